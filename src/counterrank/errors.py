@@ -1,0 +1,77 @@
+"""Everything that can go wrong, as a tree.
+
+CounterrankError (also a ValueError)
+ |- LogError              the log itself: a value, a row, a column
+ |- PropensityError       what the propensities are or cannot support
+ |- PolicyError           a policy that is malformed or lacks a capability
+ |- BehaviorError         a behaviour model or tree that does not fit
+ |- EstimatorError        an estimator that cannot run on this log
+ |- EngineError           a partition or worker that failed
+ |- ConfigError           options, column mappings, configuration files
+ |- OutputError           a result that could not be written
+ `- MissingExtraError     an optional dependency that is not installed (also an ImportError)
+
+CounterrankWarning (a UserWarning): statistical doubts, never exceptions
+"""
+
+import importlib
+from types import ModuleType
+
+
+class CounterrankError(ValueError):
+    """Base of every error this package raises on purpose."""
+
+
+class LogError(CounterrankError):
+    """A log that cannot be used as it is."""
+
+
+class PropensityError(CounterrankError):
+    """Propensities that are wrong, or that cannot support what was asked."""
+
+
+class PolicyError(CounterrankError):
+    """A policy that is malformed or lacks a capability."""
+
+
+class BehaviorError(CounterrankError):
+    """A behaviour model, candidate set or tree that does not fit the log."""
+
+
+class EstimatorError(CounterrankError):
+    """An estimator that is unknown or cannot run on this log."""
+
+
+class EngineError(CounterrankError):
+    """A partition, file or worker that failed during a distributed pass."""
+
+
+class ConfigError(CounterrankError):
+    """Options, column mappings or configuration files that make no sense."""
+
+
+class OutputError(CounterrankError):
+    """A result that could not be written."""
+
+
+class MissingExtraError(CounterrankError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+class CounterrankWarning(UserWarning):
+    """A statistical doubt worth telling, not worth stopping for."""
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it.
+
+    >>> require("json", extra="report").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as problem:
+        name = module.partition(".")[0]
+        raise MissingExtraError(
+            f"this needs {name}, which is not installed; run: pip install 'counterrank[{extra}]'"
+        ) from problem

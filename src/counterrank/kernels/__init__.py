@@ -1,0 +1,1 @@
+"""Compiled array functions: no validation, no state, no randomness of their own."""

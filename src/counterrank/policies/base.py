@@ -1,0 +1,85 @@
+"""What every ranking policy can be asked: draws, and probabilities of items at positions."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import PolicyError
+
+Rows = slice | NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: What a policy may offer; a missing name means the question has no exact or sampled answer.
+CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "dist"})
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetResult:
+    """Log-probabilities of the logged items at subsets of positions.
+
+    `log_prob` (n, J); `rel_var` (n, J) is the squared relative error of a sampled value, 0 where exact;
+    `method` names how the hardest of them was computed.
+    """
+
+    log_prob: Floats
+    rel_var: Floats
+    method: str = "exact"
+
+
+class Policy(ABC):
+    """A distribution over rankings for each of n contexts.
+
+    Policies are bound to rows: row i of the policy belongs to row i of the log. `take` follows a selection of
+    rows. Actions are (n, K) integers; -1 pads a shorter ranking and is ignored everywhere.
+    """
+
+    #: True when positions are independent given the context (the same item may appear twice).
+    factored: bool = False
+    capabilities: frozenset[str] = frozenset()
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of contexts, or 1 for a policy that ignores the context."""
+
+    @property
+    @abstractmethod
+    def n_actions(self) -> int:
+        """Number of actions A; ids are 0..A-1."""
+
+    @abstractmethod
+    def take(self, rows: Rows) -> Self:
+        """Return the policy of the selected rows."""
+
+    @abstractmethod
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        """Draw `size` rankings of `length` positions per row: (n, size, length)."""
+
+    @abstractmethod
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        """Return log P(a_1..a_k | x), cumulative over k: (n, K); the last column is the joint."""
+
+    @abstractmethod
+    def position_log_prob(self, actions: Ints) -> Floats:
+        """Return the marginal log P(a_k at position k | x): (n, K)."""
+
+    @abstractmethod
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        """Return log P(logged items at the masked positions | x) for masks (J, K) or (n, J, K)."""
+
+    def dist(self) -> Floats:
+        """Return whole distributions of a factored policy: (n, A) or (n, K, A)."""
+        raise PolicyError(
+            f"{type(self).__name__} has no per-position distribution: its positions depend on each other"
+        )
+
+    def require(self, capability: str) -> None:
+        """Raise unless the policy offers `capability`."""
+        if capability not in self.capabilities:
+            have = ", ".join(sorted(self.capabilities)) or "nothing"
+            raise PolicyError(f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})")
