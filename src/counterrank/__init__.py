@@ -1,0 +1,13 @@
+"""counterrank: what a new ranking policy would earn, from the logs of the old one."""
+
+from counterrank._lazy import attach
+from counterrank._version import __version__
+
+__getattr__, __dir__, __all__ = attach(
+    {
+        "errors": ["CounterrankError", "CounterrankWarning"],
+        "log": ["RankingLog"],
+        "propensity": ["Propensity"],
+    }
+)
+__all__ += ["__version__"]

@@ -1,0 +1,46 @@
+"""One pass over a matrix, looking for the first value that cannot be used."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.jit import jit
+
+
+@jit
+def first_bad(values: NDArray[np.float64], valid: NDArray[np.int64], low: float, high: float) -> int:
+    """Return the flat index of the first used entry that is not in (low, high], or -1.
+
+    `values` (n, K); row i uses its first `valid[i]` entries. NaN is never inside; neither is an infinite value
+    when `low` and `high` are the largest floats.
+    """
+    n, length = values.shape
+    for i in range(n):
+        for k in range(valid[i]):
+            value = values[i, k]
+            if not (value > low and value <= high):
+                return i * length + k
+    return -1
+
+
+@jit
+def ranking_lengths(action: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
+    """Fill `lengths` (n,) with the number of items before the padding; return the first row with a gap, or -1."""
+    n, length = action.shape
+    for i in range(n):
+        used = 0
+        for k in range(length):
+            if action[i, k] >= 0:
+                if used != k:
+                    return i
+                used += 1
+        lengths[i] = used
+    return -1
+
+
+@jit
+def clear_padding(values: NDArray[np.float64], lengths: NDArray[np.int64], fill: float) -> None:
+    """Overwrite the padded tail of each row of `values` (n, K) with `fill`."""
+    n, length = values.shape
+    for i in range(n):
+        for k in range(lengths[i], length):
+            values[i, k] = fill
