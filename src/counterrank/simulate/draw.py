@@ -7,7 +7,13 @@ import numpy as np
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools, Floats, Ints
 from counterrank.simulate.environment import Environment
-from counterrank.simulate.policy import Which, behavior_probability, distribution, draw_actions, propensity
+from counterrank.simulate.policy import (
+    Which,
+    behavior_probability,
+    distribution,
+    draw_actions,
+    propensity,
+)
 from counterrank.simulate.rewards import base_reward, expected_reward
 
 

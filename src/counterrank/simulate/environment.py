@@ -133,7 +133,9 @@ def _check_options(env: Environment) -> None:
             "use at least as many actions as positions"
         )
     if not env.factored and env.target is None:
-        raise ConfigError("Plackett-Luce logging needs a target that also draws without replacement: pass target=Linear")
+        raise ConfigError(
+            "Plackett-Luce logging needs a target that also draws without replacement: pass target=Linear"
+        )
 
 
 def _check_shapes(env: Environment) -> None:
@@ -153,7 +155,13 @@ def _check_shapes(env: Environment) -> None:
         if policy is not None:
             positional = env.factored and policy.bias.ndim == 2
             expected.append((f"{name}.coef", policy.coef.shape, (env.A, env.d)))
-            expected.append((f"{name}.bias", policy.bias.shape, (env.K, env.A) if positional else (env.A,)))
+            expected.append(
+                (
+                    f"{name}.bias",
+                    policy.bias.shape,
+                    (env.K, env.A) if positional else (env.A,),
+                )
+            )
     for name, seen, wanted in expected:
         if seen != wanted:
             raise ConfigError(f"{name} has shape {seen}, but the other parameters ask for {wanted}")

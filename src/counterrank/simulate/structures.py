@@ -2,10 +2,25 @@
 
 import numpy as np
 
-from counterrank.policies.base import Bools
+from counterrank.errors import ConfigError
+from counterrank.policies.base import Bools, Floats
 
 #: lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section 4.1).
 GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
+
+
+def behavior_weight(delta: float | None, lam: float | None) -> Floats:
+    """Return lambda_z of the six behaviours: exp((2 delta - 1) gamma_z), or the constant `lam` for all.
+
+    >>> behavior_weight(0.6, None).round(3).tolist()
+    [1.35, 1.197, 1.062, 0.942, 0.835, 0.741]
+    """
+    if lam is not None:
+        return np.full(len(GAMMA), float(lam))
+    if delta is None:
+        raise ConfigError("neither delta nor lam is given; pass one of them, for instance delta=0.6")
+    weight: Floats = np.exp((2 * delta - 1) * np.array(GAMMA))
+    return weight
 
 
 def cascade(K: int, *, ahead: int = 0) -> Bools:
