@@ -1,1 +1,32 @@
-"""."""
+"""Ranking policies: what they draw, and how likely they put given items at given positions.
+
+Names are loaded on first use, so that importing this package costs nothing.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "Policy": "base",
+    "SubsetResult": "base",
+    "Factored": "factored",
+    "Softmax": "factored",
+    "EpsilonGreedy": "factored",
+    "Greedy": "factored",
+    "Uniform": "factored",
+    "from_callable": "factored",
+    "from_classifier": "factored",
+    "PlackettLuce": "plackett_luce",
+}
+
+__all__ = [*_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"counterrank.policies.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'counterrank.policies' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -82,4 +82,6 @@ class Policy(ABC):
         """Raise unless the policy offers `capability`."""
         if capability not in self.capabilities:
             have = ", ".join(sorted(self.capabilities)) or "nothing"
-            raise PolicyError(f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})")
+            raise PolicyError(
+                f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})"
+            )

@@ -1,0 +1,97 @@
+"""The questions put to a policy, checked once: logged items (n, K) and sets of positions."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.errors import PolicyError
+from counterrank.policies.base import Bools, Floats, Ints, Policy
+
+#: Takes row numbers (r,) and one mask (K,), returns log-probabilities (r,).
+Evaluate = Callable[[Ints, Bools], Floats]
+
+
+def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
+    """Return actions as (n, K) int64 that fit the policy, or say which entry does not."""
+    items = np.asarray(actions)
+    if items.ndim != 2 or not np.issubdtype(items.dtype, np.integer):
+        raise PolicyError(f"actions must be (n, K) integers, got {items.dtype} of shape {items.shape}")
+    items = np.ascontiguousarray(items, dtype=np.int64)
+    if policy.n_rows not in (1, len(items)):
+        raise PolicyError(
+            f"the policy has {policy.n_rows} rows and the actions {len(items)}; "
+            "bind the policy to the same rows with policy.take(rows)"
+        )
+    bad = (items < -1) | (items >= policy.n_actions)
+    if bad.any():
+        i, k = np.argwhere(bad)[0]
+        raise PolicyError(
+            f"row {i}, position {k + 1}: action {items[i, k]} is not one of 0..{policy.n_actions - 1} "
+            "(-1 pads shorter rankings)"
+        )
+    if not policy.factored:
+        _check_padding(items)
+    return items
+
+
+def _check_padding(items: Ints) -> None:
+    """Without replacement an unknown item in the middle has no meaning: padding must trail."""
+    hole = (items[:, :-1] < 0) & (items[:, 1:] >= 0)
+    if hole.any():
+        i, k = np.argwhere(hole)[0]
+        raise PolicyError(
+            f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end"
+        )
+
+
+def as_masks(masks: ArrayLike, items: Ints) -> Bools:
+    """Return masks as (J, K) or (n, J, K) booleans that fit the actions."""
+    sets = np.asarray(masks)
+    n, K = items.shape
+    fits = sets.ndim in (2, 3) and sets.shape[-1] == K and (sets.ndim == 2 or len(sets) == n)
+    if sets.dtype != np.bool_ or not fits:
+        raise PolicyError(
+            f"masks must be booleans of shape (J, {K}) or ({n}, J, {K}), got {sets.dtype} of shape {sets.shape}"
+        )
+    return sets
+
+
+def repeated(items: Ints, mask: Bools) -> Bools:
+    """Return (n,) True where one item is asked for at two masked positions: impossible without replacement."""
+    chosen = items[:, mask]
+    ordered = np.sort(chosen, axis=1)
+    same: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    return same
+
+
+def pack(masks: Bools) -> Ints:
+    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal masks."""
+    K = masks.shape[-1]
+    words = []
+    for start in range(0, max(K, 1), 62):
+        part = masks[..., start : start + 62].astype(np.int64)
+        words.append(part @ (1 << np.arange(part.shape[-1], dtype=np.int64)))
+    return np.stack(words, axis=-1)
+
+
+def by_mask(n: int, masks: Bools, evaluate: Evaluate) -> Floats:
+    """Return (n, J) by calling `evaluate` once for each distinct mask, on all rows that need it."""
+    J, K = masks.shape[-2:]
+    out = np.empty((n, J))
+    if masks.ndim == 2:
+        distinct, inverse = np.unique(masks, axis=0, return_inverse=True)
+        everyone = np.arange(n)
+        for u, mask in enumerate(distinct):
+            out[:, inverse.reshape(-1) == u] = evaluate(everyone, mask)[:, None]
+        return out
+    flat = masks.reshape(n * J, K)
+    _, first, inverse = np.unique(pack(flat), axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(inverse.reshape(-1), kind="stable")
+    bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(len(first) + 1))
+    values = out.reshape(-1)
+    for u, start in enumerate(bounds[:-1]):
+        cells = order[start : bounds[u + 1]]
+        rows, where = np.unique(cells // J, return_inverse=True)
+        values[cells] = evaluate(rows, flat[first[u]])[where]
+    return out

@@ -1,0 +1,205 @@
+"""Factored policies: every position draws its item on its own, from a table of probabilities.
+
+P(L) = prod over the masked positions of p_k(a_k | x); all questions are sums of logarithms.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.errors import PolicyError
+from counterrank.policies.arrays import EVERYTHING, ArrayPolicy
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.events import as_actions, as_masks
+
+#: Largest distance from one that the sum of a row of probabilities may have.
+SUM_TOLERANCE = 1e-6
+
+
+class Factored(ArrayPolicy):
+    """A table of probabilities (n, A), (n, K, A) or, for every row alike, (1, A) or (1, K, A).
+
+    >>> policy = Factored([[0.2, 0.8], [0.5, 0.5]])
+    >>> np.exp(policy.prefix_log_prob(np.array([[1, 1], [0, 1]]))).round(2).tolist()
+    [[0.8, 0.64], [0.5, 0.25]]
+    """
+
+    row_fields = ("log_table",)
+    factored = True
+    capabilities = EVERYTHING | {"dist"}
+
+    def __init__(self, probs: ArrayLike) -> None:
+        table = _as_table(probs, "probabilities")
+        if (table < 0).any() or np.isnan(table).any():
+            where = np.argwhere((table < 0) | np.isnan(table))[0]
+            raise PolicyError(f"row {where[0]}: probability {table[tuple(where)]} of action {where[-1]}")
+        with np.errstate(divide="ignore"):
+            self.log_table: Floats = np.log(table)
+        self.check()
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.log_table.shape[-1])
+
+    def check(self) -> None:
+        sums = np.exp(self.log_table).sum(axis=-1)
+        bad = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
+        if bad.any():
+            where = tuple(np.argwhere(bad)[0])
+            raise PolicyError(
+                f"row {where[0]}: probabilities sum to {sums[where]:.9g}, not 1; "
+                "divide each row by its sum, or use Softmax for scores"
+            )
+
+    def log_prob(self, actions: Ints) -> Floats:
+        """Return log p_k(a_k | x), 0 where padded: (n, K)."""
+        items = as_actions(actions, self)
+        n, K = items.shape
+        table = self.log_table
+        rows = np.zeros((n, 1), np.int64) if len(table) == 1 else np.arange(n)[:, None]
+        if table.ndim == 2:
+            values = table[rows, items]
+        else:
+            self._check_length(K)
+            values = table[rows, np.arange(K), items]
+        return np.where(items < 0, 0.0, values)
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        return np.cumsum(self.log_prob(actions), axis=1)
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self.log_prob(actions)
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        single = self.log_prob(actions)
+        sets = as_masks(masks, as_actions(actions, self))
+        out = np.empty((len(single), sets.shape[-2]))
+        for j in range(sets.shape[-2]):
+            out[:, j] = np.where(sets[..., j, :], single, 0.0).sum(axis=1)
+        return SubsetResult(out, np.zeros_like(out))
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        from counterrank.kernels.policy_draws import categorical
+
+        n = self.n_rows
+        if self.log_table.ndim == 2:
+            cumulative = np.cumsum(np.exp(self.log_table), axis=1)
+            return categorical(cumulative, rng.random((n, size * length))).reshape(n, size, length)
+        self._check_length(length)
+        cumulative = np.cumsum(np.exp(self.log_table[:, :length]), axis=2).reshape(n * length, -1)
+        drawn = categorical(cumulative, rng.random((n * length, size))).reshape(n, length, size)
+        return np.ascontiguousarray(drawn.transpose(0, 2, 1))
+
+    def dist(self) -> Floats:
+        return np.exp(self.log_table)
+
+    def _check_length(self, length: int) -> None:
+        if length > self.log_table.shape[1]:
+            raise PolicyError(
+                f"the table describes {self.log_table.shape[1]} positions, {length} were asked for; "
+                "give probabilities for every position, or (n, A) for the same at each"
+            )
+
+
+class Softmax(Factored):
+    """p(a | x) proportional to exp(score / temperature); a score of -inf makes an action unavailable.
+
+    >>> Softmax([[0.0, np.log(3.0)]]).dist().round(2).tolist()
+    [[0.25, 0.75]]
+    """
+
+    def __init__(self, scores: ArrayLike, temperature: float = 1.0) -> None:
+        table = as_scores(scores, temperature)
+        shifted = table - table.max(axis=-1, keepdims=True)
+        self.log_table = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+class EpsilonGreedy(Factored):
+    """The best action with probability 1 - epsilon, any action with epsilon; equal best scores share.
+
+    p(a | x) = epsilon / A + (1 - epsilon) 1[a is best] / (number of best). Negate scores to minimise.
+
+    >>> EpsilonGreedy([[1.0, 2.0, 2.0]], epsilon=0.3).dist().round(2).tolist()
+    [[0.1, 0.45, 0.45]]
+    """
+
+    def __init__(self, scores: ArrayLike, epsilon: float = 0.3) -> None:
+        if not 0 <= epsilon <= 1:
+            raise PolicyError(f"epsilon must lie in [0, 1], got {epsilon}")
+        table = as_scores(scores)
+        best = table == table.max(axis=-1, keepdims=True)
+        available = table > -np.inf
+        greedy = best / best.sum(axis=-1, keepdims=True)
+        explore = available / available.sum(axis=-1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            self.log_table = np.log(epsilon * explore + (1 - epsilon) * greedy)
+
+
+class Greedy(EpsilonGreedy):
+    """Always the best action; equal best scores share the mass."""
+
+    def __init__(self, scores: ArrayLike) -> None:
+        super().__init__(scores, epsilon=0.0)
+
+
+class Uniform(Factored):
+    """Every action with probability 1/A at every position, whatever the context."""
+
+    def __init__(self, n_actions: int) -> None:
+        if n_actions < 1:
+            raise PolicyError(f"a policy needs at least one action, got n_actions={n_actions}")
+        self.log_table = np.full((1, n_actions), -np.log(n_actions))
+
+
+def from_callable(function: Callable[[Any], ArrayLike], context: Any) -> Factored:
+    """Return the factored policy whose table is `function(context)`: (n, A) or (n, K, A).
+
+    >>> from_callable(lambda x: np.column_stack([x, 1 - x]), np.array([0.25])).dist().tolist()
+    [[0.25, 0.75]]
+    """
+    return Factored(function(context))
+
+
+def from_classifier(model: Any, context: ArrayLike, n_actions: int | None = None) -> Factored:
+    """Return the factored policy of a fitted classifier with `predict_proba` and integer `classes_`.
+
+    Actions the classifier never saw get probability zero.
+    """
+    probs = np.asarray(model.predict_proba(context), dtype=np.float64)
+    classes = np.asarray(model.classes_)
+    A = int(classes.max()) + 1 if n_actions is None and classes.dtype.kind in "iu" else n_actions
+    if classes.dtype.kind not in "iu" or A is None or classes.min() < 0 or classes.max() >= A:
+        raise PolicyError(
+            f"the classifier's classes must be action ids 0..A-1, got {classes.tolist()[:8]}; "
+            "fit it on integer action ids and pass n_actions"
+        )
+    table = np.zeros((len(probs), A))
+    table[:, classes] = probs
+    return Factored(table)
+
+
+def as_scores(scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, ...] = (2, 3)) -> Floats:
+    """Return scores / temperature as a float64 table with at least one finite entry a row."""
+    if not (temperature > 0 and np.isfinite(temperature)):
+        raise PolicyError(f"temperature must be positive and finite, got {temperature}")
+    table = _as_table(scores, "scores", ndims)
+    bad = np.isnan(table) | (table == np.inf)
+    if bad.any():
+        where = np.argwhere(bad)[0]
+        raise PolicyError(
+            f"row {where[0]}: score {table[tuple(where)]} of action {where[-1]} is not a number"
+        )
+    empty = ~(table > -np.inf).any(axis=-1)
+    if empty.any():
+        raise PolicyError(f"row {np.argwhere(empty)[0][0]}: every score is -inf, no action is available")
+    return table / temperature
+
+
+def _as_table(values: ArrayLike, what: str, ndims: tuple[int, ...] = (2, 3)) -> Floats:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim not in ndims or table.shape[-1] == 0:
+        shapes = "(n, A) or (n, K, A)" if 3 in ndims else "(n, A)"
+        raise PolicyError(f"{what} must have shape {shapes}, got {table.shape}")
+    return table

@@ -1,0 +1,197 @@
+"""Which method answers which mask of a Plackett-Luce policy: the cheapest that is exact, else sampling.
+
+Empty masks and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other sets run
+the subset programme while it fits the budget; the rest shares one set of draws a row. Equal masks of a row are
+answered once.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from counterrank.errors import PolicyError
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.events import pack
+from counterrank.policies.plackett_luce import MAX_SPAN
+
+#: Below this many states the programme beats the quadrature for a lone item.
+_SMALL = 256
+#: Cells of masks held at once.
+_CELLS = 4_000_000
+#: A quadrature result below this log may have lost terms to underflow.
+_UNDERFLOW = -575.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The budget: states of the programme, relative error and number of draws, seed of the draws."""
+
+    max_states: int
+    rtol: float
+    max_samples: int
+    seed: int
+
+
+def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetResult:
+    """Return log-probabilities (n, J) of masks (J, K) or (n, J, K), a block of rows at a time."""
+    n, K = items.shape
+    J = sets.shape[-2]
+    log_prob, rel_var = np.zeros((n, J)), np.zeros((n, J))
+    hardest = 0
+    step = max(1, _CELLS // max(J * K, 1))
+    for start in range(0, n, step):
+        block = slice(start, min(start + step, n))
+        masks = sets if sets.ndim == 2 else sets[block]
+        rows = scores if len(scores) == 1 else scores[block]
+        parts = _solve_block(rows, items[block], masks, limits, first=start)
+        log_prob[block], rel_var[block] = parts[0], parts[1]
+        hardest = max(hardest, parts[2])
+    return SubsetResult(log_prob, rel_var, ("exact", "quadrature", "sampled")[hardest])
+
+
+def _solve_block(
+    scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int
+) -> tuple[Floats, Floats, int]:
+    from counterrank.kernels.plackett_luce import prefix_log_prob
+    from counterrank.kernels.policy_masks import first_equal
+
+    n, K = items.shape
+    masks = sets & (items >= 0)[:, None, :]  # (n, J, K)
+    size = masks.sum(axis=2)
+    last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
+    prefix = np.concatenate([np.zeros((n, 1)), prefix_log_prob(scores, items)], axis=1)
+    log_prob = np.take_along_axis(prefix, last, axis=1)
+    rel_var = np.zeros_like(log_prob)
+    hard = last > size
+    if not hard.any():
+        return log_prob, rel_var, 0
+    never = _impossible(scores, items, masks, last)
+    log_prob[hard & never] = -np.inf
+    same = first_equal(pack(masks))
+    todo = np.argwhere(hard & ~never & (same == np.arange(same.shape[1])))
+    tasks = _Tasks(scores, items, masks[todo[:, 0], todo[:, 1]], todo[:, 0], prefix, limits)
+    tasks.check_span(first)
+    values, errors, hardest = tasks.run()
+    log_prob[todo[:, 0], todo[:, 1]] = values
+    rel_var[todo[:, 0], todo[:, 1]] = errors
+    return np.take_along_axis(log_prob, same, axis=1), np.take_along_axis(rel_var, same, axis=1), hardest
+
+
+def _impossible(scores: Floats, items: Ints, masks: Bools, last: Ints) -> Bools:
+    """Return (n, J): an unavailable item, one item at two positions, or more positions than items."""
+    rows = np.zeros(len(items), np.int64) if len(scores) == 1 else np.arange(len(items))
+    missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
+    never: Bools = (masks & missing[:, None, :]).any(axis=2)
+    never |= last > (scores > -np.inf).sum(axis=1)[rows][:, None]
+    ordered = np.sort(items, axis=1)
+    twice = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1))
+    for i in twice:
+        alike = np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0)
+        pairs = np.argwhere(alike)
+        never[i] |= (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)
+    return never
+
+
+class _Tasks:
+    """The (row, mask) pairs that need more than a sum, sorted by row."""
+
+    def __init__(
+        self, scores: Floats, items: Ints, masks: Bools, rows: Ints, prefix: Floats, limits: Limits
+    ) -> None:
+        self.scores, self.items, self.masks, self.rows = scores, items[rows], masks, rows
+        self.prefix, self.limits = prefix, limits
+        self.score_rows = np.zeros_like(rows) if len(scores) == 1 else rows
+        self.size = masks.sum(axis=1)
+        self.lead = np.argmin(masks, axis=1)  # a gap exists, so the first False ends the leading run
+        self.gaps = masks.shape[1] - np.argmax(masks[:, ::-1], axis=1) - self.size
+        available = (scores > -np.inf).sum(axis=1)[self.score_rows]
+        self.states = _states(available - self.size, self.gaps)
+
+    def check_span(self, first: int) -> None:
+        used = np.unique(self.score_rows)
+        table = self.scores[used]
+        span = table.max(axis=1) - np.where(table > -np.inf, table, np.inf).min(axis=1)
+        if (span > MAX_SPAN).any():
+            worst = int(np.argmax(span > MAX_SPAN))
+            raise PolicyError(
+                f"row {used[worst] + first}: scores span {span[worst]:.0f} nats, sets of positions need at most "
+                f"{MAX_SPAN:.0f}; raise the temperature, or set hopeless items to -inf"
+            )
+
+    def run(self) -> tuple[Floats, Floats, int]:
+        values, errors = np.empty(len(self.rows)), np.zeros(len(self.rows))
+        lone = self.size - self.lead == 1
+        fits = self.states <= self.limits.max_states
+        quick = lone & (self.states > _SMALL)
+        if quick.any():
+            values[quick] = self._singles(np.flatnonzero(quick))
+            quick[quick] = values[quick] > _UNDERFLOW
+        sets, drawn = fits & ~quick, ~fits & ~quick
+        if sets.any():
+            values[sets] = self._programme(np.flatnonzero(sets))
+        if drawn.any():
+            values[drawn], errors[drawn] = self._sampled(np.flatnonzero(drawn))
+        return values, errors, 2 if drawn.any() else int(quick.any())
+
+    def _programme(self, which: Ints) -> Floats:
+        from counterrank.kernels.plackett_luce_subsets import subset_log_prob
+
+        return subset_log_prob(self.scores, self.score_rows[which], self.items[which], self.masks[which])
+
+    def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
+        from counterrank.kernels.plackett_luce_sampled import subset_log_prob
+
+        limits = (float(self.limits.rtol), int(self.limits.max_samples), int(self.limits.seed))
+        # With one shared row of scores, rows of the log still differ by their items: group by log row.
+        scores = (
+            self.scores
+            if len(self.scores) > 1
+            else np.broadcast_to(self.scores, (len(self.prefix), self.scores.shape[1]))
+        )
+        return subset_log_prob(scores, self.rows[which], self.items[which], self.masks[which], limits)
+
+    def _singles(self, which: Ints) -> Floats:
+        from counterrank.kernels.plackett_luce_singles import singles
+
+        K = self.masks.shape[1]
+        position = K - 1 - np.argmax(self.masks[which][:, ::-1], axis=1)
+        keys = self.rows[which] * (K + 1) + self.lead[which]
+        _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+        want = np.zeros((len(first), K), bool)
+        want[group, position] = True
+        heads = which[first]
+        table = self.scores if len(self.scores) == 1 else self.scores[self.rows[heads]]
+        found = singles(table, self.items[heads], self.lead[heads], want, nodes_per_octave(K))
+        head: Floats = self.prefix[self.rows[which], self.lead[which]]
+        return found[group, position] + head
+
+
+def _states(free: Ints, gaps: Ints) -> Floats:
+    """Return the number of sets of at most `gaps` of `free` items, as floats that may be huge."""
+    term, total = np.ones(len(free)), np.ones(len(free))
+    for j in range(1, int(gaps.max(initial=0)) + 1):
+        with np.errstate(over="ignore"):
+            term = term * np.maximum(free - j + 1, 0) / j
+            total = np.where(j <= gaps, total + term, total)
+    return total
+
+
+@lru_cache(maxsize=256)
+def nodes_per_octave(K: int) -> int:
+    """Return m for the step h = log(2)/m at which the trapezoid errs by less than 1e-11.
+
+    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i y)| / Gamma(K) with
+    y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K of (j^2 + y^2).
+
+    >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
+    [3, 4, 4, 8]
+    """
+    j = np.arange(K)
+    m = 2
+    while True:
+        m += 1
+        y = 2 * np.pi * m / np.log(2)
+        log_square = np.log(2 * np.pi / y) - np.pi * y + np.log(j * j + y * y).sum()
+        if np.log(2) + 0.5 * log_square - np.log(np.maximum(j, 1)).sum() < np.log(1e-11):
+            return m
