@@ -4,7 +4,9 @@ from counterrank.simulate.draw import SimulatedLog, draw
 from counterrank.simulate.environment import Environment, Linear
 from counterrank.simulate.fresh import random
 from counterrank.simulate.presets import PRESETS, paper, preset, published, real_world
+from counterrank.simulate.replay import replay, replay_value
 from counterrank.simulate.truth import Truth, true_value
+from counterrank.simulate.write import batches, write_log
 
 __all__ = [
     "PRESETS",
@@ -12,11 +14,15 @@ __all__ = [
     "Linear",
     "SimulatedLog",
     "Truth",
+    "batches",
     "draw",
     "paper",
     "preset",
     "published",
     "random",
     "real_world",
+    "replay",
+    "replay_value",
     "true_value",
+    "write_log",
 ]

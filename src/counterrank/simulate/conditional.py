@@ -30,12 +30,13 @@ def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) 
 
     `seen` (n, d) is the context of the base reward.
     """
-    dist = distribution(env, context, policy)
-    p = (
-        dist if dist.ndim == 3 else dist[:, None, :]
-    )  # (n, P, A), P is K or 1 for "the same at every position"
-    base = base_reward(env, seen)
     chance = behavior_probability(env, context)
+    return closed_form_given(env, distribution(env, context, policy), base_reward(env, seen), chance)
+
+
+def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
+    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n, M)."""
+    p = dist if dist.ndim == 3 else dist[:, None, :]  # (n, P, A); P is K, or 1 where positions are alike
     off = (env.masks & ~np.eye(env.K, dtype=bool)).astype(np.float64)  # (M, K, K)
     if env.reward_model == "multiplicative":
         return _multiplicative(env.interaction, p, base, chance, off)

@@ -1,6 +1,7 @@
 """Draws from an environment, with everything only a simulator knows."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from counterrank.simulate.policy import (
     propensity,
 )
 from counterrank.simulate.rewards import base_reward, expected_reward
+
+if TYPE_CHECKING:
+    from counterrank.log import RankingLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,12 @@ class SimulatedLog:
     def behavior_name(self) -> list[str]:
         """Name of each row's behaviour."""
         return [self.env.behavior_names[z] for z in self.behavior]
+
+    def to_log(self) -> "RankingLog":
+        """Return the rankings as a `RankingLog` with target "new"."""
+        from counterrank.simulate.adapt import to_log
+
+        return to_log(self)
 
 
 def draw(env: Environment, n: int, rng: np.random.Generator, *, policy: Which = "logging") -> SimulatedLog:

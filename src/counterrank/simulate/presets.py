@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from counterrank.behavior.masks import mask
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools
 from counterrank.simulate.environment import BaseContext, Environment, Linear
 from counterrank.simulate.fresh import random
-from counterrank.simulate.structures import behavior_weight, cascade, first_and_own
+from counterrank.simulate.structures import behavior_weight
 
 
 @cache
@@ -35,7 +36,7 @@ def published_masks(K: int) -> tuple[tuple[str, ...], Bools]:
             f"the published environment has no ranking length {K}; choose {', '.join(table)}, or preset 'random'"
         )
     rows = table[str(K)]
-    masks = [[[bit == "1" for bit in row] for row in mask] for mask in rows.values()]
+    masks = [[[bit == "1" for bit in row] for row in grid] for grid in rows.values()]
     return tuple(rows), np.array(masks)
 
 
@@ -46,12 +47,12 @@ def published(
     epsilon: float = 0.3,
     sigma: float = 0.5,
     lam: float | None = None,
-    base_context: BaseContext = "slip",
+    base_context: BaseContext = "other",
 ) -> Environment:
     """Return the environment behind the published figures, constants included.
 
     Policies ignore the context; the base reward sees another row's context; the noise of a ranking is shared by
-    its positions; the interaction shrinks as 8 / K.
+    its positions; the interaction shrinks as 8 / K. Rows are independent; `replay` has the original's own draws.
 
     >>> published(K=4).interaction[1].round(3).tolist()
     [-1.111, 3.932, 0.563]
@@ -110,17 +111,18 @@ def paper(
 def real_world(*, seed: int = 0) -> Environment:
     """Return a world of the shape of section 5: 2 actions, 6 positions, 5 features, 0/1 clicks.
 
-    Two context-dependent softmax policies and the candidate behaviours S, C, I and "first two and own".
+    Two context-dependent softmax policies and the candidate behaviours S, C, I and P2 (the first two and its own).
     The original has 1,979 rankings of the logging policy and 1,954 of the other.
     """
     rng = np.random.default_rng([seed, 5])
     K, A, d = 6, 2, 5
-    masks = np.stack([np.ones((K, K), bool), cascade(K), np.eye(K, dtype=bool), first_and_own(K, 2)])
+    names = ("S", "C", "I", "P2")
+    masks = np.stack([mask(name, K) for name in names])
     old = Linear(rng.uniform(-0.5, 0.5, (A, d)), rng.uniform(-0.5, 0.5, A))
     return Environment(
         name="real-world",
         masks=masks,
-        behavior_names=("S", "C", "I", "F2"),
+        behavior_names=names,
         behavior_coef=rng.uniform(0, 1, (4, d)),
         lam=np.ones(4),
         base=Linear(rng.uniform(-0.5, 0.5, (A, d)), rng.uniform(-2.5, -1.0, A)),

@@ -1,7 +1,8 @@
-"""The behaviours of the paper as relevance masks: c[k, l] says whether action l affects the reward at k."""
+"""The six behaviours of the paper's experiments, and how often each occurs."""
 
 import numpy as np
 
+from counterrank.behavior import masks as models
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools, Floats
 
@@ -23,45 +24,13 @@ def behavior_weight(delta: float | None, lam: float | None) -> Floats:
     return weight
 
 
-def cascade(K: int, *, ahead: int = 0) -> Bools:
-    """Return positions up to k, and `ahead` more.
-
-    >>> cascade(3, ahead=1).astype(int).tolist()
-    [[1, 1, 0], [1, 1, 1], [1, 1, 1]]
-    """
-    return np.tri(K, K, ahead, dtype=bool)
-
-
-def neighbors(K: int, h: int) -> Bools:
-    """Return positions at most h away.
-
-    >>> neighbors(3, 1).astype(int).tolist()
-    [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
-    """
-    place = np.arange(K)
-    near: Bools = np.abs(place[:, None] - place) <= h
-    return near
-
-
-def first_and_own(K: int, h: int) -> Bools:
-    """Return the first h positions and k itself.
-
-    >>> first_and_own(3, 1).astype(int).tolist()
-    [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
-    """
-    mask = np.eye(K, dtype=bool)
-    mask[:, :h] = True
-    return mask
-
-
 def scattered(K: int, h: int, rng: np.random.Generator, *, replace: bool) -> Bools:
     """Return k itself and h random others; drawn with replacement, some coincide and fewer remain."""
+    if not replace:
+        return models.random(K, h, rng)
     mask = np.eye(K, dtype=bool)
-    if K == 1:
-        return mask
-    for k in range(K):
-        others = np.delete(np.arange(K), k)
-        mask[k, rng.choice(others, size=h if replace else min(h, K - 1), replace=replace)] = True
+    for k in range(K if K > 1 else 0):
+        mask[k, rng.choice(np.delete(np.arange(K), k), size=h)] = True
     return mask
 
 
@@ -69,11 +38,11 @@ def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[
     """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their place."""
     far = 3 if as_published else 2
     masks = (
-        np.ones((K, K), dtype=bool),
+        models.standard(K),
         scattered(K, 6, rng, replace=as_published),
         scattered(K, 3, rng, replace=as_published),
-        cascade(K, ahead=far),
-        cascade(K, ahead=far - 1),
-        neighbors(K, 1),
+        models.cascade(K, far),
+        models.cascade(K, far - 1),
+        models.neighbors(K, 1),
     )
     return ("S", "R6", "R3", f"C{far}", f"C{far - 1}", "I1"), np.stack(masks)
