@@ -8,6 +8,14 @@ __getattr__, __dir__, __all__ = attach(
         "errors": ["CounterrankError", "CounterrankWarning"],
         "log": ["RankingLog"],
         "propensity": ["Propensity"],
+        "readers": ["read_log", "scan_log"],
+        "policies": ["Softmax", "EpsilonGreedy", "Uniform", "PlackettLuce"],
+        "estimators.ips": ["IPS"],
+        "estimators.iips": ["IIPS"],
+        "estimators.rips": ["RIPS"],
+        "estimators.aips": ["AIPS"],
+        "estimators.order": ["OrderIPS"],
+        "evaluate": ["evaluate"],
     }
 )
 __all__ += ["__version__"]

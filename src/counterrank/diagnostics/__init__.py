@@ -1,1 +1,1 @@
-"""."""
+"""Can the weights be trusted? Numbers first, words later."""

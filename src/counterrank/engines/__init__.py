@@ -1,1 +1,1 @@
-"""."""
+"""Where the sums are made: here, or on a cluster."""

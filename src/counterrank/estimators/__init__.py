@@ -1,1 +1,1 @@
-"""."""
+"""One estimator, one file; `registry` knows them by name."""

@@ -1,1 +1,1 @@
-"""."""
+"""Standard errors and intervals from additive moments."""

@@ -27,9 +27,7 @@ def integer_buckets(values: NDArray[np.int64], buckets: NDArray[np.int64]) -> No
 
 
 @jit
-def string_buckets(
-    offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets: NDArray[np.int64]
-) -> None:
+def string_buckets(offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets: NDArray[np.int64]) -> None:
     """Fill `buckets` (n,) with the bucket of each string; string i is data[offsets[i]:offsets[i+1]]."""
     for i in range(buckets.shape[0]):
         state = np.uint64(0xCBF29CE484222325)

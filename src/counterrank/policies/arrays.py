@@ -53,6 +53,10 @@ class ArrayPolicy(Policy):
 class ClosedFormPolicy(ArrayPolicy):
     """A policy whose subset probability is one vectorised formula; prefixes and positions follow from it."""
 
+    def prepare(self, items: Ints) -> Ints:
+        """Return what `event` gets in place of the items, worked out once for all masks."""
+        return items
+
     @abstractmethod
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
         """Return (r,) log P(items at the masked positions) for rows (r,) with items (r, K)."""
@@ -60,12 +64,13 @@ class ClosedFormPolicy(ArrayPolicy):
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
+        prepared = self.prepare(items)
 
         def evaluate(rows: Ints, mask: Bools) -> Floats:
             if not mask.any():
                 return np.zeros(len(rows))
             with np.errstate(divide="ignore"):
-                return self.event(items[rows], rows, mask)
+                return self.event(prepared[rows], rows, mask)
 
         log_prob = by_mask(len(items), sets, evaluate)
         return SubsetResult(log_prob, np.zeros_like(log_prob))

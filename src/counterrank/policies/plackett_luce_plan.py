@@ -164,7 +164,8 @@ class _Tasks:
         table = self.scores if len(self.scores) == 1 else self.scores[self.rows[heads]]
         found = singles(table, self.items[heads], self.lead[heads], want, nodes_per_octave(K))
         head: Floats = self.prefix[self.rows[which], self.lead[which]]
-        return found[group, position] + head
+        values: Floats = found[group, position] + head
+        return values
 
 
 def _states(free: Ints, gaps: Ints) -> Floats:
@@ -185,7 +186,7 @@ def nodes_per_octave(K: int) -> int:
     y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K of (j^2 + y^2).
 
     >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
-    [3, 4, 4, 8]
+    [3, 4, 5, 9]
     """
     j = np.arange(K)
     m = 2

@@ -1,0 +1,74 @@
+"""A log in memory, summed in cache-sized chunks by a few threads."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from counterrank.log import RankingLog
+from counterrank.source import Partial, State
+
+#: Numbers in one (n, K) array of a chunk: 512 kB, so that a handful of them stay in the second-level cache.
+_NUMBERS = 65_536
+
+
+def default_threads() -> int:
+    """Return how many threads to use: the cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class MemorySource:
+    """A `RankingLog` as a source: chunks of fixed size, added in order whatever the number of threads."""
+
+    def __init__(self, log: RankingLog, *, threads: int | None = None) -> None:
+        self.log = log
+        self.threads = default_threads() if threads is None else threads
+
+    @cached_property
+    def first(self) -> RankingLog:
+        """The first rows."""
+        return self.log.take(slice(0, min(self.log.n, 1000)))
+
+    @property
+    def n(self) -> int:
+        """Number of rankings."""
+        return self.log.n
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial` over the chunks."""
+        size = max(256, _NUMBERS // self.log.K)
+        return reduce_in_order(self.log.chunks(size), partial, threads=self.threads)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return `rows` rankings without replacement, in their order."""
+        if rows >= self.log.n:
+            return self.log
+        return self.log.take(np.sort(rng.choice(self.log.n, size=rows, replace=False)))
+
+
+def reduce_in_order(batches: Iterable[RankingLog], partial: Partial[State], *, threads: int) -> State:
+    """Return the sum of partial(batch), added in the batches' order, with a bounded number under way."""
+    total: State | None = None
+    for state in map_in_order(batches, partial, threads=threads):
+        total = state if total is None else total + state
+    assert total is not None, "a source has at least one batch"
+    return total
+
+
+def map_in_order(batches: Iterable[RankingLog], partial: Any, *, threads: int) -> Iterator[Any]:
+    """Yield partial(batch) in order; at most twice as many batches as threads are held at a time."""
+    if threads <= 1:
+        yield from map(partial, batches)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Any]] = deque()
+        for batch in batches:
+            waiting.append(pool.submit(partial, batch))
+            if len(waiting) >= 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

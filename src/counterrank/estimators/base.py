@@ -1,0 +1,125 @@
+"""What an estimator is: a plan made from the log, one additive pass, and a finish.
+
+`Estimator.plan(workspace)` fits whatever must be fitted (nothing, for IPS); `Plan.partial(view)` turns a batch
+into something that adds; `Plan.finish(sum)` turns the sum into an `Estimate`. Plans with equal keys share a pass.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.estimators.estimate import Estimate
+from counterrank.log import Probabilities, RankingLog
+from counterrank.ratios import Ratios, ratios_of
+from counterrank.source import Source, Summand
+
+Floats = NDArray[np.float64]
+State = TypeVar("State", bound=Summand)
+Made = TypeVar("Made")
+
+
+class View:
+    """A batch as one target sees it: ratios and rewards, computed once and shared by all estimators."""
+
+    def __init__(self, batch: RankingLog, target: str) -> None:
+        self.batch = batch
+        self.target = target
+
+    @cached_property
+    def ratios(self) -> Ratios:
+        """The ratios of target to logger."""
+        return ratios_of(self.batch, self.target)
+
+    @cached_property
+    def reward(self) -> Floats:
+        """Rewards (n, K) in Fortran order, the layout the kernels like."""
+        return np.asfortranarray(self.batch.reward)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The log, the target and the options of one evaluation; `once` shares what several estimators need."""
+
+    source: Source
+    target: str
+    level: float = 0.95
+    seed: int = 0
+    #: Sum by unit too: clustered errors and bootstrap.
+    by_unit: bool = False
+    memo: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> RankingLog:
+        """A small batch: K, names, kinds."""
+        return self.source.first
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what `make` gives, computed once per key."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        made: Made = self.memo[key]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[State]):
+    """What a plan makes of a batch: a state that adds, and per-row totals (n, c) for paired comparisons."""
+
+    state: State
+    totals: Floats
+
+
+class Plan(ABC, Generic[State]):
+    """An estimator made ready for a log and a target."""
+
+    #: Plans with equal keys compute the same state and share it.
+    key: Hashable
+    #: Among plans with equal keys, the one with the greatest detail makes the state for all.
+    detail: int = 0
+
+    @abstractmethod
+    def partial(self, view: View) -> Part[State]:
+        """Return the additive state of a batch and its per-row totals."""
+
+    @abstractmethod
+    def finish(self, state: State) -> Estimate:
+        """Return the estimate from the state of all rows."""
+
+    def combination(self, state: State) -> Floats:
+        """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
+        return np.ones(1)
+
+
+class Estimator(ABC):
+    """A recipe; holds parameters only."""
+
+    #: The name in commands and results.
+    name: str
+
+    @abstractmethod
+    def plan(self, workspace: Workspace) -> Plan[Any]:
+        """Return the plan for a log and target, fitting what needs fitting."""
+
+    def estimate(
+        self,
+        log: RankingLog,
+        target: "str | Probabilities | ArrayLike",
+        *,
+        level: float = 0.95,
+        seed: int = 0,
+    ) -> Estimate:
+        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity or a Policy."""
+        from counterrank.engines.local import MemorySource
+
+        name = target if isinstance(target, str) else "target"
+        full = log if isinstance(target, str) else log.with_targets({name: target})
+        by_unit = full.unit is not None
+        workspace = Workspace(MemorySource(full), name, level=level, seed=seed, by_unit=by_unit)
+        plan = self.plan(workspace)
+        state = workspace.source.reduce(lambda batch: plan.partial(View(batch, name)).state, label=self.name)
+        return plan.finish(state)

@@ -1,0 +1,97 @@
+"""Estimate: a value, how sure we are, and what to be careful about."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.moments import Moments
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionValue:
+    """The value at one position."""
+
+    value: float
+    stderr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """The difference to what the logging policy earned on the same rows."""
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+    by_position: tuple[PositionValue, ...] = ()
+    #: value / what the logger earned, with its own interval (delta method); NaN when the logger earned nothing
+    relative: float = float("nan")
+    relative_low: float = float("nan")
+    relative_high: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """V = sum_k alpha_k V_k of a target policy, estimated from the log of another.
+
+    `interval(level)` gives the confidence interval; `lift` the paired difference to the logging policy;
+    `ess` the effective number of rows; `flags` plain warnings; `details` what the estimator chose and why.
+    """
+
+    target: str
+    estimator: str
+    value: float
+    stderr: float
+    by_position: tuple[PositionValue, ...]
+    ess: float
+    n: int
+    level: float
+    lift: Lift
+    flags: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    moments: Moments | None = field(default=None, repr=False)
+    interval_at: Callable[[float], Interval] | None = field(default=None, repr=False)
+
+    def interval(self, level: float | None = None) -> Interval:
+        """Return (low, high) at a confidence level (that of the evaluation by default)."""
+        wanted = self.level if level is None else level
+        if self.interval_at is None:
+            from counterrank.inference.normal import normal_interval
+
+            return normal_interval(self.value, self.stderr, wanted)
+        return self.interval_at(wanted)
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval at the evaluation's level."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval at the evaluation's level."""
+        return self.interval()[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form of the contract: full precision, plain types."""
+        low, high = self.interval()
+        result: dict[str, Any] = {
+            "target": self.target,
+            "estimator": self.estimator,
+            "value": self.value,
+            "stderr": self.stderr,
+            "low": low,
+            "high": high,
+            "level": self.level,
+            "by_position": [{"value": p.value, "stderr": p.stderr} for p in self.by_position],
+            "ess": self.ess,
+            "flags": list(self.flags),
+        }
+        if self.details:
+            result["details"] = self.details
+        return result

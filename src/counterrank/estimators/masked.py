@@ -1,0 +1,106 @@
+"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS and everything between."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import ConfigError, PropensityError
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.contribution import ContributionPlan
+from counterrank.moments import Moments
+from counterrank.ratios import Ratios, capability_of, ratios_of
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class WeightPlan(ContributionPlan):
+    """y = w r, with weights from a function of the view."""
+
+    def __init__(
+        self,
+        name: str,
+        workspace: Workspace,
+        weigh: Callable[[View], Floats],
+        *,
+        key: Hashable,
+        aggregate: str = "mean",
+        flags: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(name, workspace, key=key, aggregate=aggregate)
+        self.weigh = weigh
+        self.flags = flags
+
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return w r and w."""
+        w = self.weigh(view)
+        return w * view.reward, w
+
+
+@dataclass(frozen=True)
+class MaskEstimator(Estimator):
+    """One behaviour mask for all rows: V_k = mean of pi(Phi_k)/pi0(Phi_k) r_k.
+
+    `on_missing` says what to do when the log cannot give the probabilities: "error", or "superset", which enlarges
+    the mask, for both policies, to what the log supports: still unbiased, at more variance, and flagged.
+    """
+
+    aggregate: str = "mean"
+    on_missing: str = "error"
+
+    @abstractmethod
+    def mask(self, length: int) -> Bools:
+        """Return the behaviour mask (K, K)."""
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return weights of the mask, or of its superset where the log demands it."""
+        wanted = self.mask(workspace.first.K)
+        usable = supported_mask(ratios_of(workspace.first, workspace.target), wanted, self.on_missing)
+        enlarged = not np.array_equal(usable, wanted)
+        flags = (superset_flag(workspace, wanted, usable),) if enlarged else ()
+        weigh = weights_of_mask(usable)
+        key = ("mask", usable.tobytes())
+        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags)
+
+
+def weights_of_mask(mask: Bools) -> Callable[[View], Floats]:
+    """Return the cheapest way to weigh by a mask."""
+    kind = capability_of(mask)
+    if kind == "joint":
+        return lambda view: view.ratios.full()
+    if np.array_equal(mask, np.tri(len(mask), dtype=bool)):
+        return lambda view: view.ratios.prefix()
+    if np.array_equal(mask, np.eye(len(mask), dtype=bool)):
+        return lambda view: view.ratios.position()
+    return lambda view: view.ratios.masked(mask)
+
+
+def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
+    """Return the mask itself, or its smallest superset that the log's propensities support."""
+    if on_missing not in ("error", "superset"):
+        raise ConfigError(f"on_missing is '{on_missing}'; use 'error' or 'superset'")
+    wanted = capability_of(mask)
+    if wanted in ratios.supports:
+        return mask
+    if on_missing == "error":
+        ratios.need(wanted)
+    from counterrank.policies.superset import superset_mask
+
+    for capability in ("prefix", "joint"):
+        if capability in ratios.supports:
+            return superset_mask(mask, capability)
+    raise PropensityError(
+        f"'{ratios.kind}' propensities support no mask that contains this one; only IIPS is possible with them"
+    )
+
+
+def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> str:
+    """Say that a mask was enlarged, and by how much."""
+    kind = ratios_of(workspace.first, workspace.target).kind
+    return (
+        f"superset: '{kind}' propensities cannot give the wanted probabilities, so {int(usable.sum())} instead of "
+        f"{int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance"
+    )

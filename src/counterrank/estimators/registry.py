@@ -1,0 +1,57 @@
+"""Estimators by name: "ips", "snrips", "order-3", "cv-iips" ..."""
+
+import difflib
+import re
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+from counterrank.errors import EstimatorError
+from counterrank.estimators.base import Estimator
+
+
+def _fixed() -> dict[str, Callable[[], Estimator]]:
+    from counterrank.estimators.aips import AIPS
+    from counterrank.estimators.iips import IIPS
+    from counterrank.estimators.ips import IPS
+    from counterrank.estimators.rips import RIPS
+
+    plain: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
+    table: dict[str, Callable[[], Estimator]] = dict(plain)
+    for name, kind in plain.items():
+        table[f"sn{name}"] = lambda kind=kind, name=name: kind(aggregate="ratio", name=f"sn{name}")  # type: ignore[misc]
+        table[f"cv-{name}"] = lambda kind=kind, name=name: kind(aggregate="control", name=f"cv-{name}")  # type: ignore[misc]
+    return table
+
+
+def _patterns() -> list[tuple[str, Callable[[re.Match[str]], Estimator]]]:
+    from counterrank.estimators.order import OrderIPS
+
+    return [(r"order-(\d+)", lambda found: OrderIPS(order=int(found[1])))]
+
+
+def _plugins() -> dict[str, Callable[[], Estimator]]:
+    return {point.name: point.load() for point in entry_points(group="counterrank.estimators")}
+
+
+def names() -> list[str]:
+    """Return the names of all estimators without a parameter in the name, and examples of those with one."""
+    return [*_fixed(), "order-2", "order-3", *_plugins()]
+
+
+def get(name: str) -> Estimator:
+    """Return the estimator called `name`.
+
+    >>> get("order-3").name
+    'order-3'
+    """
+    plain = name.strip().lower()
+    table = {**_fixed(), **_plugins()}
+    if plain in table:
+        return table[plain]()
+    for pattern, make in _patterns():
+        found = re.fullmatch(pattern, plain)
+        if found:
+            return make(found)
+    near = difflib.get_close_matches(plain, names(), n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise EstimatorError(f"there is no estimator '{name}'{hint} Known: {', '.join(names())}")

@@ -1,0 +1,73 @@
+"""Variance of a linear functional of the column means: the delta method's last step.
+
+Every aggregate is, to first order, constant + g' (column means), where the columns are y_1..y_K, w_1..w_K, b.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.moments import Moments, spread
+
+Floats = NDArray[np.float64]
+
+
+def variance(moments: Moments, gradient: Floats) -> float:
+    """Return Var(g' column means): clustered when sums by unit are there, else from rows.
+
+    Rows: g' Cov g / n. Clustered (Liang & Zeger 1986): with psi_u = sum of g'(row - mean) over unit u,
+    U/(U-1) sum_u psi_u^2 / n^2.
+    """
+    if moments.buckets is not None:
+        return _clustered(moments, gradient)
+    if moments.gram is not None:
+        return max(float(gradient @ moments.covariance @ gradient), 0.0) / moments.n
+    return _from_rows(moments, gradient)
+
+
+def degrees_of_freedom(moments: Moments) -> float:
+    """Return units - 1 when clustered, rows - 1 otherwise."""
+    if moments.buckets is None:
+        return max(moments.n - 1, 1)
+    return max(int((moments.buckets[:, -1] > 0).sum()) - 1, 1)
+
+
+def _clustered(moments: Moments, gradient: Floats) -> float:
+    assert moments.buckets is not None
+    sums, counts = moments.buckets[:, :-1], moments.buckets[:, -1]
+    used = counts > 0
+    units = int(used.sum())
+    if units < 2:
+        return math.nan
+    scores = sums[used] @ gradient - counts[used] * float(moments.columns @ gradient)  # (units,)
+    return units / (units - 1) * float(scores @ scores) / moments.n**2
+
+
+def _from_rows(moments: Moments, gradient: Floats) -> float:
+    """The same from the lean sums, which know totals and single positions but no other combination."""
+    length, n = moments.K, moments.n
+    on_y, on_w, on_b = gradient[:length], gradient[length : 2 * length], gradient[-1]
+    scale = float(on_y @ moments.alpha) / float(moments.alpha @ moments.alpha)
+    if (on_w == 0).all() and np.allclose(on_y, scale * moments.alpha, rtol=1e-12, atol=0.0):
+        parts = (
+            ("total2", "total", "total", scale**2),
+            ("total_base", "total", "base", 2 * scale * on_b),
+            ("base2", "base", "base", on_b**2),
+        )
+        return max(sum(c * _row_spread(moments, ab, a, b) for ab, a, b, c in parts), 0.0) / n
+    touched = np.flatnonzero((on_y != 0) | (on_w != 0))
+    if len(touched) != 1 or on_b != 0:
+        raise ValueError("the variance of this combination needs the Gram matrix")
+    k = int(touched[0])
+    y, w = moments.mean("y")[k], moments.mean("w")[k]
+    yy, yw, ww = (
+        float(spread(moments.mean(ab)[k], a * b, n))
+        for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
+    )
+    return max(on_y[k] ** 2 * yy + 2 * on_y[k] * on_w[k] * yw + on_w[k] ** 2 * ww, 0.0) / n
+
+
+def _row_spread(moments: Moments, product: str, left: str, right: str) -> float:
+    expected = np.array(moments.row_mean(left) * moments.row_mean(right))
+    return float(spread(np.array(moments.row_mean(product)), expected, moments.n))

@@ -1,0 +1,116 @@
+"""Importance weights from per-position ratios: products over the positions that matter.
+
+Arrays are position-major, (K, n): the inner loop runs over rankings, so that it vectorises. Products, never exp of
+summed logs: a ratio of zero outside the mask must not become 0 * inf = NaN.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.jit import jit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@jit
+def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
+    """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding: products skip it."""
+    n, length = target.shape
+    for i in range(n):
+        used = lengths[i]
+        for k in range(used):
+            out[k, i] = target[i, k] / logging[i, k]
+        for k in range(used, length):
+            out[k, i] = 1.0
+
+
+@jit
+def prefix(rho: Floats, out: Floats) -> None:
+    """Fill w_k = prod_{l<=k} rho_l (RIPS)."""
+    length, n = rho.shape
+    for i in range(n):
+        out[0, i] = rho[0, i]
+    for k in range(1, length):
+        for i in range(n):
+            out[k, i] = out[k - 1, i] * rho[k, i]
+
+
+@jit
+def full(rho: Floats, out: Floats) -> None:
+    """Fill w_k = prod_l rho_l at every position (IPS)."""
+    length, n = rho.shape
+    last = out[length - 1]
+    for i in range(n):
+        last[i] = rho[0, i]
+    for k in range(1, length):
+        for i in range(n):
+            last[i] *= rho[k, i]
+    for k in range(length - 1):
+        for i in range(n):
+            out[k, i] = last[i]
+
+
+@jit
+def masked(rho: Floats, masks: NDArray[np.bool_], choice: Ints, out: Floats) -> None:
+    """Fill w_k = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n, K)."""
+    length, n = rho.shape
+    for k in range(length):
+        for i in range(n):
+            mask = masks[choice[i, k], k]
+            product = 1.0
+            for m in range(length):
+                if mask[m]:
+                    product *= rho[m, i]
+            out[k, i] = product
+
+
+@jit
+def one_mask(rho: Floats, mask: NDArray[np.bool_], out: Floats) -> None:
+    """Fill w_k = prod over l with mask[k, l] of rho_l, the same mask (K, K) for every ranking."""
+    length, n = rho.shape
+    for k in range(length):
+        row = out[k]
+        for i in range(n):
+            row[i] = 1.0
+        for m in range(length):
+            if mask[k, m]:
+                for i in range(n):
+                    row[i] *= rho[m, i]
+
+
+@jit
+def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> None:
+    """Fill the interaction-order weights inside a mask (K, K).
+
+    w_k(c, m) = rho_k * sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1), by the
+    recurrence of elementary symmetric polynomials, O(K m) a position. At full order the plain product is used:
+    the alternating sum loses all digits to cancellation for long rankings.
+    """
+    length, n = rho.shape
+    poly = np.empty((order, n))
+    for k in range(length):
+        row = out[k]
+        others = 0
+        for m in range(length):
+            others += mask[k, m] and m != k
+        for i in range(n):
+            row[i] = rho[k, i] if mask[k, k] else 1.0
+        if order - 1 >= others:
+            for m in range(length):
+                if mask[k, m] and m != k:
+                    for i in range(n):
+                        row[i] *= rho[m, i]
+            continue
+        poly[0] = 1.0
+        poly[1:] = 0.0
+        for m in range(length):
+            if mask[k, m] and m != k:
+                for j in range(order - 1, 0, -1):
+                    for i in range(n):
+                        poly[j, i] += (rho[m, i] - 1.0) * poly[j - 1, i]
+        for i in range(n):
+            total = 0.0
+            for j in range(order):
+                total += poly[j, i]
+            row[i] *= total

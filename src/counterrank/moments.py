@@ -1,0 +1,142 @@
+"""Moments: all an estimate, its interval and its diagnostics need, in arrays that add."""
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights alpha.
+
+    A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight is
+    sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
+    `kernels.accumulate`; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and sums rows by
+    mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b; `buckets` (1024, 2K+2), those
+    columns and the number of rows summed by unit. `m1 + m2` are the moments of both parts.
+    """
+
+    n: int
+    alpha: Floats
+    positions: Floats
+    rows: Floats
+    peaks: Floats
+    histogram: Floats
+    gram: Floats | None = None
+    buckets: Floats | None = None
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.n + other.n,
+            self.alpha,
+            self.positions + other.positions,
+            self.rows + other.rows,
+            np.maximum(self.peaks, other.peaks),
+            self.histogram + other.histogram,
+            None if self.gram is None or other.gram is None else self.gram + other.gram,
+            None if self.buckets is None or other.buckets is None else self.buckets + other.buckets,
+        )
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the letter of the papers
+        """Number of positions."""
+        return int(self.alpha.shape[0])
+
+    def mean(self, name: str) -> Floats:
+        """Return the mean over rows at each position (K,) of y, w, r, yy, ww, rr, yw or yr."""
+        from counterrank.kernels.accumulate import POSITION_SUMS
+
+        row: Floats = self.positions[POSITION_SUMS.index(name)]
+        return row / self.n
+
+    def row_mean(self, name: str) -> float:
+        """Return the mean over rows of total, base, weight, total2, base2, weight2 or total_base."""
+        from counterrank.kernels.accumulate import ROW_SUMS
+
+        return float(self.rows[ROW_SUMS.index(name)] / self.n)
+
+    @property
+    def columns(self) -> Floats:
+        """Means of the columns y_1..y_K, w_1..w_K, b (2K+1,)."""
+        return np.concatenate([self.mean("y"), self.mean("w"), [self.row_mean("base")]])
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of the columns y, w, b (2K+1, 2K+1); needs the Gram matrix."""
+        if self.gram is None:
+            raise ValueError("these moments were made without the Gram matrix")
+        return spread(self.gram / self.n, np.outer(self.columns, self.columns), self.n)
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return plain arrays, for shipping between machines."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            name: np.asarray(value, dtype=np.float64) for name, value in values.items() if value is not None
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Floats]) -> Self:
+        """Rebuild what `arrays` gave."""
+        rest = {name: value for name, value in arrays.items() if name != "n"}
+        return cls(n=int(arrays["n"]), **rest)
+
+
+def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
+    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
+
+    >>> spread(np.array(2.0), np.array(1.0), 11).item()
+    1.1
+    """
+    difference = np.asarray(second - squared_mean)
+    noise = _ROUNDING * np.maximum(np.abs(second), np.abs(squared_mean))
+    return np.where(np.abs(difference) <= noise, 0.0, difference) * (n / max(n - 1, 1))
+
+
+def moments_of(
+    y: Floats, w: Floats, reward: Floats, alpha: Floats, *, full: bool = False, bucket: Ints | None = None
+) -> tuple[Moments, Floats]:
+    """Return the moments of one batch and its row totals sum_k alpha_k y_k (n,).
+
+    Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. `full` adds the Gram matrix,
+    `bucket` (n,) the sums by unit.
+
+    >>> one = np.ones((4, 2))
+    >>> m, totals = moments_of(one, one, one, np.ones(2))
+    >>> m.mean("y").tolist(), m.row_mean("total2"), totals.tolist()
+    ([1.0, 1.0], 4.0, [2.0, 2.0, 2.0, 2.0])
+    """
+    from counterrank.kernels import accumulate as kernels
+    from counterrank.kernels import hashing
+
+    n, length = y.shape
+    positions, rows = np.zeros((len(kernels.POSITION_SUMS), length)), np.zeros(len(kernels.ROW_SUMS))
+    peaks, histogram, totals = np.zeros(length + 1), np.zeros((2, kernels.BINS)), np.empty(n)
+    tall_y, tall_w, tall_r = (np.ascontiguousarray(a.T) for a in (y, w, reward))  # free in Fortran order
+    kernels.accumulate(tall_y, tall_w, tall_r, alpha, positions, rows, peaks, histogram, totals)
+    gram = table = None
+    if full or bucket is not None:
+        base = alpha @ tall_r
+    if full:
+        gram = _gram(tall_y, tall_w, base)
+    if bucket is not None:
+        table = np.zeros((hashing.BUCKETS, 2 * length + 2))
+        kernels.add_buckets(tall_y, tall_w, base, bucket, table)
+    return Moments(n, alpha, positions, rows, peaks, histogram, gram, table), totals
+
+
+def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
+    from counterrank.kernels import accumulate as kernels
+
+    width = 2 * y.shape[0] + 1
+    padded = np.zeros((width, -(-width // 4) * 4))
+    kernels.gram(y, w, base, padded)
+    lower = np.tril(padded[:, :width])
+    return lower + np.tril(lower, -1).T

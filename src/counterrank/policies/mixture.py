@@ -1,0 +1,125 @@
+"""Mixtures: one of several policies is chosen for the whole ranking, unseen by the log."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.errors import PolicyError
+from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.factored import SUM_TOLERANCE, Uniform
+from counterrank.policies.uniform_permutation import UniformPermutation
+
+
+class Mixture(ArrayPolicy):
+    """P(L) = sum over components c of weight_c P_c(L): probabilities of the set are mixed, never ratios per slot.
+
+    Weights are (C,) or, per row, (n, C). A mixture of factored policies is not factored: one coin serves all
+    positions of a ranking.
+
+    >>> policy = Mixture([Uniform(2), Uniform(2)], [0.25, 0.75])
+    >>> np.exp(policy.prefix_log_prob(np.array([[0, 1]]))).round(3).tolist()
+    [[0.5, 0.25]]
+    """
+
+    row_fields = ("weights",)
+
+    def __init__(self, components: Sequence[Policy], weights: ArrayLike) -> None:
+        self.components = tuple(components)
+        self.weights: Floats = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+        self.check()
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        return cls(fields["components"], fields["weights"])
+
+    def check(self) -> None:
+        C = len(self.components)
+        if C == 0 or self.weights.ndim != 2 or self.weights.shape[1] != C:
+            raise PolicyError(f"{C} components need weights ({C},) or (n, {C}), got {self.weights.shape}")
+        bad = ~((self.weights >= 0).all(axis=1) & (np.abs(self.weights.sum(axis=1) - 1) <= SUM_TOLERANCE))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise PolicyError(f"row {i}: mixture weights {self.weights[i].tolist()} must be a distribution")
+        if len({part.n_actions for part in self.components}) > 1:
+            raise PolicyError(f"components differ in actions: {[part.n_actions for part in self.components]}")
+        if len({part.n_rows for part in self.components} - {1, self.n_rows}) > 0:
+            raise PolicyError(f"components differ in rows: {[part.n_rows for part in self.components]}")
+        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.components)) - {
+            "dist"
+        }
+
+    @property
+    def n_rows(self) -> int:
+        return max(len(self.weights), *(part.n_rows for part in self.components))
+
+    @property
+    def n_actions(self) -> int:
+        return self.components[0].n_actions
+
+    def take(self, rows: Rows) -> Self:
+        chosen = copy.copy(self)
+        chosen.weights = self.weights if len(self.weights) == 1 else self.weights[rows]
+        chosen.components = tuple(part.take(rows) for part in self.components)
+        return chosen
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        return self._mix(np.stack([part.prefix_log_prob(actions) for part in self.components]))
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self._mix(np.stack([part.position_log_prob(actions) for part in self.components]))
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        parts = [part.subset_log_prob(actions, masks) for part in self.components]
+        each = np.stack([part.log_prob for part in parts])  # (C, n, J)
+        log_prob = self._mix(each)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(self.weights.T)[:, :, None]
+        safe = np.where(log_prob > -np.inf, log_prob, 0.0)
+        share = np.exp(log_weight + each - safe)  # (C, n, J)
+        rel_var = (share**2 * np.stack([part.rel_var for part in parts])).sum(axis=0)
+        order = ("exact", "quadrature", "sampled")
+        method = max((part.method for part in parts), key=order.index)
+        return SubsetResult(log_prob, rel_var, method)
+
+    def _mix(self, each: Floats) -> Floats:
+        """Return log sum over c of weight_c exp(each_c) for (C, n, J)."""
+        with np.errstate(divide="ignore"):
+            terms = np.log(self.weights.T)[:, :, None] + each
+            top = terms.max(axis=0)
+            shift = np.where(top > -np.inf, top, 0.0)
+            mixed: Floats = shift + np.log(np.exp(terms - shift).sum(axis=0))
+        return mixed
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        from counterrank.kernels.policy_draws import categorical
+
+        n = self.n_rows
+        chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))
+        out = np.full((n, size, length), -1, np.int64)
+        for c, part in enumerate(self.components):
+            times = size if part.n_rows == n else n * size
+            drawn = part.sample(length, rng, size=times).reshape(n, size, length)
+            out = np.where((chosen == c)[:, :, None], drawn, out)
+        return out
+
+
+def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
+    """Return: the whole ranking from `policy` with probability 1 - epsilon, else uniformly at random."""
+    noise = Uniform(policy.n_actions) if policy.factored else UniformPermutation(policy.n_actions)
+    return Mixture([policy, noise], [1 - epsilon, epsilon])
+
+
+def pooled(policies: Sequence[Policy], counts: ArrayLike) -> Mixture:
+    """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c / n.
+
+    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by the probability
+    that any arm would have shown it, not only its own. Every policy must be bound to all pooled rows.
+    """
+    sizes = np.asarray(counts, dtype=np.float64)
+    if sizes.ndim != 1 or not (sizes >= 0).all() or not sizes.sum() > 0:
+        raise PolicyError(f"counts must be one non-negative number per policy, got {sizes.tolist()}")
+    return Mixture(policies, sizes / sizes.sum())

@@ -1,0 +1,195 @@
+"""From two policies to importance weights for any behaviour mask, or a refusal that says why."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import PropensityError
+from counterrank.log import LOGGING, Probabilities, RankingLog
+from counterrank.policies.base import Policy
+from counterrank.propensity import MEANING, SUPPORTS, Propensity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are probability ratios.
+
+    `kind` is that of `Propensity`; "policy" stands for two rankings-without-replacement policies, whose subset
+    probabilities are computed on demand and kept.
+    """
+
+    kind: str
+    rho: Floats
+    batch: RankingLog
+    target: Probabilities
+    _known: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """Which probabilities can be formed: joint, prefix, position, subset."""
+        return SUPPORTS["factored"] if self.kind == "policy" else SUPPORTS[self.kind]
+
+    def full(self) -> Floats:
+        """Return w_k = prod_l rho_l at every position (n, K)."""
+        from counterrank.kernels import weights
+
+        self.need("joint")
+        return self._filled(weights.full)
+
+    def prefix(self) -> Floats:
+        """Return w_k = prod_{l<=k} rho_l (n, K)."""
+        from counterrank.kernels import weights
+
+        self.need("prefix")
+        return self._filled(weights.prefix)
+
+    def position(self) -> Floats:
+        """Return w_k = rho_k, the ratio of the marginals at position k (n, K)."""
+        self.need("position")
+        return self.masked(np.eye(self.rho.shape[1], dtype=bool)) if self.kind == "policy" else self.rho
+
+    def masked(self, mask: Bools) -> Floats:
+        """Return w_k = pi(Phi_k) / pi0(Phi_k) for one mask (K, K)."""
+        return self.by_choice(mask[None], np.zeros(self.rho.shape, dtype=np.int64))
+
+    def by_choice(self, masks: Bools, choice: Ints) -> Floats:
+        """Return w_k for masks (M, K, K) where row i and position k use model choice[i, k]."""
+        from counterrank.kernels import weights
+
+        for mask in masks:
+            self.need(capability_of(mask))
+        if self.kind == "policy":
+            return self._subsets(masks, choice)
+        if len(masks) == 1:
+            return self._filled(lambda rho, out: weights.one_mask(rho, np.ascontiguousarray(masks[0]), out))
+        models, chosen = np.ascontiguousarray(masks), np.ascontiguousarray(choice)
+        return self._filled(lambda rho, out: weights.masked(rho, models, chosen, out))
+
+    def ordered(self, mask: Bools, order: int) -> Floats:
+        """Return interaction-order weights inside a mask; positions must be independent given the context."""
+        from counterrank.kernels import weights
+
+        if self.kind != "factored":
+            raise PropensityError(
+                "interaction-order weights need independent positions ('factored' propensities); these are "
+                f"'{self.kind}'. Without replacement the truncated product is biased"
+            )
+        return self._filled(lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out))
+
+    def need(self, capability: str) -> None:
+        """Raise unless these ratios can give `capability` probabilities."""
+        if capability in self.supports:
+            return
+        remedy = {
+            "position": "log the marginal probability of each shown item at its position (kind 'position')",
+            "prefix": "log the probability of each item given those above (kind 'prefix')",
+            "subset": "give whole policies (such as PlackettLuce(scores)) or factored propensities",
+            "joint": "log the probability of the whole ranking (kind 'joint')",
+        }[capability]
+        raise PropensityError(
+            f"this estimator needs '{capability}' probabilities, which '{self.kind}' propensities "
+            f"({MEANING[self.kind]}) cannot give; {remedy}, or use on_missing='superset'"
+        )
+
+    def _filled(self, kernel: "Callable[[Floats, Floats], None]") -> Floats:
+        tall = self.rho.T  # (K, n), contiguous
+        out = np.empty_like(tall)
+        kernel(tall, out)
+        return out.T
+
+    def _subsets(self, masks: Bools, choice: Ints) -> Floats:
+        length = self.rho.shape[1]
+        out = np.empty_like(self.rho)
+        for k in range(length):
+            rows, back = np.unique(masks[:, k, :], axis=0, return_inverse=True)  # the distinct subsets at k
+            columns = np.stack([self._subset(row) for row in rows], axis=1)
+            model = np.asarray(back).reshape(-1)[choice[:, k]]
+            out[:, k] = np.take_along_axis(columns, model[:, None], axis=1)[:, 0]
+        return out
+
+    def _subset(self, positions: Bools) -> Floats:
+        from counterrank.policies.ratios import subset_log_ratio
+
+        key = positions.tobytes()
+        if key not in self._known:
+            logging = self.batch.propensity
+            assert isinstance(logging, Policy) and isinstance(self.target, Policy)
+            log_w, rel_var = subset_log_ratio(logging, self.target, self.batch.action, positions[None])
+            self._known[key] = np.exp(log_w[:, 0]), rel_var[:, 0]
+        return self._known[key][0]
+
+
+def ratios_of(batch: RankingLog, target: str) -> Ratios:
+    """Return the ratios of target policy `target` to the logging policy on the rows of a batch."""
+    policy = batch.target(target)
+    kind, logging, wanted = _common_numbers(batch, policy, target)
+    rho = np.empty(batch.action.shape[::-1])  # (K, n)
+    from counterrank.kernels import weights
+
+    # A joint sits in the first column; the rest are ones, so the same product serves every kind.
+    weights.ratios(wanted, logging, batch.lengths, rho)
+    return Ratios(kind, rho.T, batch, policy)
+
+
+def capability_of(mask: Bools) -> str:
+    """Return the weakest kind of probability that serves every row of a mask (K, K).
+
+    >>> capability_of(np.eye(2, dtype=bool)), capability_of(np.tri(2, dtype=bool))
+    ('position', 'prefix')
+    """
+    counts = mask.sum(axis=1)
+    if (counts == mask.shape[1]).all():
+        return "joint"
+    if (counts == 1).all():
+        return "position"
+    leading = np.arange(mask.shape[1]) < counts[:, None]
+    return "prefix" if (mask == leading).all() else "subset"
+
+
+def _common_numbers(batch: RankingLog, policy: Probabilities, name: str) -> tuple[str, Floats, Floats]:
+    logging = batch.propensity
+    if isinstance(logging, Propensity) and isinstance(policy, Propensity):
+        if logging.kind != policy.kind:
+            raise PropensityError(
+                f"the log's propensities are '{logging.kind}' but those of '{name}' are '{policy.kind}'; both must "
+                "be of one kind"
+            )
+        return logging.kind, logging.by_position(batch.K), policy.by_position(batch.K)
+    if isinstance(logging, Propensity):
+        return logging.kind, logging.by_position(batch.K), numbers(policy, batch, logging.kind)
+    if isinstance(policy, Propensity):
+        return policy.kind, numbers(logging, batch, policy.kind), policy.by_position(batch.K)
+    kind = "factored" if logging.factored and policy.factored else "policy"
+    return kind, numbers(logging, batch, kind), numbers(policy, batch, kind)
+
+
+def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:
+    """Return a policy's (n, K) factors of the given kind for the logged rankings."""
+    if isinstance(policy, Propensity):
+        return policy.by_position(batch.K)
+    if kind == "factored" and not policy.factored:
+        raise PropensityError(
+            f"the log has 'factored' propensities but {type(policy).__name__} ranks without replacement; log 'prefix' "
+            "or 'position' propensities, or give the logging policy itself"
+        )
+    if kind in ("factored", "position"):
+        return np.exp(policy.position_log_prob(batch.action))
+    cumulative = policy.prefix_log_prob(batch.action)  # (n, K)
+    if kind == "joint":
+        return Propensity("joint", np.exp(cumulative[:, -1])).by_position(batch.K)
+    before = np.concatenate([np.zeros((cumulative.shape[0], 1)), cumulative[:, :-1]], axis=1)
+    # After an impossible item everything is impossible: -inf minus -inf must stay a ratio of zero.
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))
+
+
+__all__ = ["LOGGING", "Ratios", "capability_of", "numbers", "ratios_of"]

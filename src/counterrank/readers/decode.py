@@ -1,0 +1,172 @@
+"""A piece of Arrow data, whose spec is known, as a RankingLog."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from counterrank.errors import LogError
+from counterrank.log import RankingLog
+from counterrank.propensity import Propensity
+from counterrank.readers import contexts, distributions, long_format, matrices, units, values
+from counterrank.readers.names import listed
+from counterrank.readers.resolve import MISSING_PROPENSITY, REWARD_PER_RANKING
+from counterrank.readers.spec import Field, LogSpec
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def decode(table: pa.Table, spec: LogSpec, *, start: int = 0, bucket: Ints | None = None) -> RankingLog:
+    """Return the rankings of `table`, the first of which is ranking `start` of the whole data set."""
+    missing = [name for name in spec.columns if name not in table.column_names]
+    if missing:
+        raise LogError(f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}")
+    if table.num_rows == 0:
+        raise LogError("the log is empty: it has columns but no rows")
+    if spec.layout == "long":
+        table, spec = long_format.to_lists(table, spec, start)
+    action, raw = matrices.actions(table, spec, start)
+    used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
+    shape = _Shape(spec, start, raw, used)
+    reward, notes = _rewards(table, spec, shape)
+    columns, skipped = _segments(table, spec)
+    unit, bucket = units.read(table, spec.unit, start, bucket)
+    return RankingLog(
+        action=action,
+        reward=reward,
+        propensity=_propensity(table, spec, shape),
+        context=contexts.read(table, spec, start),
+        context_names=spec.context,
+        categories=spec.categories,
+        action_names=spec.action_names,
+        unit=unit,
+        behavior=values.objects(values.one_chunk(table[spec.behavior])) if spec.behavior else None,
+        targets=_targets(table, spec, shape),
+        dists=distributions.read(table, spec, used, start),
+        columns=columns,
+        position_weights=_weights(spec),
+        bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
+        start=start,
+        notes=(*spec.notes, *notes, *skipped),
+    )
+
+
+class _Shape:
+    """How long each ranking is, and whether another field agrees."""
+
+    def __init__(self, spec: LogSpec, start: int, raw: Ints | None, used: Ints | None) -> None:
+        self.spec, self.start, self.raw, self.used = spec, start, raw, used
+
+    def check(self, lengths: Ints | None, name: str) -> None:
+        if lengths is None and self.raw is None:
+            return
+        full = np.int64(self.spec.K)
+        mine = full if lengths is None else lengths
+        action = full if self.raw is None else self.raw
+        items = full if self.used is None else self.used
+        wrong = np.broadcast_to((mine != action) & (mine != items), (self._n(lengths),))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            have, want = (int(np.broadcast_to(x, wrong.shape)[row]) for x in (mine, action))
+            raise LogError(
+                f"row {self.start + row}: '{name}' has {have} entries, "
+                f"'{self.spec.fields['action'].name}' has {want}; they must have one each per position"
+            )
+
+    def padded(self, found: Floats, fill: float) -> Floats:
+        """Return the numbers with `fill` behind shorter rankings."""
+        if self.used is not None:
+            found[np.arange(found.shape[1]) >= self.used[:, None]] = fill
+        return found
+
+    def _n(self, lengths: Ints | None) -> int:
+        some = lengths if lengths is not None else self.raw
+        return 0 if some is None else len(some)
+
+
+def _matrix(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Floats:
+    found, lengths = matrices.numbers(table, field, spec, shape.start)
+    shape.check(lengths, field.name)
+    if found.shape[1] != spec.K:
+        raise LogError(
+            f"'{field.name}' has {found.shape[1]} columns, but rankings have {spec.K} positions "
+            f"('{spec.fields['action'].name}')"
+        )
+    return found
+
+
+def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, list[str]]:
+    field = spec.fields["reward"]
+    if REWARD_PER_RANKING in spec.notes:
+        # The reward of a whole ranking may depend on every item: the last position sees all of them.
+        found = np.zeros((table.num_rows, spec.K))
+        last = np.full(table.num_rows, spec.K) if shape.used is None else shape.used
+        found[np.arange(table.num_rows), last - 1] = matrices.column_numbers(table, field.name, shape.start)
+    else:
+        found = _matrix(table, field, spec, shape)
+    found = shape.padded(found, 0.0)
+    if spec.missing_reward == "zero":
+        missing = np.isnan(found)
+        if missing.any():
+            found[missing] = 0.0
+            return found, ["missing-reward-zero"]
+    return found, []
+
+
+def _propensity(table: pa.Table, spec: LogSpec, shape: _Shape) -> Propensity:
+    if MISSING_PROPENSITY in spec.notes:
+        return Propensity("factored", np.ones((table.num_rows, spec.K)))
+    return _policy(table, spec.fields["propensity"], spec, shape)
+
+
+def _policy(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Propensity:
+    if spec.kind == "joint" and field.form == "scalar":
+        return Propensity("joint", matrices.column_numbers(table, field.name, shape.start).copy())
+    found = _matrix(table, field, spec, shape)
+    if spec.kind == "joint":
+        return Propensity("joint", _repeated(shape.padded(found, np.nan)))
+    return Propensity(spec.kind, shape.padded(found, 1.0))
+
+
+def _repeated(found: Floats) -> Floats:
+    """A joint given at every position: the padding repeats the first."""
+    return np.where(np.isnan(found), found[:, :1], found)
+
+
+def _targets(table: pa.Table, spec: LogSpec, shape: _Shape) -> dict[str, Propensity]:
+    result = {}
+    for name, field in spec.targets.items():
+        if name not in spec.guessed:
+            result[name] = _policy(table, field, spec, shape)
+        elif (guess := _guessed(table, field, spec, shape)) is not None:
+            result[name] = guess
+    return result
+
+
+def _guessed(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Propensity | None:
+    """A column nobody named is a target policy only if every number in it could be a probability."""
+    try:
+        found = _policy(table, field, spec, shape)
+    except LogError:
+        return None
+    inside = (found.values >= 0) & (found.values <= 1)
+    return found if bool(inside.all()) else None
+
+
+def _segments(table: pa.Table, spec: LogSpec) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    columns: dict[str, NDArray[Any]] = {}
+    for name in spec.segments:
+        columns[name] = values.objects(values.one_chunk(table[name]))
+    return columns, []
+
+
+def _weights(spec: LogSpec) -> Any:
+    from counterrank import position_weights
+
+    return position_weights.parse(spec.position_weights, spec.K)
+
+
+Columns = Mapping[str, NDArray[Any]]

@@ -1,0 +1,148 @@
+"""One row a (ranking, position) turned into one row a ranking."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterrank.errors import LogError
+from counterrank.readers import values
+from counterrank.readers.spec import Field, LogSpec
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouping:
+    """`order` (m,) sorts rows by ranking and position; rankings stand in order of first appearance."""
+
+    ids: pa.Array
+    order: Ints
+    sizes: Ints
+    first: Ints
+
+
+def to_lists(table: pa.Table, spec: LogSpec, start: int) -> tuple[pa.Table, LogSpec]:
+    """Return the same rankings as lists, one row each, and the spec that describes them.
+
+    `start` counts rankings; rows in messages count from the first row of this piece.
+    """
+    groups = _group(table, spec)
+    columns: dict[str, pa.Array] = {}
+    per_position = _per_position(spec)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(groups.sizes)]), type=pa.int64())
+    for name in per_position:
+        ordered = values.plain(values.one_chunk(table[name])).take(pa.array(groups.order))
+        columns[name] = pa.LargeListArray.from_arrays(offsets, ordered)
+    dropped = []
+    for name in spec.columns:
+        if name not in per_position and name not in (spec.ranking, spec.position):
+            found = _constant(table, name, spec, groups)
+            if found is None:
+                dropped.append(name)
+            else:
+                columns[name] = found
+    segments = tuple(name for name in spec.segments if name not in dropped)
+    return pa.table(columns), replace(_as_lists(spec), segments=segments)
+
+
+def _group(table: pa.Table, spec: LogSpec) -> _Grouping:
+    assert spec.ranking is not None and spec.position is not None
+    ranking = values.plain(values.one_chunk(table[spec.ranking]))
+    if ranking.null_count:
+        row = pc.index(pc.is_null(ranking), True).as_py()
+        raise LogError(f"row {row}: '{spec.ranking}' is missing; every row needs the id of its ranking")
+    encoded = ranking.dictionary_encode()
+    code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    position = _positions(table, spec)
+    order = np.lexsort((position, code))
+    sizes = np.bincount(code, minlength=len(encoded.dictionary))
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    groups = _Grouping(encoded.dictionary, order, sizes, first)
+    _check_positions(code[order], position[order], groups, spec)
+    return groups
+
+
+def _positions(table: pa.Table, spec: LogSpec) -> Ints:
+    name = spec.position or ""
+    found = values.floats(values.one_chunk(table[name]), name, lambda index: f"row {index}")
+    bad = ~(found == np.rint(found))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise LogError(f"row {row}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, ...")
+    return found.astype(np.int64) - spec.first_position
+
+
+def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpec) -> None:
+    expected = np.arange(len(code)) - groups.first[code]
+    bad = position != expected
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    label, base = groups.ids[int(code[at])].as_py(), spec.first_position
+    if position[at] < expected[at] and position[at] >= 0:
+        rows = sorted((int(groups.order[at - 1]), int(groups.order[at])))
+        raise LogError(
+            f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and {rows[1]}); "
+            "keep one row for each position"
+        )
+    if position[at] < 0:
+        raise LogError(
+            f"row {groups.order[at]}: '{spec.position}' is {position[at] + base} in ranking {label!r}; "
+            f"positions start at {base}"
+        )
+    raise LogError(
+        f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} (row "
+        f"{groups.order[at]}); positions run from {base} without gaps, and the rows of a ranking stand together"
+    )
+
+
+def _per_position(spec: LogSpec) -> tuple[str, ...]:
+    single = spec.kind == "joint"
+    groups = [spec.fields["action"], spec.fields["reward"]]
+    if not single:
+        groups += [
+            *([spec.fields["propensity"]] if "propensity" in spec.fields else []),
+            *spec.targets.values(),
+        ]
+    groups += list(spec.dists.values())
+    return tuple(dict.fromkeys(name for group in groups for name in group.columns))
+
+
+def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> pa.Array | None:
+    """The one value a ranking has in this column; None for a guessed segment whose values differ."""
+    array = values.plain(values.one_chunk(table[name]))
+    ordered = array.take(pa.array(groups.order))
+    result = ordered.take(pa.array(groups.first))
+    spread = result.take(pa.array(np.repeat(np.arange(len(groups.sizes)), groups.sizes)))
+    same = pc.or_kleene(pc.equal(ordered, spread), pc.and_(pc.is_null(ordered), pc.is_null(spread)))
+    if pa.types.is_floating(array.type):
+        same = pc.or_(
+            pc.fill_null(same, False), pc.fill_null(pc.and_(pc.is_nan(ordered), pc.is_nan(spread)), False)
+        )
+    at = pc.index(pc.fill_null(same, False), False).as_py()
+    if at < 0:
+        return result
+    if name in spec.guessed:
+        return None
+    raise LogError(
+        f"row {groups.order[at]}: '{name}' is {ordered[at].as_py()!r}, but {spread[at].as_py()!r} elsewhere in the "
+        "same ranking; it must be one value a ranking"
+    )
+
+
+def _as_lists(spec: LogSpec) -> LogSpec:
+    def listed(field: Field) -> Field:
+        return replace(field, form="list")
+
+    single = spec.kind == "joint"
+    fields = {
+        role: field if single and role == "propensity" else listed(field)
+        for role, field in spec.fields.items()
+    }
+    targets = {name: field if single else listed(field) for name, field in spec.targets.items()}
+    dists = {name: listed(field) for name, field in spec.dists.items()}
+    length = spec.K - spec.first_position + 1
+    return replace(spec, layout="list", fields=fields, targets=targets, dists=dists, K=length)

@@ -1,0 +1,201 @@
+"""What a user may say about a log: names of columns, kinds of numbers, what to carry along."""
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self, TypedDict
+
+from counterrank.errors import ConfigError
+from counterrank.propensity import MEANING
+from counterrank.readers.names import suggestion
+
+#: What a column can be to a log. Any other key of `columns` is the name of a target policy.
+ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior")
+
+Names = str | Iterable[str] | None
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+
+    columns: Mapping[str, Any] | str
+    context: Names
+    segments: Names
+    targets: Names
+    propensity_kind: str
+    unit: str | None
+    behavior: str | None
+    position_weights: Any
+    missing_reward: str
+    require_propensity: bool
+    encode_actions: bool
+    dists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How to read a log.
+
+    `columns` maps what we call a column to what the data calls it, {"action": "items"}, or to a list of columns,
+    {"action": ["slot_a", "slot_b"]}; a text "action=items,reward=clicks" says the same. `context` None means the
+    columns that start with x_. `segments` None carries every scalar column in memory and none in a stream.
+    `targets` None finds list columns of probabilities in memory and asks for none in a stream.
+    `missing_reward` "zero" reads an absent reward as 0. `require_propensity` False reads a log that has none.
+    `encode_actions` gives large or negative integer ids the codes 0..A-1, as is always done for names.
+    `dists` False leaves whole distributions unread.
+
+    >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
+    'clicks'
+    """
+
+    columns: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    context: tuple[str, ...] | None = None
+    segments: tuple[str, ...] | None = None
+    targets: tuple[str, ...] | None = None
+    propensity_kind: str = "factored"
+    unit: str | None = None
+    behavior: str | None = None
+    position_weights: str | tuple[float, ...] = "uniform"
+    missing_reward: str = "error"
+    require_propensity: bool = True
+    encode_actions: bool = False
+    dists: bool = True
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return options from keyword arguments, command-line texts or a TOML table."""
+        known = [item.name for item in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise ConfigError(
+                    f"there is no option '{key}'{suggestion(key, known)}; options are {', '.join(known)}"
+                )
+        values = {key: _CLEAN[key](key, value) if key in _CLEAN else value for key, value in given.items()}
+        return cls(**values)._checked()
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
+        """Return options from the [log] table of a TOML file, or from the whole file when there is none."""
+        content = load_toml(path)
+        table = content.get("log", content)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
+        try:
+            return cls.of(**{key.replace("-", "_"): value for key, value in table.items()} | more)
+        except ConfigError as problem:
+            raise ConfigError(f"{os.fspath(path)}: {problem}") from None
+
+    def column(self, role: str) -> str | tuple[str, ...]:
+        """Return what the data calls a role or target."""
+        named = {"unit": self.unit, "behavior": self.behavior}.get(role)
+        return named or self.columns.get(role, role)
+
+    def is_named(self, role: str) -> bool:
+        """Whether the user pointed at a column for this role, so that its absence is an error."""
+        return role in self.columns or bool({"unit": self.unit, "behavior": self.behavior}.get(role))
+
+    def _checked(self) -> Self:
+        if self.propensity_kind not in MEANING:
+            near = suggestion(self.propensity_kind, MEANING)
+            raise ConfigError(
+                f"propensity kind '{self.propensity_kind}' is unknown{near}; use {', '.join(MEANING)}"
+            )
+        if self.missing_reward not in ("error", "zero"):
+            raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
+        known = [
+            *ROLES,
+            *(self.targets or ()),
+            *(f"{name}_dist" for name in ("propensity", *(self.targets or ()))),
+        ]
+        for role in self.columns:
+            if role not in known and (self.targets is not None or suggestion(role, ROLES)):
+                raise ConfigError(
+                    f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
+                    f"known: {', '.join(known)}"
+                )
+        return self
+
+
+def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a TOML file, or say what is wrong with it."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as problem:
+        raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {problem}") from None
+
+
+def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
+    if isinstance(given, str):
+        given = dict(_pair(part) for part in given.split(",") if part.strip())
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}")
+    return {str(role): _column(role, value) for role, value in given.items()}
+
+
+def _column(role: str, value: Any) -> str | tuple[str, ...]:
+    if isinstance(value, str) and value:
+        return value.removesuffix("_*")
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    role, sign, column = text.partition("=")
+    if not sign or not role.strip() or not column.strip():
+        raise ConfigError(
+            f"columns: '{text.strip()}' is not understood; write pairs like action=items,reward=clicks"
+        )
+    return role.strip(), column.strip()
+
+
+def _names(key: str, given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    found = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(item, str) for item in found):
+        raise ConfigError(f"{key} must be column names, got {given!r}")
+    return tuple(dict.fromkeys(found))
+
+
+def _weights(key: str, given: Any) -> str | tuple[float, ...]:
+    if isinstance(given, str):
+        return given
+    try:
+        return tuple(float(value) for value in given)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{key} must be 'uniform', 'dcg' or one number a position; got {given!r}") from None
+
+
+def _text(key: str, given: Any) -> str | None:
+    if given is None or isinstance(given, str):
+        return given
+    raise ConfigError(f"{key} must be a text, got {given!r}")
+
+
+def _switch(key: str, given: Any) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise ConfigError(f"{key} must be true or false, got {given!r}")
+
+
+_CLEAN = {
+    "columns": _mapping,
+    "context": _names,
+    "segments": _names,
+    "targets": _names,
+    "position_weights": _weights,
+    "propensity_kind": _text,
+    "unit": _text,
+    "behavior": _text,
+    "missing_reward": _text,
+    "require_propensity": _switch,
+    "encode_actions": _switch,
+    "dists": _switch,
+}

@@ -1,0 +1,239 @@
+"""Which column is what: from options and a schema to a first LogSpec."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+import pyarrow as pa
+
+from counterrank.errors import LogError, PropensityError
+from counterrank.readers import text_lists, values
+from counterrank.readers.names import listed, suggestion
+from counterrank.readers.options import ReadOptions
+from counterrank.readers.spec import Field, LogSpec
+
+#: Rows looked at to tell text that holds lists from text that holds names.
+_SAMPLE = 1000
+
+MISSING_PROPENSITY = "propensity-missing"
+REWARD_PER_RANKING = "reward-per-ranking"
+
+
+def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpec:
+    """Return the spec of data of which `table` is all or the start; K and vocabularies are still open."""
+    return _Resolver(table, options, in_memory).spec()
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    table: pa.Table
+    options: ReadOptions
+    in_memory: bool
+
+    def spec(self) -> LogSpec:
+        options = self.options
+        action = self.field("action")
+        long = action.form == "scalar" and self.is_long()
+        fields = {"action": action, "reward": self.field("reward")}
+        notes = [] if long or not self.is_whole(fields["reward"], action) else [REWARD_PER_RANKING]
+        propensity = self.propensity()
+        if propensity is None:
+            notes.append(MISSING_PROPENSITY)
+        else:
+            fields["propensity"] = propensity
+        targets, guessed = self.targets(fields)
+        dists = self.dists(targets) if options.dists else {}
+        context = self.context()
+        ranking, position = (self.single("ranking"), self.single("position")) if long else (None, None)
+        unit, behavior = self.single("unit"), self.single("behavior")
+        used = _used(
+            [*fields.values(), *targets.values(), *dists.values()], [ranking, position, unit, behavior]
+        )
+        segments = self.segments(used)
+        return LogSpec(
+            layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
+            fields=fields,
+            targets=targets,
+            dists=dists,
+            ranking=ranking,
+            position=position,
+            unit=unit,
+            behavior=behavior,
+            context=context,
+            segments=segments,
+            kind=options.propensity_kind,
+            position_weights=options.position_weights,
+            missing_reward=options.missing_reward,
+            guessed=(*guessed, *(segments if options.segments is None else ())),
+            notes=tuple(notes),
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.table.column_names)
+
+    def field(self, role: str) -> Field:
+        """Return where a role or policy is, or say which columns there are."""
+        found = self.find(self.options.column(role))
+        if found is not None:
+            return found
+        name = self.options.column(role)
+        shown = name if isinstance(name, str) else ", ".join(name)
+        hint = suggestion(shown, self.names)
+        raise LogError(
+            f"there is no column '{shown}' for the {role if role in _ROLES else f'target policy {role}'}{hint}, "
+            f"nor '{shown}_1'; columns are {listed(self.names)}. Map names with --columns {role}=NAME "
+            f"(columns={{'{role}': 'NAME'}} in Python)"
+        )
+
+    def find(self, name: str | tuple[str, ...]) -> Field | None:
+        """Return the field of that name, or those names, if it is there in any form."""
+        if isinstance(name, tuple):
+            missing = [part for part in name if part not in self.names]
+            if missing:
+                near = suggestion(missing[0], self.names)
+                raise LogError(f"there is no column '{missing[0]}'{near}; columns are {listed(self.names)}")
+            return Field(name, "wide") if len(name) > 1 else self.find(name[0])
+        if name in self.names:
+            return Field((name,), self.form(name))
+        numbered = self.numbered(name)
+        return Field(numbered, "wide") if numbered else None
+
+    def form(self, name: str) -> str:
+        kind = self.table.schema.field(name).type
+        if values.is_list(kind):
+            return "list"
+        if values.is_text(kind) and self.holds_lists(name):
+            return "text"
+        return "scalar"
+
+    def holds_lists(self, name: str) -> bool:
+        cells = [cell for cell in self.table[name].slice(0, _SAMPLE).to_pylist() if cell]
+        return any(text_lists.looks_like_list(cell) for cell in cells)
+
+    def numbered(self, stem: str) -> tuple[str, ...]:
+        present = set(self.names)
+        first = 0 if f"{stem}_0" in present and f"{stem}_1" in present else 1
+        run = []
+        for k in count(first):
+            if f"{stem}_{k}" not in present:
+                break
+            run.append(f"{stem}_{k}")
+        later = [
+            name for name in self.names if name.startswith(f"{stem}_") and name[len(stem) + 1 :].isdecimal()
+        ]
+        if run and len(later) > len(run):
+            raise LogError(
+                f"columns go from '{run[-1]}' to '{later[-1]}': '{stem}_{first + len(run)}' is missing"
+            )
+        return tuple(run)
+
+    def is_long(self) -> bool:
+        ranking, position = (self.options.column(role) for role in ("ranking", "position"))
+        return ranking in self.names and position in self.names
+
+    def is_whole(self, reward: Field, action: Field) -> bool:
+        """Whether there is one reward a ranking, not one a position."""
+        return reward.form == "scalar" and (action.form != "scalar")
+
+    def propensity(self) -> Field | None:
+        found = self.find(self.options.column("propensity"))
+        if found is not None and (self.options.require_propensity or not _is_empty(self.table, found)):
+            return found
+        if self.options.require_propensity or "propensity" in self.options.columns:
+            name = self.options.column("propensity")
+            shown = name if isinstance(name, str) else ", ".join(name)
+            raise PropensityError(
+                f"there is no column '{shown}' with the logging policy's propensities"
+                f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
+                f"--columns propensity=NAME; if none were logged, --estimate-propensity estimates them"
+            )
+        return None
+
+    def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
+        if self.options.targets is not None:
+            return {name: self.field(name) for name in self.options.targets}, []
+        mapped = [name for name in self.options.columns if name not in _ROLES and not name.endswith("_dist")]
+        found = {name: self.field(name) for name in mapped}
+        if not self.in_memory:
+            return found, []
+        taken = {name for group in (*fields.values(), *found.values()) for name in group.columns}
+        guesses = {stem: field for stem, field in self.candidates() if not taken & set(field.columns)}
+        return found | guesses, list(guesses)
+
+    def candidates(self) -> Iterable[tuple[str, Field]]:
+        """Fields that may be target policies: lists or numbered columns of fractions."""
+        stems = {name.rpartition("_")[0] for name in self.names if name.endswith("_1")} - {"x", ""}
+        context = set(self.context())
+        for name in self.names:
+            if name in context or name.endswith("_dist"):
+                continue
+            kind, form = self.table.schema.field(name).type, self.form(name)
+            if form == "text" or (form == "list" and pa.types.is_floating(kind.value_type)):
+                yield name, Field((name,), form)
+        for stem in sorted(stems):
+            columns = self.numbered(stem) if not stem.endswith("_dist") and stem not in self.names else ()
+            kinds = [self.table.schema.field(name).type for name in columns]
+            if columns and all(map(pa.types.is_floating, kinds)) and not context & set(columns):
+                yield stem, Field(columns, "wide")
+
+    def dists(self, targets: Iterable[str]) -> dict[str, Field]:
+        result = {}
+        for policy in ("propensity", *targets):
+            key = f"{policy}_dist"
+            name = self.options.columns.get(key)
+            if name is None:
+                stem = self.options.column(policy)
+                name = f"{stem}_dist" if isinstance(stem, str) else key
+            found = self.find(name)
+            if found is None and name != key:
+                found = self.find(key)
+            if found is not None:
+                result[policy] = found
+        return result
+
+    def context(self) -> tuple[str, ...]:
+        if self.options.context is None:
+            schema = self.table.schema
+            return tuple(
+                n for n in self.names if n.startswith("x_") and not values.is_list(schema.field(n).type)
+            )
+        for name in self.options.context:
+            self.require(name, "context")
+        return self.options.context
+
+    def segments(self, used: set[str]) -> tuple[str, ...]:
+        if self.options.segments is not None:
+            for name in self.options.segments:
+                self.require(name, "segment")
+            return self.options.segments
+        if not self.in_memory:
+            return ()
+        return tuple(f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type))
+
+    def single(self, role: str) -> str | None:
+        name = self.options.column(role)
+        if isinstance(name, tuple):
+            raise LogError(f"'{role}' is one column, but {len(name)} are given: {', '.join(name)}")
+        if self.options.is_named(role):
+            self.require(name, role)
+        return name if name in self.names else None
+
+    def require(self, name: str, role: str) -> None:
+        if name not in self.names:
+            near = suggestion(name, self.names)
+            raise LogError(f"there is no column '{name}' for {role}{near}; columns are {listed(self.names)}")
+        if role in ("context", "segment") and not values.is_scalar(self.table.schema.field(name).type):
+            kind = self.table.schema.field(name).type
+            raise LogError(f"column '{name}' holds {kind}; a {role} column needs one value a ranking")
+
+
+_ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior")
+
+
+def _used(fields: Iterable[Field], single: Iterable[str | None]) -> set[str]:
+    return {name for field in fields for name in field.columns} | {name for name in single if name}
+
+
+def _is_empty(table: pa.Table, field: Field) -> bool:
+    return all(table[name].null_count == table.num_rows for name in field.columns)

@@ -1,0 +1,111 @@
+"""What format a file has: by its name, checked against its first bytes."""
+
+from pathlib import Path
+
+from counterrank.errors import LogError
+from counterrank.readers.guard import guard
+from counterrank.readers.names import suggestion
+
+#: Extension to format.
+EXTENSIONS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow-stream",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+FORMATS = ("parquet", "arrow", "arrow-stream", "csv", "jsonl")
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+#: Other names of formats.
+ALIASES = {
+    "feather": "arrow",
+    "ipc": "arrow",
+    "tsv": "csv",
+    "ndjson": "jsonl",
+    "json": "jsonl",
+    "pq": "parquet",
+}
+
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow-stream"}
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive or spreadsheet; unpack it or save it as CSV",
+    b"SQLite format 3": "an SQLite database; export the table as CSV or Parquet",
+    b"\x89HDF": "an HDF5 file; save the table as Parquet",
+    b"\x93NUMPY": "a NumPy array; use counterrank.RankingLog(action=..., ...)",
+    b"BZh": "a bzip2 archive; unpack it first or use gzip",
+    b"\xfd7zXZ": "an xz archive; unpack it first or use gzip",
+    b"Obj\x01": "an Avro file; save the table as Parquet",
+    b"ORC": "an ORC file; save the table as Parquet",
+    b"FEA1": "a Feather file of version 1; write it again with a recent pyarrow or pandas",
+    b"%PDF": "a PDF",
+    b"\x80\x04\x95": "a pickle, which is never opened; save the table as Parquet",
+}
+
+
+def has_known_extension(name: str) -> bool:
+    """Whether a file in a folder is taken for data.
+
+    >>> has_known_extension("part-0.csv.gz"), has_known_extension("_SUCCESS")
+    (True, False)
+    """
+    return _split(name)[0] in EXTENSIONS
+
+
+def recognise(path: Path, format: str | None) -> tuple[str, str | None]:
+    """Return the format and the compression of a file; its content decides where its name is silent or wrong."""
+    with guard(str(path)):
+        with open(path, "rb") as file:
+            head = file.read(16)
+    if not head:
+        raise LogError(f"{path} is empty (0 bytes)")
+    for magic, what in _FOREIGN.items():
+        if head.startswith(magic):
+            raise LogError(f"{path} is {what}")
+    return _decided(path, head, format)
+
+
+def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | None]:
+    extension, _ = _split(path.name)
+    packed = next((kind for magic, kind in _PACKED.items() if head.startswith(magic)), None)
+    seen = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    if seen is not None:
+        return seen, None
+    named = _named(format) if format else EXTENSIONS.get(extension)
+    if named in ("parquet", "arrow"):
+        mark = "PAR1" if named == "parquet" else "ARROW1"
+        raise LogError(
+            f"{path} is not {'a Parquet' if named == 'parquet' else 'an Arrow'} file: it does not start with {mark}, "
+            f"but with {head[:8]!r}" + (f"; it is packed with {packed}, unpack it first" if packed else "")
+        )
+    if named is None and packed is None:
+        named = "jsonl" if head.lstrip()[:1] == b"{" else None
+    if named is None:
+        raise LogError(
+            f"{path}: the format of '{path.name}' is not known; use one of {', '.join(EXTENSIONS)} "
+            "or say --format parquet|arrow|csv|jsonl"
+        )
+    return named, packed
+
+
+def _named(format: str) -> str:
+    found = ALIASES.get(format, format)
+    if found not in FORMATS:
+        known = [*FORMATS, *ALIASES]
+        raise LogError(f"format '{format}' is unknown{suggestion(format, known)}; use {', '.join(FORMATS)}")
+    return found
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    packed = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    if packed:
+        suffixes.pop()
+    return (suffixes[-1] if suffixes else ""), packed

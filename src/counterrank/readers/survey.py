@@ -1,0 +1,115 @@
+"""What only a look at all rows can tell: the longest ranking, the vocabularies. Surveys of pieces add up."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterrank.errors import LogError
+from counterrank.readers import matrices, text_lists, values
+from counterrank.readers.spec import Field, LogSpec
+
+#: More distinct names than this are ids or free text, not a vocabulary.
+MOST_LABELS = 1_000_000
+
+
+@dataclass(slots=True)
+class Survey:
+    """Collects, over pieces of the data, what a spec needs to know of all of it."""
+
+    spec: LogSpec
+    encode_actions: bool = False
+    longest: int = 0
+    lowest: int = 1
+    labels: dict[str, set[str]] = field(default_factory=dict)
+    has_names: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to look at."""
+        names = list(self.spec.fields["action"].columns)
+        names += [self.spec.position] if self.spec.position else []
+        return tuple(dict.fromkeys([*names, *self.spec.context]))
+
+    def absorb(self, table: pa.Table) -> None:
+        """Take note of a piece."""
+        self._length(table)
+        for name in self.spec.fields["action"].columns:
+            self._actions(values.one_chunk(table[name]), name)
+        for name in self.spec.context:
+            if values.is_text(table.schema.field(name).type):
+                self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
+
+    def finish(self, sample: pa.Table) -> LogSpec:
+        """Return the spec with K, vocabularies and the number of actions of whole distributions."""
+        spec = self.spec
+        categories = {name: _ordered(self.labels[name]) for name in spec.context if name in self.labels}
+        names = _ordered(self.labels.get("", set())) if self.encode_actions or self.has_names else None
+        dists = {key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()}
+        return replace(
+            spec,
+            K=self.longest,
+            categories=categories,
+            action_names=names,
+            dists=dists,
+            first_position=min(self.lowest, 1),
+        )
+
+    def _length(self, table: pa.Table) -> None:
+        action = self.spec.fields["action"]
+        if self.spec.position:
+            place = values.one_chunk(table[self.spec.position])
+            found = values.floats(place, self.spec.position, lambda index: f"row {index}")
+            if len(found):
+                self.longest = max(self.longest, int(np.nanmax(found, initial=0)))
+                self.lowest = min(self.lowest, int(np.nanmin(found, initial=1)))
+        elif action.form in ("wide", "scalar"):
+            self.longest = len(action.columns)
+        else:
+            array = _lists(table[action.name], action)
+            self.longest = max(self.longest, int(matrices.entry_counts(array).max(initial=0)))
+
+    def _actions(self, array: pa.Array, name: str) -> None:
+        action = self.spec.fields["action"]
+        if action.form in ("list", "text"):
+            array = _lists(pa.chunked_array([array]), action).flatten()
+        named = values.is_text(array.type) and not (action.form == "text" and _all_whole(array))
+        self.has_names = self.has_names or named
+        if named or self.encode_actions or (action.form == "text" and self.has_names):
+            self._note(array, "", f"'{name}'")
+
+    def _note(self, array: pa.Array, key: str, what: str) -> None:
+        known = self.labels.setdefault(key, set())
+        known.update(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
+        if len(known) > MOST_LABELS:
+            raise LogError(
+                f"{what} has more than {MOST_LABELS:,} different names (such as '{min(known)[:40]}'); "
+                + ("use integer ids" if key == "" else "choose other context columns with --context")
+            )
+
+
+def _ordered(labels: set[str]) -> tuple[str, ...]:
+    """Sorted, so that codes do not depend on the order of rows; whole numbers by value."""
+    if labels and all(label.lstrip("-").isdecimal() for label in labels):
+        return tuple(sorted(labels, key=lambda label: (int(label), label)))
+    return tuple(sorted(labels))
+
+
+def _lists(column: pa.ChunkedArray, item: Field) -> pa.Array:
+    array = values.one_chunk(column)
+    return array if values.is_list(array.type) else text_lists.parse(array, item.name, 0)
+
+
+def _all_whole(array: pa.Array) -> bool:
+    return bool(pc.all(pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")).as_py() is not False)
+
+
+def _actions_of(sample: pa.Table, item: Field) -> int:
+    if item.form not in ("list", "text"):
+        return len(item.columns)
+    array = _lists(sample[item.name], item).drop_null()
+    while values.is_list(array.type):
+        size = int(matrices.entry_counts(array).max(initial=0))
+        array = array.flatten()
+    return size

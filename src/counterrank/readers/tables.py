@@ -1,0 +1,240 @@
+"""Arrow tables from files of any format: whole, or in batches."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from counterrank.errors import LogError
+from counterrank.readers import streams
+from counterrank.readers.guard import guard
+from counterrank.readers.paths import DataFile
+
+#: Bytes of text parsed at a time.
+BLOCK = 16 << 20
+#: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
+MOST_EXPANSION = 20_000
+
+Columns = Sequence[str] | None
+
+
+def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
+    """Return a whole file, or some of its columns."""
+    with guard(file.path, prefix=True):
+        table = _READ[file.format](file, _stored(file, columns))
+        return _with_partitions(_checked(table, file), file, columns)
+
+
+def sample(file: DataFile, rows: int = 1000) -> pa.Table:
+    """Return about the first `rows` rows of a file, all columns."""
+    for table in batches(file, rows=rows):
+        return table.slice(0, rows)
+    return read_table(file)
+
+
+def batches(file: DataFile, columns: Columns = None, *, rows: int = 65_536) -> Iterator[pa.Table]:
+    """Yield consecutive pieces of a file; only a few batches are held at a time."""
+    with guard(file.path, prefix=True):
+        for table in _BATCHES[file.format](file, _stored(file, columns), rows):
+            if table.num_rows:
+                yield _with_partitions(_checked(table, file), file, columns)
+
+
+def open_parquet(file: DataFile) -> Any:
+    """Return the open Parquet file; read-ahead is off, which keeps memory flat."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=10_000_000)
+
+
+def _stored(file: DataFile, columns: Columns) -> list[str] | None:
+    above = {key for key, _ in file.partitions}
+    return None if columns is None else [name for name in columns if name not in above]
+
+
+def _with_partitions(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
+    for key, value in file.partitions:
+        if (columns is None or key in columns) and key not in table.column_names:
+            kind = pa.int64() if isinstance(value, int) else pa.string()
+            table = table.append_column(key, pa.repeat(pa.scalar(value, type=kind), table.num_rows))
+    return table
+
+
+def _checked(table: pa.Table, file: DataFile) -> pa.Table:
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise LogError(f"{file.path}: there are two columns called '{twice}'; names must differ")
+    return table
+
+
+def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list[str] | None:
+    if columns is None:
+        return None
+    missing = [name for name in columns if name not in available]
+    if missing:
+        raise LogError(f"{file.path} has no column '{missing[0]}', which other files of this log have")
+    return list(columns)
+
+
+def _parquet(file: DataFile, columns: Columns) -> pa.Table:
+    with open_parquet(file) as opened:
+        wanted = _present(opened.schema_arrow.names, columns, file)
+        _refuse_bomb(opened, file, wanted)
+        return opened.read(columns=wanted)
+
+
+def _refuse_bomb(opened: Any, file: DataFile, columns: Columns) -> None:
+    meta = opened.metadata
+    wanted = None if columns is None else set(columns)
+    numbers = 0
+    for group in range(meta.num_row_groups):
+        for j in range(meta.num_columns):
+            chunk = meta.row_group(group).column(j)
+            if wanted is None or chunk.path_in_schema.partition(".")[0] in wanted:
+                numbers += max(chunk.num_values, 0)
+    size = os.path.getsize(file.path)
+    if numbers > max(1 << 27, MOST_EXPANSION * size):
+        raise LogError(
+            f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made to harm"
+        )
+
+
+def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+    with open_parquet(file) as opened:
+        wanted = _present(opened.schema_arrow.names, columns, file)
+        for batch in opened.iter_batches(batch_size=rows, columns=wanted):
+            yield pa.Table.from_batches([batch])
+
+
+def _arrow(file: DataFile, columns: Columns) -> pa.Table:
+    found = list(_arrow_batches(file, columns, 0))
+    if not found:
+        raise LogError(f"{file.path} is empty: it has columns but no rows")
+    return pa.concat_tables(found)
+
+
+def _arrow_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+    import pyarrow.ipc as ipc
+
+    with pa.memory_map(file.path) as source:
+        reader: Any = ipc.open_stream(source) if file.format == "arrow-stream" else ipc.open_file(source)
+        wanted = _present(reader.schema.names, columns, file)
+        every: Any = (
+            (reader.get_batch(i) for i in range(reader.num_record_batches)) if _is_file(file) else reader
+        )
+        for batch in every:
+            # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
+            batch.validate(full=True)
+            table = pa.Table.from_batches([batch])
+            table = table if wanted is None else table.select(wanted)
+            for first in range(0, table.num_rows, rows or table.num_rows or 1):
+                yield table.slice(first, rows or None)
+
+
+def _is_file(file: DataFile) -> bool:
+    return file.format == "arrow"
+
+
+def _csv_options(
+    file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None
+) -> dict[str, Any]:
+    from pyarrow import csv
+
+    delimiter, names = _header(file)
+    return {
+        "read_options": csv.ReadOptions(block_size=BLOCK),
+        "parse_options": csv.ParseOptions(delimiter=delimiter),
+        "convert_options": csv.ConvertOptions(
+            strings_can_be_null=True, include_columns=_present(names, columns, file), column_types=types
+        ),
+    }
+
+
+def _header(file: DataFile) -> tuple[str, list[str]]:
+    """The delimiter and the names in the first line of a CSV file."""
+    with streams.Unpacked(file) as stream:
+        line = stream.read(1 << 20).partition(b"\n")[0]
+    text = line.decode("utf-8-sig").strip("\r")
+    if "\0" in text:
+        raise LogError(f"{file.path} is not text: its first line holds zero bytes")
+    delimiter = max(",\t;|", key=text.count)
+    return delimiter, [name.strip('"') for name in text.split(delimiter)]
+
+
+def _csv(file: DataFile, columns: Columns) -> pa.Table:
+    from pyarrow import csv
+
+    with streams.arrow_stream(file) as stream:
+        return csv.read_csv(stream, **_csv_options(file, columns))
+
+
+def _csv_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+    from pyarrow import csv
+
+    with streams.arrow_stream(file) as stream:
+        for batch in csv.open_csv(stream, **_csv_options(file, columns)):
+            for first in range(0, batch.num_rows, rows):
+                yield pa.Table.from_batches([batch.slice(first, rows)])
+
+
+def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
+    found = list(_jsonl_blocks(file, columns))
+    if not found:
+        raise LogError(f"{file.path} is empty: there are no rows")
+    return pa.concat_tables(found, promote_options="permissive")
+
+
+def _jsonl_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+    for table in _jsonl_blocks(file, columns):
+        for first in range(0, table.num_rows, rows):
+            yield table.slice(first, rows)
+
+
+def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
+    from pyarrow import json
+
+    first_line = 0
+    for block in _line_blocks(file):
+        if first_line == 0 and block.lstrip()[:1] == b"[":
+            raise LogError(f"{file.path} is one JSON array; write one object a line (JSON Lines)")
+        options = json.ReadOptions(block_size=max(len(block) + 1, 1024), use_threads=False)
+        try:
+            table = json.read_json(pa.BufferReader(block), read_options=options)
+        except pa.ArrowInvalid as problem:
+            where = f"in the block that starts at line {first_line + 1}"
+            raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
+        first_line += block.count(b"\n")
+        yield table if columns is None else _selected(table, columns)
+
+
+def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """JSON objects may leave keys out; a block without a key has nulls there."""
+    found = [
+        table[name] if name in table.column_names else pa.chunked_array([pa.nulls(table.num_rows)])
+        for name in columns
+    ]
+    return pa.table(found, names=list(columns))
+
+
+def _line_blocks(file: DataFile) -> Iterator[bytes]:
+    with streams.Unpacked(file) as stream:
+        rest = b""
+        while chunk := stream.read(BLOCK):
+            whole, newline, tail = (rest + chunk).rpartition(b"\n")
+            if newline and whole.strip():
+                yield whole + newline
+            rest = tail if newline else tail or rest + chunk
+        if rest.strip():
+            yield rest + b"\n"
+
+
+_READ = {"parquet": _parquet, "arrow": _arrow, "arrow-stream": _arrow, "csv": _csv, "jsonl": _jsonl}
+_BATCHES = {
+    "parquet": _parquet_batches,
+    "arrow": _arrow_batches,
+    "arrow-stream": _arrow_batches,
+    "csv": _csv_batches,
+    "jsonl": _jsonl_batches,
+}

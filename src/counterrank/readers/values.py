@@ -1,0 +1,168 @@
+"""Arrow values to NumPy numbers, with the place of the first one that is not a number."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterrank.errors import LogError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: Turns the index of a value into words: "row 17, position 2".
+Place = Callable[[int], str]
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text, also as a dictionary."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_scalar(kind: pa.DataType) -> bool:
+    """Whether a column can be carried along as a segment: one plain value a row."""
+    return (
+        not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
+    )
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return the array without dictionary or view encodings."""
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    return array
+
+
+def floats(array: pa.Array, name: str, place: Place) -> Floats:
+    """Return float64 values (m,), NaN where null; text is refused unless every entry is a number."""
+    array = plain(array)
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.uint8())
+    elif is_text(kind):
+        array = _parsed(array, name, place)
+    elif pa.types.is_temporal(kind) or pa.types.is_nested(kind) or not _is_number(kind):
+        raise LogError(f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})")
+    return _numpy(array)
+
+
+def integers(array: pa.Array, name: str, place: Place) -> Ints:
+    """Return int64 ids (m,), -1 where null."""
+    array = plain(array)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if pa.types.is_integer(array.type):
+        try:
+            whole = array.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise LogError(
+                f"column '{name}' holds ids above 2^63; read it with encode_actions=True"
+            ) from None
+        if whole.null_count:
+            whole = pc.fill_null(whole, -1)
+        return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+    values = floats(array, name, place)
+    missing = np.isnan(values)
+    bad = ~missing & ((values != np.rint(values)) | (np.abs(values) > 2.0**53))
+    if bad.any():
+        index = int(np.argmax(bad))
+        raise LogError(f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names")
+    return np.where(missing, -1.0, values).astype(np.int64)
+
+
+def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> Ints:
+    """Return the index (m,) of each value among `labels`, -1 where null."""
+    text = as_text(array)
+    found = pc.index_in(text, value_set=pa.array(labels, type=text.type))
+    if found.null_count > text.null_count:
+        unknown = pc.and_(pc.is_valid(text), pc.is_null(found))
+        index = pc.index(unknown, True).as_py()
+        raise LogError(
+            f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the vocabulary of "
+            f"{len(labels)} was collected; read the data again from the start"
+        )
+    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """Return the values as strings."""
+    array = plain(array)
+    return array if is_text(array.type) else array.cast(pa.string())
+
+
+def objects(array: pa.Array) -> NDArray[Any]:
+    """Return a column as NumPy: numbers as they are, text as shared Python strings, None where null."""
+    if is_text(array.type) or pa.types.is_dictionary(array.type):
+        encoded = plain(array).dictionary_encode()
+        labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+        return np.asarray(
+            labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)]
+        )
+    if pa.types.is_null(array.type):
+        return np.full(len(array), None, dtype=object)
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    # A copy: views of Arrow memory are read-only, and every kernel would be compiled a second time for them.
+    return np.array(array.to_numpy(zero_copy_only=False))
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
+
+
+def _numpy(array: pa.Array) -> Floats:
+    if not pa.types.is_float64(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(array)
+    empty = pc.is_in(
+        pc.utf8_lower(trimmed), value_set=pa.array(["", "null", "none", "na", "nan"], type=trimmed.type)
+    )
+    trimmed = pc.if_else(empty, pa.scalar(None, type=trimmed.type), trimmed)
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:
+        for index, text in enumerate(trimmed.to_pylist()):
+            if text is not None and not _is_float(text):
+                raise LogError(
+                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are wanted"
+                ) from None
+        raise LogError(f"column '{name}' holds text where numbers are wanted") from None
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(array: pa.Array) -> str:
+    value = array[0].as_py() if len(array) else None
+    return str(value)[:60]
