@@ -1,0 +1,114 @@
+"""Logs on disk: the same rows however they are read, with the truth beside them."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from counterrank.errors import ConfigError
+from counterrank.simulate import batches, published, random, true_value, write_log
+
+COLUMNS = ["action", "reward", "propensity", "new", "propensity_dist", "new_dist", "behavior"]
+
+
+def test_file_equals_the_batches(tmp_path):
+    env = published()
+    truth = write_log(env, 250, tmp_path / "log.parquet", seed=3, batch=100)
+    file = pq.ParquetFile(tmp_path / "log.parquet")
+    assert [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)] == [100, 100, 50]
+    table = file.read()
+    assert table.column_names == [*COLUMNS, *(f"x_{j}" for j in range(5))]
+    parts = list(batches(env, 250, 3, batch=100))
+    for name, field in (("action", "action"), ("reward", "reward"), ("new", "target"), ("new_dist", "p1")):
+        rows = np.array(table[name].to_pylist())
+        np.testing.assert_array_equal(rows, np.concatenate([getattr(part, field) for part in parts]))
+    assert table["behavior"].to_pylist() == [name for part in parts for name in part.behavior_name]
+    metadata = table.schema.metadata
+    assert float(metadata[b"counterrank.true_value"]) == truth.value == true_value(env).value
+    assert metadata[b"counterrank.propensity_kind"] == b"factored"
+
+
+def test_batches_are_independent_and_reproducible():
+    env = published()
+    first, second = batches(env, 200, 5, batch=100)
+    alone = next(batches(env, 100, 5, batch=100))
+    np.testing.assert_array_equal(first.reward, alone.reward)
+    assert not np.array_equal(first.reward, second.reward)
+
+
+def test_files_are_identical_byte_for_byte(tmp_path):
+    for name in ("a.parquet", "b.parquet"):
+        write_log(published(), 120, tmp_path / name, seed=1, batch=50)
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["feather", "csv", "jsonl"])
+def test_other_formats_hold_the_same_rows(ending, tmp_path):
+    env = random(1, K=4)
+    path = tmp_path / f"log.{ending}"
+    write_log(env, 30, path, seed=2, batch=20)
+    reward = np.concatenate([part.reward for part in batches(env, 30, 2, batch=20)])
+    if ending == "feather":
+        rows = pa.ipc.open_file(path).read_all()["reward"].to_pylist()
+    elif ending == "jsonl":
+        rows = [json.loads(line)["reward"] for line in path.read_text().splitlines()]
+    else:
+        with path.open(newline="") as source:
+            rows = [[float(row[f"reward_{k}"]) for k in range(1, 5)] for row in csv.DictReader(source)]
+    np.testing.assert_array_equal(np.array(rows), reward)
+
+
+def test_position_dependent_policies_write_lists_of_lists(tmp_path):
+    env = random(1, K=3, positional=True)
+    write_log(env, 10, tmp_path / "log.parquet", seed=0)
+    dist = np.array(pq.read_table(tmp_path / "log.parquet")["propensity_dist"].to_pylist())
+    assert dist.shape == (10, 3, 3)
+    np.testing.assert_allclose(dist.sum(axis=2), 1, rtol=1e-12)
+
+
+def test_plackett_luce_logs_carry_prefix_propensities(tmp_path):
+    env = random(1, K=3, actions=5, logging="plackett-luce")
+    write_log(env, 10, tmp_path / "log.parquet", seed=0)
+    table = pq.read_table(tmp_path / "log.parquet")
+    assert "new_dist" not in table.column_names
+    assert table.schema.metadata[b"counterrank.propensity_kind"] == b"prefix"
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    from counterrank.simulate import write
+
+    def stop(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(write, "draw", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_log(published(), 10, tmp_path / "log.parquet", seed=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_impossible_requests_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="unknown ending '.xlsx'; use one of .parquet"):
+        write_log(published(), 10, tmp_path / "log.xlsx", seed=0)
+    with pytest.raises(ConfigError, match="both must be at least 1"):
+        list(batches(published(), 0, 0))
+
+
+def test_a_ranking_log_has_everything_an_estimator_needs():
+    simulated = published().draw(50, np.random.default_rng(0))
+    log = simulated.to_log()
+    np.testing.assert_array_equal(log.action, simulated.action)
+    np.testing.assert_array_equal(log.target("new").values, simulated.target)
+    np.testing.assert_array_equal(log.distribution("propensity"), simulated.p0)
+    assert log.behavior.tolist() == simulated.behavior_name
+    on_policy = published().draw_on_policy(50, np.random.default_rng(0)).to_log()
+    np.testing.assert_array_equal(on_policy.propensity.values, on_policy.target("new").values)
+
+
+def test_a_plackett_luce_log_carries_its_policies():
+    simulated = random(1, K=3, actions=5, logging="plackett-luce").draw(20, np.random.default_rng(0))
+    log = simulated.to_log()
+    joint = np.exp(log.propensity.prefix_log_prob(log.action)[:, -1])
+    np.testing.assert_allclose(joint, simulated.propensity.prod(axis=1), rtol=1e-10)
