@@ -1,6 +1,7 @@
 """Lists and numbered columns as (n, K) arrays."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from counterrank.readers.spec import Field, LogSpec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Lists:
             position = index - int(ends[row] - self.lengths[row])
         return f"row {self.start + row}, position {position + 1}"
 
-    def spread(self, flat: NDArray[np.generic], pad: float) -> NDArray[np.generic]:
+    def spread(self, flat: NDArray[Number], pad: float) -> NDArray[Number]:
         """Return (n, K) with `pad` behind shorter lists; always a fresh, writable array."""
         if self.lengths is None:
             return flat.reshape(self.n, self.K).copy()

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypedDict
 
@@ -71,7 +71,7 @@ class ReadOptions:
                 raise ConfigError(
                     f"there is no option '{key}'{suggestion(key, known)}; options are {', '.join(known)}"
                 )
-        values = {key: _CLEAN[key](key, value) if key in _CLEAN else value for key, value in given.items()}
+        values: dict[str, Any] = {key: _CLEAN[key](key, value) for key, value in given.items()}
         return cls(**values)._checked()
 
     @classmethod
@@ -185,7 +185,7 @@ def _switch(key: str, given: Any) -> bool:
     raise ConfigError(f"{key} must be true or false, got {given!r}")
 
 
-_CLEAN = {
+_CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "columns": _mapping,
     "context": _names,
     "segments": _names,

@@ -169,7 +169,8 @@ class _Resolver:
             if name in context or name.endswith("_dist"):
                 continue
             kind, form = self.table.schema.field(name).type, self.form(name)
-            if form == "text" or (form == "list" and pa.types.is_floating(kind.value_type)):
+            fraction = kind.value_type if form == "list" else kind
+            if form == "text" or ((form == "list" or self.is_long()) and pa.types.is_floating(fraction)):
                 yield name, Field((name,), form)
         for stem in sorted(stems):
             columns = self.numbered(stem) if not stem.endswith("_dist") and stem not in self.names else ()
