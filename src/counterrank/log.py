@@ -70,16 +70,12 @@ class RankingLog:
         put(self, "lengths", validation.lengths(action, start=self.start))
         put(self, "reward", validation.rewards(self.reward, self.lengths, action.shape, start=self.start))
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
-        targets = {
-            name: self._probabilities(value, name, positive=False) for name, value in self.targets.items()
-        }
+        targets = {name: self._probabilities(value, name, positive=False) for name, value in self.targets.items()}
         put(self, "targets", targets)
         put(self, "context", validation.context(self.context, self.n))
         put(self, "context_names", self._context_names())
         put(self, "position_weights", weights_of_positions.parse(self.position_weights, self.K))
-        dists = {
-            name: validation.distribution(value, self.n, self.K, name) for name, value in self.dists.items()
-        }
+        dists = {name: validation.distribution(value, self.n, self.K, name) for name, value in self.dists.items()}
         put(self, "dists", dists)
         for name in ("unit", "behavior"):
             if getattr(self, name) is not None:
@@ -192,9 +188,7 @@ class RankingLog:
         if not isinstance(given, Propensity):
             kind = "factored" if name == LOGGING else self._kind_of_numbers()
             given = Propensity(kind, given)
-        validation.propensities(
-            given, self.lengths, self.action.shape, name=name, positive=positive, start=self.start
-        )
+        validation.propensities(given, self.lengths, self.action.shape, name=name, positive=positive, start=self.start)
         return given
 
     def _kind_of_numbers(self) -> str:

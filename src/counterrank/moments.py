@@ -78,9 +78,7 @@ class Moments:
     def arrays(self) -> dict[str, Floats]:
         """Return plain arrays, for shipping between machines."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            name: np.asarray(value, dtype=np.float64) for name, value in values.items() if value is not None
-        }
+        return {name: np.asarray(value, dtype=np.float64) for name, value in values.items() if value is not None}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Floats]) -> Self:

@@ -40,11 +40,7 @@ def _named(name: str, length: int) -> NDArray[np.float64]:
 
 def _checked(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     if values.shape != (length,):
-        raise ConfigError(
-            f"there are {length} positions but {values.size} position weights; give one for each"
-        )
+        raise ConfigError(f"there are {length} positions but {values.size} position weights; give one for each")
     if not np.isfinite(values).all() or (values < 0).any() or not (values > 0).any():
-        raise ConfigError(
-            f"position weights must be finite, not negative and not all zero; got {values.tolist()}"
-        )
+        raise ConfigError(f"position weights must be finite, not negative and not all zero; got {values.tolist()}")
     return values

@@ -49,9 +49,7 @@ class Propensity:
 
     def __post_init__(self) -> None:
         if self.kind not in SUPPORTS:
-            raise PropensityError(
-                f"propensity kind '{self.kind}' is unknown; use one of {', '.join(SUPPORTS)}"
-            )
+            raise PropensityError(f"propensity kind '{self.kind}' is unknown; use one of {', '.join(SUPPORTS)}")
         try:
             values = np.ascontiguousarray(self.values, dtype=np.float64)
         except (TypeError, ValueError) as problem:

@@ -23,15 +23,11 @@ def actions(values: Any) -> Ints:
     if array.ndim != 2:
         raise LogError(f"action must be (n, K): one row a ranking; got an array of shape {array.shape}")
     if array.shape[0] == 0 or array.shape[1] == 0:
-        raise LogError(
-            f"the log is empty: action has shape {array.shape}; give at least one ranking and position"
-        )
+        raise LogError(f"the log is empty: action has shape {array.shape}; give at least one ranking and position")
     if array.dtype.kind == "f":
         array = _whole_numbers(array)
     if array.dtype.kind not in "iub":
-        raise LogError(
-            f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names"
-        )
+        raise LogError(f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names")
     result = np.ascontiguousarray(array, dtype=np.int64)
     if result.min() < -1:
         row, position = np.argwhere(result < -1)[0]
@@ -47,9 +43,7 @@ def _whole_numbers(array: NDArray[Any]) -> Ints:
     bad = ~np.isfinite(whole) | (whole != np.rint(whole))
     if bad.any():
         row, position = np.argwhere(bad)[0]
-        raise LogError(
-            f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be integers"
-        )
+        raise LogError(f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be integers")
     return whole.astype(np.int64)
 
 
@@ -129,9 +123,7 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
 def policy(given: Policy, n: int, name: str) -> Policy:
     """Return the policy if it has a row for every ranking (or one for all)."""
     if given.n_rows not in (1, n):
-        raise PolicyError(
-            f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row"
-        )
+        raise PolicyError(f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row")
     return given
 
 
@@ -155,9 +147,7 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     array = np.ascontiguousarray(values, dtype=np.float64)
     good = array.ndim == 2 and array.shape[0] == n or array.ndim == 3 and array.shape[:2] == (n, length)
     if not good:
-        raise PropensityError(
-            f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}"
-        )
+        raise PropensityError(f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}")
     totals = array.sum(axis=-1)
     bad = ~(np.abs(totals - 1) < 1e-6) | (array.min(axis=-1) < 0)
     if bad.any():

@@ -128,9 +128,7 @@ def as_mask(given: "str | ArrayLike", length: int) -> Bools:
         return mask(given, length)
     array = np.asarray(given)
     if array.shape != (length, length):
-        raise BehaviorError(
-            f"a behaviour model for {length} positions is ({length}, {length}); got {array.shape}"
-        )
+        raise BehaviorError(f"a behaviour model for {length} positions is ({length}, {length}); got {array.shape}")
     if not np.isin(array, (0, 1)).all():
         raise BehaviorError("a behaviour model holds only 0 and 1 (item l matters to reward k, or not)")
     return np.ascontiguousarray(array, dtype=bool)

@@ -13,14 +13,10 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
     found = []
     ess = weights.effective_rows(moments)
     if ess < LOW_ESS:
-        found.append(
-            f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short"
-        )
+        found.append(f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short")
     tail = weights.tail_index(moments)
     if tail > HEAVY_TAIL:
-        found.append(
-            f"heavy-tail: the weights' tail index is {tail:.2f} (above 0.7); rare rows can move the estimate"
-        )
+        found.append(f"heavy-tail: the weights' tail index is {tail:.2f} (above 0.7); rare rows can move the estimate")
     share = weights.largest_weight_share(moments)
     if share > LARGE_SHARE and moments.n > 1 / LARGE_SHARE:
         found.append(f"one-row: a single ranking carries {share:.0%} of the weight")

@@ -74,9 +74,7 @@ class ControlVariate:
         length = moments.K
         covariance = moments.covariance
         of_w = covariance[length : 2 * length, length : 2 * length]
-        beta: Floats = covariance[:length, length : 2 * length] @ np.linalg.pinv(
-            of_w, rcond=1e-10, hermitian=True
-        )
+        beta: Floats = covariance[:length, length : 2 * length] @ np.linalg.pinv(of_w, rcond=1e-10, hermitian=True)
         return beta
 
 

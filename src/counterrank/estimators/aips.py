@@ -73,7 +73,7 @@ def _by_row(array: NDArray[Any], length: int, n: int | None) -> Callable[[View],
         )
     if array.ndim == 1:
         return lambda view: _weigh_names(view, _rows_of(array, view), length)
-    masks, back = np.unique(array.reshape(n, -1), axis=0, return_inverse=True)
+    masks, back = np.unique(array.reshape(len(array), -1), axis=0, return_inverse=True)
     models = np.stack([as_mask(m.reshape(length, length), length) for m in masks])
     choice = np.asarray(back).reshape(-1)
     return lambda view: view.ratios.by_choice(models, _per_position(_rows_of(choice, view), length))
@@ -96,4 +96,4 @@ def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
 def _fitted_tree(workspace: Workspace) -> Any:
     from counterrank.selection.behavior import fit_cross_fitted
 
-    return fit_cross_fitted(workspace)
+    return fit_cross_fitted(workspace.source, workspace.target, seed=workspace.seed)

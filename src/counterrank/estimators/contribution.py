@@ -38,9 +38,7 @@ class ContributionPlan(Plan[Moments]):
         """Sum contributions, weights and what the logger earned."""
         y, w = self.contributions(view)
         bucket = view.batch.bucket if self.workspace.by_unit else None
-        state, totals = moments_of(
-            y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket
-        )
+        state, totals = moments_of(y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket)
         return Part(state, totals[:, None])
 
     def finish(self, state: Moments) -> Estimate:
@@ -56,8 +54,7 @@ class ContributionPlan(Plan[Moments]):
             value=float(alpha @ values),
             stderr=float(np.sqrt(variance(state, total))),
             by_position=tuple(
-                PositionValue(float(v), float(np.sqrt(variance(state, g))))
-                for v, g in zip(values, single, strict=True)
+                PositionValue(float(v), float(np.sqrt(variance(state, g)))) for v, g in zip(values, single, strict=True)
             ),
             ess=effective_rows(state),
             n=state.n,
@@ -101,6 +98,4 @@ def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ..
     mean_y, mean_r = state.mean("y"), state.mean("r")
     second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
     spread = np.maximum(second - (mean_y - mean_r) ** 2, 0.0) / max(n - 1, 1)
-    return tuple(
-        PositionValue(float(v - r), float(s)) for v, r, s in zip(values, mean_r, np.sqrt(spread), strict=True)
-    )
+    return tuple(PositionValue(float(v - r), float(s)) for v, r, s in zip(values, mean_r, np.sqrt(spread), strict=True))

@@ -62,8 +62,7 @@ def _from_rows(moments: Moments, gradient: Floats) -> float:
     k = int(touched[0])
     y, w = moments.mean("y")[k], moments.mean("w")[k]
     yy, yw, ww = (
-        float(spread(moments.mean(ab)[k], a * b, n))
-        for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
+        float(spread(moments.mean(ab)[k], a * b, n)) for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
     )
     return max(on_y[k] ** 2 * yy + 2 * on_y[k] * on_w[k] * yw + on_w[k] ** 2 * ww, 0.0) / n
 
