@@ -11,7 +11,7 @@ from counterrank.simulate.policy import behavior_probability
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 
-# Read off the published figures at n=1k, K=8, delta=.6 (marker centres, about 1 %): MSE and variance over V^2.
+# Read off the published figures at n=1k, K=8, delta=.6 (marker centres, to 1 %): MSE and variance over V^2.
 PUBLISHED_MSE = {"IPS": 1.18, "RIPS": 0.125, "TRUE": 0.186}
 PUBLISHED_VARIANCE = {"IPS": 1.18, "IIPS": 0.001, "RIPS": 0.0812, "TRUE": 0.187}
 
@@ -21,7 +21,7 @@ PUBLISHED_VARIANCE = {"IPS": 1.18, "IIPS": 0.001, "RIPS": 0.0812, "TRUE": 0.187}
     [(0.5, (0.140, 0.126, 0.151, 0.180, 0.185, 0.218)), (0.6, (0.199, 0.156, 0.161, 0.177, 0.155, 0.152))],
 )
 def test_behaviour_distribution(delta, expected, rng):
-    # The printed figures come from 10,000 contexts: their own standard error is up to .0035; ours is below .0006.
+    # The printed figures come from 10,000 contexts: standard error up to .0035; ours is below .0006.
     chance = behavior_probability(published(delta=delta), rng.standard_normal((100_000, 5))).mean(axis=0)
     assert np.abs(chance - expected).max() < 0.011
 
@@ -60,12 +60,12 @@ def test_noise_is_shared_over_positions(rng):
 
 
 def test_length_without_constants_is_refused():
-    with pytest.raises(ConfigError, match="no ranking length 5; choose 4, 6, 8, 10, 12, 14"):
+    with pytest.raises(ConfigError, match="no K=5; choose 4, 6, 8, 10, 12, 14"):
         published(5)
 
 
 def test_replayed_runs_give_the_published_figures(naive_estimates):
-    """The figures are averages over runs 0..299: the same draws must agree to the accuracy of reading a plot."""
+    """The figures are averages over runs 0..299: the same draws must agree as well as a plot can be read."""
     env = published()
     runs = [naive_estimates(replay(env, 1000, seed)) for seed in range(300)]
     value = np.mean([replay_value(env, 1000, seed).sum() for seed in range(300)])
@@ -73,9 +73,7 @@ def test_replayed_runs_give_the_published_figures(naive_estimates):
         estimates = np.array([rows[name].mean() for rows in runs])
         assert estimates.var() / value**2 == pytest.approx(expected, rel=0.03)
         if name in PUBLISHED_MSE:
-            assert ((estimates - value) ** 2).mean() / value**2 == pytest.approx(
-                PUBLISHED_MSE[name], rel=0.03
-            )
+            assert ((estimates - value) ** 2).mean() / value**2 == pytest.approx(PUBLISHED_MSE[name], rel=0.03)
 
 
 def test_only_the_published_environment_is_replayed():

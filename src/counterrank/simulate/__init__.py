@@ -1,15 +1,16 @@
-"""Simulated rankings with known truth: environments, draws, exact values, and a writer for logs of any size."""
+"""Simulated rankings with known truth: environments, draws, exact values, logs of any size on disk."""
 
 from counterrank.simulate.draw import SimulatedLog, draw
 from counterrank.simulate.environment import Environment, Linear
 from counterrank.simulate.fresh import random
-from counterrank.simulate.presets import PRESETS, paper, preset, published, real_world
+from counterrank.simulate.presets import PRESETS, REAL_WORLD_ROWS, paper, preset, published, real_world
 from counterrank.simulate.replay import replay, replay_value
 from counterrank.simulate.truth import Truth, true_value
 from counterrank.simulate.write import batches, write_log
 
 __all__ = [
     "PRESETS",
+    "REAL_WORLD_ROWS",
     "Environment",
     "Linear",
     "SimulatedLog",

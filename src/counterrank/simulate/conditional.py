@@ -41,7 +41,7 @@ def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floa
     if env.reward_model == "multiplicative":
         return _multiplicative(env.interaction, p, base, chance, off)
     pair = np.einsum("iku,uv,ilv->ikl", p, env.interaction, p, optimize=True)  # (n, P, P)
-    relevant = np.einsum("im,mkl->ikl", chance, off)
+    relevant = (chance @ off.reshape(len(off), -1)).reshape(len(chance), *off.shape[1:])  # (n, K, K)
     out: Floats = (p * base[:, None, :]).sum(axis=2) + (relevant * pair).sum(axis=2)
     if env.reward_model == "triple" and env.triple is not None:
         out = out + _triple(env.triple, p, chance, off)
@@ -53,7 +53,8 @@ def _triple(effect: Floats, p: Floats, chance: Floats, off: Floats) -> Floats:
     both = off[:, :, :, None] * off[:, :, None, :] * np.triu(np.ones((K, K)), 1)  # (M, K, K, K)
     if p.shape[1] == 1:
         q = p[:, 0]
-        mean = np.einsum("iu,iv,iw,uvw->i", q, q, q, effect, optimize=True)
+        halves = (q @ effect.reshape(len(effect), -1)).reshape(len(q), *effect.shape[1:])  # (n, A, A)
+        mean = (np.matmul(halves, q[:, :, None])[:, :, 0] * q).sum(axis=1)
         counted: Floats = (chance @ both.sum(axis=(2, 3))) * mean[:, None]
         return counted
     relevant = np.einsum("im,mkst->ikst", chance, both)
@@ -77,7 +78,7 @@ def _multiplicative(effect: Floats, p: Floats, base: Floats, chance: Floats, off
 
 
 def enumeration(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
-    """Return E_pi[r_k | x] by a sum over every ranking and behaviour: (n, K). For small spaces and as an oracle."""
+    """Return E_pi[r_k | x] summed over every ranking and behaviour: (n, K). For small spaces."""
     dist = distribution(env, context, policy)
     base = base_reward(env, seen)
     chance = behavior_probability(env, context)

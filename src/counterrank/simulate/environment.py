@@ -42,8 +42,9 @@ class Environment:
     """Everything that defines the simulated world (Kiyohara et al., KDD 2023, section 4.1).
 
     x ~ N(0, I_d); behaviour z ~ softmax(lam_z |behavior_coef_z . x|) with relevance mask masks_z (K, K);
-    q_k = base(x, a_k) + sum over l != k with masks_z[k, l] of interaction[a_k, a_l] (and `triple`, or another link);
-    logging policy: softmax of `logging`; target: epsilon-greedy on the least logging score, or softmax of `target`.
+    q_k = base(x, a_k) + sum over l != k with masks_z[k, l] of interaction[a_k, a_l], plus `triple` or another
+    link; logging policy: softmax of `logging`; target: epsilon-greedy on the least logging score, or softmax
+    of `target`.
 
     `sigmoid_base`: base = 1 + sigmoid(linear) instead of the linear function itself.
     `base_context`: "own" row's context, an "other" independent one, or "slip": that of row i // K.

@@ -46,9 +46,7 @@ def random(  # noqa: PLR0913
     if form not in ("published", "paper"):
         raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
     if K < 1 or actions < 2 or d < 1:
-        raise ConfigError(
-            f"K={K}, actions={actions}, d={d}: need at least 1 position, 2 actions and 1 feature"
-        )
+        raise ConfigError(f"K={K}, actions={actions}, d={d}: need at least 1 position, 2 actions and 1 feature")
     as_published = form == "published"
     rng = np.random.default_rng([seed, 23])
     names, masks = six(K, rng, as_published=as_published)
@@ -106,7 +104,7 @@ def _standardised(base: Linear, *, centre: float) -> Linear:
 def _effects(
     rng: np.random.Generator, reward: RewardModel, K: int, A: int, *, as_published: bool
 ) -> tuple[Floats, Floats | None]:
-    """Return pair effects (A, A) and three-way effects (A, A, A) of a size that keeps values comparable over K."""
+    """Return pair effects (A, A) and three-way effects (A, A, A), sized to stay comparable over K."""
     if as_published or reward != "pairwise":
         normal = rng.standard_normal((A, A))
         effect = np.tril(normal) + np.tril(normal, -1).T

@@ -1,4 +1,4 @@
-"""Named environments: the published one, the paper's text, fresh random ones, and one of the real-world shape."""
+"""Named environments: the published one, the paper's text, random ones, and the real-world shape."""
 
 import json
 from collections.abc import Callable
@@ -32,9 +32,7 @@ def published_masks(K: int) -> tuple[tuple[str, ...], Bools]:
     """
     table = _constants()["masks"]
     if str(K) not in table:
-        raise ConfigError(
-            f"the published environment has no ranking length {K}; choose {', '.join(table)}, or preset 'random'"
-        )
+        raise ConfigError(f"the published environment has no K={K}; choose {', '.join(table)} or preset 'random'")
     rows = table[str(K)]
     masks = [[[bit == "1" for bit in row] for row in grid] for grid in rows.values()]
     return tuple(rows), np.array(masks)
@@ -51,8 +49,8 @@ def published(
 ) -> Environment:
     """Return the environment behind the published figures, constants included.
 
-    Policies ignore the context; the base reward sees another row's context; the noise of a ranking is shared by
-    its positions; the interaction shrinks as 8 / K. Rows are independent; `replay` has the original's own draws.
+    Policies ignore the context; the base reward sees another context; the noise of a ranking is shared by its
+    positions; the interaction shrinks as 8 / K. Rows are independent; `replay` has the original's own draws.
 
     >>> published(K=4).interaction[1].round(3).tolist()
     [-1.111, 3.932, 0.563]
@@ -108,11 +106,15 @@ def paper(
     )
 
 
+#: Rankings of the logging and of the other policy in the paper's A/B test.
+REAL_WORLD_ROWS = (1979, 1954)
+
+
 def real_world(*, seed: int = 0) -> Environment:
     """Return a world of the shape of section 5: 2 actions, 6 positions, 5 features, 0/1 clicks.
 
-    Two context-dependent softmax policies and the candidate behaviours S, C, I and P2 (the first two and its own).
-    The original has 1,979 rankings of the logging policy and 1,954 of the other.
+    Two context-dependent softmax policies and the behaviours S, C, I and P2 (the first two and its own).
+    The original has `REAL_WORLD_ROWS` rankings of the two policies.
     """
     rng = np.random.default_rng([seed, 5])
     K, A, d = 6, 2, 5

@@ -38,7 +38,7 @@ class Truth:
 _known: dict[tuple[str, Which, float], Truth] = {}
 
 
-def true_value(env: Environment, policy: Which = "target", *, relative_error: float = 1e-3) -> Truth:
+def true_value(env: Environment, policy: Which = "target", *, relative_error: float = 5e-4) -> Truth:
     """Return V and V_k of the target (or logging) policy; computed once per environment and accuracy.
 
     Given the contexts, actions and behaviours are summed out exactly where a formula or a small space allows;
@@ -66,9 +66,7 @@ def _compute(env: Environment, policy: Which, relative_error: float) -> Truth:
     return _on_policy(env, policy, relative_error)
 
 
-def _over_contexts(
-    env: Environment, policy: Which, relative_error: float, *, first: int, method: str
-) -> Truth:
+def _over_contexts(env: Environment, policy: Which, relative_error: float, *, first: int, method: str) -> Truth:
     value = closed_form if method == "closed form" else enumeration
     streams = [_sobol(env, 2**first, replicate) for replicate in range(REPLICATES)]
     sums = np.zeros((REPLICATES, env.K))

@@ -37,9 +37,7 @@ def batches(env: Environment, n: int, seed: int, *, batch: int = BATCH) -> Itera
         yield draw(env, min(batch, n - first), rng)
 
 
-def write_log(
-    env: Environment, n: int, path: str | os.PathLike[str], *, seed: int, batch: int = BATCH
-) -> Truth:
+def write_log(env: Environment, n: int, path: str | os.PathLike[str], *, seed: int, batch: int = BATCH) -> Truth:
     """Write a simulated log and return the target's true value, which is also in the file's metadata.
 
     Parquet (.parquet) and Arrow (.feather, .arrow) hold one batch in memory at a time, as do .csv and .jsonl.
@@ -82,9 +80,7 @@ def _table(part: SimulatedLog, metadata: dict[str, str]) -> "pa.Table":
         columns["propensity_dist"] = _lists(part.p0)
         columns["new_dist"] = _lists(part.p1)
     names = pa.array(env.behavior_names)
-    columns["behavior"] = pa.DictionaryArray.from_arrays(part.behavior.astype(np.int32), names).cast(
-        pa.string()
-    )
+    columns["behavior"] = pa.DictionaryArray.from_arrays(part.behavior.astype(np.int32), names).cast(pa.string())
     columns |= {f"x_{j}": np.ascontiguousarray(part.context[:, j]) for j in range(env.d)}
     return pa.table(columns, metadata=metadata)
 
@@ -122,7 +118,7 @@ def _write_arrow(tables: Iterator["pa.Table"], path: Path) -> None:
 
 
 def _write_text(tables: Iterator["pa.Table"], path: Path, *, csv: bool) -> None:
-    """Write rows as text; CSV has no lists, so they become numbered columns and distributions are JSON text."""
+    """Write rows as text; CSV has no lists: they become numbered columns, and distributions JSON."""
     import csv as comma
 
     with path.open("w", encoding="utf-8", newline="") as sink:
