@@ -13,8 +13,8 @@ Ints = NDArray[np.int64]
 def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
     """Return (n, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
 
-    Remaining mass is added up from the tail backwards, never total minus used: when the used items hold all but
-    1e-17 of the mass, a difference would be noise. An item asked for twice, or of score -inf, gives -inf.
+    Remaining mass is added up from the tail backwards, never total minus used: when the used items hold all
+    but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of score -inf, gives -inf.
     """
     n, K = actions.shape
     A = scores.shape[1]

@@ -1,8 +1,8 @@
 """Plackett-Luce subset probabilities from samples shared by all masks of a row.
 
 By Luce's axiom, a draw with the asked-for items deleted is a Plackett-Luce draw of the free ones. Given their
-order, P(L) is a product: lam_a / T where an asked item stands, (free mass) / T where a free one does. The mean of
-the products over draws is unbiased, each in [0, 1].
+order, P(L) is a product: lam_a / T where an asked item stands, (free mass) / T where a free one does. The
+mean of the products over draws is unbiased, each in [0, 1].
 """
 
 import numpy as np

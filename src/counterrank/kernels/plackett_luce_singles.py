@@ -108,7 +108,8 @@ def _row(row: Floats, event: tuple, items: Ints, s: int, result: tuple) -> None:
 def nodes(rest: Floats, own: Floats, deepest: int, per_octave: int) -> Floats:
     """Return log t of the trapezoid: from well before the first clock to after the (deepest+1)-th at the latest.
 
-    With at most k rung, the silent ones hold at least the mass of all but the k heaviest: that is the decay rate.
+    With at most k rung, the silent ones hold at least the mass of all but the k heaviest: that is the decay
+    rate.
     """
     mass = np.sort(np.concatenate((rest, own)))
     total = mass.sum()

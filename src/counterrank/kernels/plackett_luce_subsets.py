@@ -1,8 +1,8 @@
 """Plackett-Luce probability of given items at a set of positions, by a programme over used free items.
 
-With F the items not asked for and S the free items used so far, each position divides by the mass still there,
-T = (asked-for mass unplaced) + (mass of F without S). States are the sets S of one size at a time, numbered in
-colexicographic order: rank(c_0 < c_1 < ..) = sum of binomial(c_h, h + 1).
+With F the items not asked for and S the free items used so far, each position divides by the mass still
+there, T = (asked-for mass unplaced) + (mass of F without S). States are the sets S of one size at a time,
+numbered in colexicographic order: rank(c_0 < c_1 < ..) = sum of binomial(c_h, h + 1).
 """
 
 import numpy as np

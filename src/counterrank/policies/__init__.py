@@ -17,9 +17,25 @@ _HOME = {
     "from_callable": "factored",
     "from_classifier": "factored",
     "PlackettLuce": "plackett_luce",
+    "UniformPermutation": "uniform_permutation",
+    "Mixture": "mixture",
+    "epsilon_mixture": "mixture",
+    "pooled": "mixture",
+    "SlotEpsilonGreedy": "slot_epsilon_greedy",
+    "Deterministic": "ranked",
+    "RandTopN": "rand_top_n",
+    "RandomSwap": "random_swap",
+    "FairPairs": "fair_pairs",
+    "Enumerated": "enumerated",
+    "Autoregressive": "autoregressive",
+    "SubsetRatios": "ratios",
+    "subset_log_ratio": "ratios",
+    "superset_mask": "superset",
+    "save_policy": "storage",
+    "load_policy": "storage",
 }
 
-__all__ = [*_HOME]  # noqa: PLE0604
+__all__ = [*_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -74,14 +74,10 @@ class Policy(ABC):
 
     def dist(self) -> Floats:
         """Return whole distributions of a factored policy: (n, A) or (n, K, A)."""
-        raise PolicyError(
-            f"{type(self).__name__} has no per-position distribution: its positions depend on each other"
-        )
+        raise PolicyError(f"{type(self).__name__} has no per-position distribution: its positions depend on each other")
 
     def require(self, capability: str) -> None:
         """Raise unless the policy offers `capability`."""
         if capability not in self.capabilities:
             have = ", ".join(sorted(self.capabilities)) or "nothing"
-            raise PolicyError(
-                f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})"
-            )
+            raise PolicyError(f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})")

@@ -17,8 +17,8 @@ _CELLS = 4_000_000
 class Enumerated(ClosedFormPolicy):
     """Rankings (G, E, R) with probabilities (G, E); row i of the log uses list `group[i]`.
 
-    P(L) = sum of the probabilities of the listed rankings that agree with the items at L. Shorter lists are padded
-    with probability 0, shorter rankings with -1.
+    P(L) = sum of the probabilities of the listed rankings that agree with the items at L. Shorter lists are
+    padded with probability 0, shorter rankings with -1.
 
     >>> policy = Enumerated([[[0, 1], [1, 0], [2, 0]]], [[0.5, 0.3, 0.2]])
     >>> np.exp(policy.position_log_prob(np.array([[1, 0]]))).round(2).tolist()

@@ -40,9 +40,7 @@ def _check_padding(items: Ints) -> None:
     hole = (items[:, :-1] < 0) & (items[:, 1:] >= 0)
     if hole.any():
         i, k = np.argwhere(hole)[0]
-        raise PolicyError(
-            f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end"
-        )
+        raise PolicyError(f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end")
 
 
 def as_masks(masks: ArrayLike, items: Ints) -> Bools:

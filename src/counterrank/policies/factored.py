@@ -188,9 +188,7 @@ def as_scores(scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, 
     bad = np.isnan(table) | (table == np.inf)
     if bad.any():
         where = np.argwhere(bad)[0]
-        raise PolicyError(
-            f"row {where[0]}: score {table[tuple(where)]} of action {where[-1]} is not a number"
-        )
+        raise PolicyError(f"row {where[0]}: score {table[tuple(where)]} of action {where[-1]} is not a number")
     empty = ~(table > -np.inf).any(axis=-1)
     if empty.any():
         raise PolicyError(f"row {np.argwhere(empty)[0][0]}: every score is -inf, no action is available")

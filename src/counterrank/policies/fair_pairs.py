@@ -9,7 +9,8 @@ from counterrank.policies.ranked import RankedPolicy
 class FairPairs(RankedPolicy):
     """A coin pairs places (1,2), (3,4), .. or (2,3), (4,5), ..; a coin per pair swaps it.
 
-    P(L) = 1/2 sum over the two pairings of (1/2)^(pairs touched by L), if each asked item stands within its pair.
+    P(L) = 1/2 sum over the two pairings of (1/2)^(pairs touched by L), if each asked item stands within its
+    pair.
 
     >>> policy = FairPairs([[0, 1, 2, 3]])
     >>> np.exp(policy.position_log_prob(np.array([[1, 0, 2, 3]]))).round(3).tolist()

@@ -48,9 +48,7 @@ class Mixture(ArrayPolicy):
             raise PolicyError(f"components differ in actions: {[part.n_actions for part in self.components]}")
         if len({part.n_rows for part in self.components} - {1, self.n_rows}) > 0:
             raise PolicyError(f"components differ in rows: {[part.n_rows for part in self.components]}")
-        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.components)) - {
-            "dist"
-        }
+        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.components)) - {"dist"}
 
     @property
     def n_rows(self) -> int:
@@ -116,8 +114,9 @@ def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
 def pooled(policies: Sequence[Policy], counts: ArrayLike) -> Mixture:
     """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c / n.
 
-    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by the probability
-    that any arm would have shown it, not only its own. Every policy must be bound to all pooled rows.
+    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by the
+    probability that any arm would have shown it, not only its own. Every policy must be bound to all pooled
+    rows.
     """
     sizes = np.asarray(counts, dtype=np.float64)
     if sizes.ndim != 1 or not (sizes >= 0).all() or not sizes.sum() > 0:

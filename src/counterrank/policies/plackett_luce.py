@@ -16,10 +16,10 @@ MAX_SPAN = 650.0
 class PlackettLuce(ArrayPolicy):
     """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used (Plackett 1975).
 
-    Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a single item by
-    quadrature (1e-10); anything larger by at most `max_samples` draws shared by all masks of a row, until the
-    relative error is `rtol`. The draws are a function of `seed` and the row's content alone, so a result does not
-    depend on chunks or threads. A score of -inf makes an item unavailable.
+    Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a single
+    item by quadrature (1e-10); anything larger by at most `max_samples` draws shared by all masks of a row,
+    until the relative error is `rtol`. The draws are a function of `seed` and the row's content alone, so a
+    result does not depend on chunks or threads. A score of -inf makes an item unavailable.
 
     >>> policy = PlackettLuce([[0.0, 0.0, np.log(2.0)]])
     >>> np.exp(policy.prefix_log_prob(np.array([[2, 0, 1]]))).round(4).tolist()
@@ -76,9 +76,7 @@ class PlackettLuce(ArrayPolicy):
         from counterrank.kernels.plackett_luce import sample
 
         if length > self.n_actions:
-            raise PolicyError(
-                f"cannot rank {length} positions with {self.n_actions} items without replacement"
-            )
+            raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")
         finite = np.where(self.scores > -np.inf, self.scores, np.inf)
         wide = self.scores.max(axis=1) - finite.min(axis=1) > MAX_SPAN
         out = np.empty((self.n_rows, size, length), np.int64)

@@ -1,8 +1,8 @@
 """Which method answers which mask of a Plackett-Luce policy: the cheapest that is exact, else sampling.
 
-Empty masks and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other sets run
-the subset programme while it fits the budget; the rest shares one set of draws a row. Equal masks of a row are
-answered once.
+Empty masks and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other
+sets run the subset programme while it fits the budget; the rest shares one set of draws a row. Equal masks of
+a row are answered once.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ import numpy as np
 
 from counterrank.errors import PolicyError
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.events import pack
 from counterrank.policies.plackett_luce import MAX_SPAN
+from counterrank.policies.tasks import Tasks, distinct, repeats, without_padding
 
 #: Below this many states the programme beats the quadrature for a lone item.
 _SMALL = 256
@@ -50,14 +50,11 @@ def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetRes
     return SubsetResult(log_prob, rel_var, ("exact", "quadrature", "sampled")[hardest])
 
 
-def _solve_block(
-    scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int
-) -> tuple[Floats, Floats, int]:
+def _solve_block(scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int) -> tuple[Floats, Floats, int]:
     from counterrank.kernels.plackett_luce import prefix_log_prob
-    from counterrank.kernels.policy_masks import first_equal
 
     n, K = items.shape
-    masks = sets & (items >= 0)[:, None, :]  # (n, J, K)
+    masks = without_padding(items, sets)
     size = masks.sum(axis=2)
     last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
     prefix = np.concatenate([np.zeros((n, 1)), prefix_log_prob(scores, items)], axis=1)
@@ -68,14 +65,11 @@ def _solve_block(
         return log_prob, rel_var, 0
     never = _impossible(scores, items, masks, last)
     log_prob[hard & never] = -np.inf
-    same = first_equal(pack(masks))
-    todo = np.argwhere(hard & ~never & (same == np.arange(same.shape[1])))
-    tasks = _Tasks(scores, items, masks[todo[:, 0], todo[:, 1]], todo[:, 0], prefix, limits)
-    tasks.check_span(first)
-    values, errors, hardest = tasks.run()
-    log_prob[todo[:, 0], todo[:, 1]] = values
-    rel_var[todo[:, 0], todo[:, 1]] = errors
-    return np.take_along_axis(log_prob, same, axis=1), np.take_along_axis(rel_var, same, axis=1), hardest
+    tasks = distinct(masks, hard & ~never)
+    work = _Work(scores, items, tasks, prefix, limits)
+    work.check_span(first)
+    values, errors, hardest = work.run()
+    return tasks.scatter(values, log_prob), tasks.scatter(errors, rel_var), hardest
 
 
 def _impossible(scores: Floats, items: Ints, masks: Bools, last: Ints) -> Bools:
@@ -84,21 +78,14 @@ def _impossible(scores: Floats, items: Ints, masks: Bools, last: Ints) -> Bools:
     missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
     never: Bools = (masks & missing[:, None, :]).any(axis=2)
     never |= last > (scores > -np.inf).sum(axis=1)[rows][:, None]
-    ordered = np.sort(items, axis=1)
-    twice = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1))
-    for i in twice:
-        alike = np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0)
-        pairs = np.argwhere(alike)
-        never[i] |= (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)
-    return never
+    return never | repeats(items, masks)
 
 
-class _Tasks:
+class _Work:
     """The (row, mask) pairs that need more than a sum, sorted by row."""
 
-    def __init__(
-        self, scores: Floats, items: Ints, masks: Bools, rows: Ints, prefix: Floats, limits: Limits
-    ) -> None:
+    def __init__(self, scores: Floats, items: Ints, tasks: Tasks, prefix: Floats, limits: Limits) -> None:
+        masks, rows = tasks.masks, tasks.rows
         self.scores, self.items, self.masks, self.rows = scores, items[rows], masks, rows
         self.prefix, self.limits = prefix, limits
         self.score_rows = np.zeros_like(rows) if len(scores) == 1 else rows
@@ -182,8 +169,8 @@ def _states(free: Ints, gaps: Ints) -> Floats:
 def nodes_per_octave(K: int) -> int:
     """Return m for the step h = log(2)/m at which the trapezoid errs by less than 1e-11.
 
-    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i y)| / Gamma(K) with
-    y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K of (j^2 + y^2).
+    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i y)| /
+    Gamma(K) with y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K of (j^2 + y^2).
 
     >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
     [3, 4, 5, 9]

@@ -1,4 +1,4 @@
-"""RandTop-n: the first n places shuffled, the rest as ranked (Radlinski, Kleinberg, Joachims 2008 use it)."""
+"""RandTop-n: the first n places shuffled, the rest as ranked."""
 
 import numpy as np
 from numpy.typing import ArrayLike

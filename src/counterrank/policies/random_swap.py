@@ -11,9 +11,9 @@ from counterrank.policies.ranked import RankedPolicy
 class RandomSwap(RankedPolicy):
     """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown as it is.
 
-    P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of place; the one
-    swap that explains one or two items out of place; none for more. `weights` (R, R) uses the upper triangle; a
-    single number is the probability of a swap, every pair equally likely.
+    P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of place; the
+    one swap that explains one or two items out of place; none for more. `weights` (R, R) uses the upper
+    triangle; a single number is the probability of a swap, every pair equally likely.
 
     >>> policy = RandomSwap([[0, 1, 2]], 0.6)
     >>> np.exp(policy.position_log_prob(np.array([[0, 1, 2], [1, 0, 2]]))).round(2).tolist()
@@ -26,9 +26,7 @@ class RandomSwap(RankedPolicy):
         R = np.shape(ranking)[-1]
         values = np.asarray(weights, dtype=np.float64)
         upper = np.triu(np.ones((R, R)), 1)
-        self.weights: Floats = (
-            values * upper / max(upper.sum(), 1) if values.ndim == 0 else np.triu(values, 1)
-        )
+        self.weights: Floats = values * upper / max(upper.sum(), 1) if values.ndim == 0 else np.triu(values, 1)
         super().__init__(ranking, n_actions)
 
     def check(self) -> None:

@@ -1,6 +1,6 @@
 """Policies that start from one given ranking per row: shown as it is, or perturbed in a known way."""
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ class RankedPolicy(ClosedFormPolicy):
     """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead of items."""
 
     row_fields = ("ranking",)
-    shared_fields = ("n_items",)
+    shared_fields: ClassVar[tuple[str, ...]] = ("n_items",)
 
     def __init__(self, ranking: ArrayLike, n_actions: int | None = None) -> None:
         base = np.asarray(ranking)
@@ -46,7 +46,8 @@ class RankedPolicy(ClosedFormPolicy):
     @property
     def lengths(self) -> Ints:
         """Number of items in each base ranking: (n,)."""
-        return (self.ranking >= 0).sum(axis=1)
+        counts: Ints = (self.ranking >= 0).sum(axis=1)
+        return counts
 
     def prepare(self, items: Ints) -> Ints:
         from counterrank.kernels.policy_places import places
@@ -77,6 +78,6 @@ class Deterministic(RankedPolicy):
         return self.base(length, size)[:, :, :length]
 
 
-def log_factorials(n: int) -> Any:
+def log_factorials(n: int) -> Floats:
     """Return log 0!, log 1!, ..., log n!: (n + 1,)."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])

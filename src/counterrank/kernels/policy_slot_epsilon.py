@@ -1,0 +1,176 @@
+"""Per-slot epsilon-greedy without replacement: prefixes, sets of positions, draws.
+
+Everything is said in ranks: rank 0 is the greedy favourite. At a slot with R items left, the best of them is
+shown with probability 1 - epsilon and each of them with epsilon / R.
+
+For a set of positions, free items matter only through how many are used between consecutive asked items in
+rank order, and only in classes that can be used up before the last asked position: those whose cumulated size
+does not exceed the free positions. The state is the number used in each such class.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.jit import jit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@jit
+def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
+    """Return (n, K) cumulated log-probabilities of items given by rank (n, K); -1 is padding, -2 impossible."""
+    n, K = ranks.shape
+    out = np.zeros((n, K))
+    for i in range(n):
+        total = 0.0
+        for k in range(K):
+            rank = ranks[i, k]
+            if rank != -1 and total > -np.inf:
+                better, twice = 0, False
+                for j in range(k):
+                    better += 0 <= ranks[i, j] < rank
+                    twice = twice or ranks[i, j] == rank
+                chance = epsilon / max(available[i] - k, 1) + (1.0 - epsilon) * (better == rank)
+                total += np.log(chance) if rank >= 0 and not twice and chance > 0.0 else -np.inf
+            out[i, k] = total
+    return out
+
+
+@jit
+def subset_log_prob(ranks: Ints, available: Ints, masks: Bools, epsilon: float, max_states: int) -> Floats:
+    """Return (T,) log P for ranks (T, K), items available (T,), masks (T, K); NaN above `max_states` states."""
+    T, K = ranks.shape
+    out = np.empty(T)
+    for t in range(T):
+        last = 0
+        for k in range(K):
+            if masks[t, k]:
+                last = k + 1
+        out[t] = programme(ranks[t, :last], masks[t, :last], available[t], epsilon, max_states)
+    return out
+
+
+@jit
+def programme(ranks: Ints, pattern: Bools, available: int, epsilon: float, max_states: int) -> float:
+    """Return log P of one set: pattern (last,) ends at its last asked position."""
+    last = pattern.size
+    asked = np.sort(ranks[pattern])
+    m = asked.size
+    sizes, strides, states = classes(asked, available, last - m)
+    C = sizes.size
+    if states > max_states:
+        return np.nan
+    rest = available - m - sizes.sum()
+    placed = np.zeros(m, np.bool_)
+    value = np.zeros(states)
+    value[0] = 1.0
+    log_scale, used = 0.0, 0
+    for k in range(last):
+        uniform = epsilon / (available - k)
+        if pattern[k]:
+            f = np.searchsorted(asked, ranks[k])
+            exhausted = -1  # the only state in which everything ranked before f is gone, on the digits that count
+            if f < C and placed[:f].all():
+                exhausted = f
+            for s in range(states):
+                if value[s] > 0.0:
+                    greedy = exhausted >= 0 and full(s, sizes, strides, f)
+                    value[s] *= uniform + (1.0 - epsilon if greedy else 0.0)
+            placed[f] = True
+        else:
+            value = spread(value, (sizes, strides, rest, placed), used, uniform, epsilon)
+            used += 1
+        top = value.max()
+        if top == 0.0:
+            return -np.inf
+        value /= top
+        log_scale += np.log(top)
+    return float(log_scale + np.log(value.sum()))
+
+
+@jit
+def classes(asked: Ints, available: int, gaps: int) -> tuple[Ints, Ints, int]:
+    """Return sizes and strides of the classes that can be used up, and the number of states."""
+    sizes = np.empty(asked.size + 1, np.int64)
+    C, total, before = 0, 0, -1
+    for c in range(asked.size + 1):
+        bound = asked[c] if c < asked.size else available
+        size = bound - before - 1
+        if total + size > gaps:
+            break
+        sizes[C] = size
+        total += size
+        before = bound
+        C += 1
+    strides = np.empty(C, np.int64)
+    states = 1
+    for c in range(C):
+        strides[c] = states
+        states *= sizes[c] + 1
+    return sizes[:C], strides, states
+
+
+@jit
+def full(state: int, sizes: Ints, strides: Ints, f: int) -> bool:
+    """Return whether classes 0..f are used up in this state."""
+    for c in range(f + 1):
+        if (state // strides[c]) % (sizes[c] + 1) != sizes[c]:
+            return False
+    return True
+
+
+@jit
+def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: float) -> Floats:  # type: ignore[type-arg]
+    """Return the values after one more free item: any class by chance, or the best item left if it is free."""
+    sizes, strides, rest, placed = shape
+    C = sizes.size
+    new = np.zeros_like(value)
+    for s in range(value.size):
+        v = value[s]
+        if v == 0.0:
+            continue
+        tracked = 0
+        best = C  # class holding the best item left; C = a class never used up; -1 = an asked item is best
+        searching = True
+        for c in range(C):
+            count = (s // strides[c]) % (sizes[c] + 1)
+            tracked += count
+            if count < sizes[c]:
+                new[s + strides[c]] += v * uniform * (sizes[c] - count)
+                if searching:
+                    best, searching = c, False
+            if searching and c < placed.size and not placed[c]:
+                best, searching = -1, False
+        left = rest - (used - tracked)
+        if left > 0:
+            new[s] += v * uniform * left
+        if 0 <= best < C:
+            new[s + strides[best]] += v * (1.0 - epsilon)
+        elif best == C and left > 0:
+            new[s] += v * (1.0 - epsilon)
+    return new
+
+
+@jit
+def sample(available: Ints, uniforms: Floats, epsilon: float) -> Ints:
+    """Return (n, S, K) drawn ranks, -1 once no item is left; uniforms (n, S, K, 2)."""
+    n, S, K, _ = uniforms.shape
+    out = np.full((n, S, K), -1, np.int64)
+    taken = np.empty(K, np.int64)  # ascending
+    for i in range(n):
+        for s in range(S):
+            for k in range(min(K, available[i])):
+                skip = 0
+                if uniforms[i, s, k, 0] < epsilon:
+                    skip = min(int(uniforms[i, s, k, 1] * (available[i] - k)), available[i] - k - 1)
+                j = 0
+                while j < k and taken[j] <= skip + j:
+                    j += 1
+                rank = skip + j
+                for h in range(k, j, -1):
+                    taken[h] = taken[h - 1]
+                taken[j] = rank
+                out[i, s, k] = rank
+    return out

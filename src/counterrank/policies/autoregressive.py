@@ -1,0 +1,151 @@
+"""Any policy that can say what it shows next, given what it has shown: a callback."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from counterrank.errors import PolicyError
+from counterrank.policies.arrays import EVERYTHING, ArrayPolicy
+from counterrank.policies.autoregressive_sets import enumerated, forced
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.events import as_actions, as_masks
+from counterrank.policies.tasks import distinct, repeats, without_padding
+
+#: Takes rows (b,) and prefixes (b, k), returns probabilities of the next item (b, A).
+Step = Callable[[Ints, Ints], Floats]
+
+_FIRST = 64
+
+
+class Autoregressive(ArrayPolicy):
+    """P(a_1..a_K | x) = prod over k of step(row, a_1..a_{k-1})[a_k].
+
+    Prefixes are exact. A set of positions is exact when at most `max_states` fillings of its gaps exist;
+    otherwise the gaps are drawn with the asked items held back, the product of what was held back and what
+    was asked is averaged over up to `max_samples` draws until its relative error is `rtol`, and that error is
+    reported. `replacement` says that an item may be shown twice. Not storable: a function is not data.
+
+    >>> fair = Autoregressive(lambda rows, prefixes: np.full((len(rows), 2), 0.5), 1, 2, replacement=True)
+    >>> np.exp(fair.prefix_log_prob(np.array([[0, 1]]))).tolist()
+    [[0.5, 0.25]]
+    """
+
+    row_fields = ("rows",)
+    capabilities = EVERYTHING
+
+    def __init__(
+        self,
+        step: Step,
+        n_rows: int,
+        n_actions: int,
+        *,
+        replacement: bool = False,
+        max_states: int = 5_000,
+        rtol: float = 2e-2,
+        max_samples: int = 4096,
+        seed: int = 0,
+    ) -> None:
+        self.step, self.n_items, self.replacement = step, int(n_actions), replacement
+        self.rows: Ints = np.arange(n_rows)
+        self.max_states, self.rtol, self.max_samples, self.seed = max_states, rtol, max_samples, seed
+
+    @property
+    def n_actions(self) -> int:
+        return self.n_items
+
+    def next_probs(self, rows: Ints, prefixes: Ints) -> Floats:
+        """Return the callback's probabilities (b, A), checked; without replacement, used items are struck out."""
+        probs = np.array(self.step(rows, prefixes), dtype=np.float64)
+        if probs.shape != (len(rows), self.n_items):
+            raise PolicyError(f"the callback returned shape {probs.shape}, expected {(len(rows), self.n_items)}")
+        bad = ~((probs >= 0).all(axis=1) & (np.abs(probs.sum(axis=1) - 1) <= 1e-6))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise PolicyError(
+                f"row {rows[i]}: after {prefixes[i].tolist()} the callback's probabilities sum to "
+                f"{probs[i].sum():.9g} or are negative"
+            )
+        if not self.replacement and prefixes.shape[1]:
+            used = np.take_along_axis(probs, prefixes, axis=1)
+            if (used > 0).any():
+                i = int(np.argmax((used > 0).any(axis=1)))
+                raise PolicyError(
+                    f"row {rows[i]}: after {prefixes[i].tolist()} the callback gives a used item probability "
+                    f"{used[i].max():.6g}; strike used items out, or pass replacement=True"
+                )
+        return probs
+
+    def _ids(self, n: int) -> Ints:
+        return np.broadcast_to(self.rows, (n,)) if self.n_rows == 1 else self.rows
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        items = as_actions(actions, self)
+        n, K = items.shape
+        ids = self._ids(n)
+        steps = np.zeros((n, K))
+        alive = np.ones(n, bool)
+        for k in range(K):
+            alive &= items[:, k] >= 0
+            rows = np.flatnonzero(alive)
+            if len(rows):
+                probs = self.next_probs(ids[rows], items[rows, :k])
+                with np.errstate(divide="ignore"):
+                    steps[rows, k] = np.log(probs[np.arange(len(rows)), items[rows, k]])
+                alive[rows] = steps[rows, k] > -np.inf
+        return np.cumsum(steps, axis=1)
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        items = as_actions(actions, self)
+        sets = without_padding(items, as_masks(masks, items))
+        never = np.zeros(sets.shape[:2], bool) if self.replacement else repeats(items, sets)
+        tasks = distinct(sets, sets.any(axis=2) & ~never)
+        ids = self._ids(len(items))
+        values, errors = np.empty(len(tasks.rows)), np.zeros(len(tasks.rows))
+        sampled = False
+        for t, row in enumerate(tasks.rows):
+            mask = tasks.masks[t, : int(np.flatnonzero(tasks.masks[t])[-1]) + 1]
+            gaps = len(mask) - int(mask.sum())
+            wanted = items[row, : len(mask)]
+            if float(self.n_items) ** gaps <= self.max_states:
+                values[t] = enumerated(self, ids[row], wanted, mask)
+            else:
+                values[t], errors[t] = self._sample_set(ids[row], wanted, mask)
+                sampled = True
+        start = np.where(never, -np.inf, 0.0)
+        log_prob = tasks.scatter(values, start)
+        rel_var = tasks.scatter(errors, np.zeros_like(start))
+        return SubsetResult(log_prob, rel_var, "sampled" if sampled else "exact")
+
+    def _sample_set(self, row: int, wanted: Ints, mask: Bools) -> tuple[float, float]:
+        """Double the draws until the relative error is met; the draws depend on seed, row and event alone."""
+        key = [self.seed, int(row), *np.where(mask, wanted + 1, 0).tolist()]
+        rng = np.random.default_rng(key)
+        draws = np.empty(0)
+        goal = min(_FIRST, self.max_samples)
+        while True:
+            draws = np.concatenate([draws, forced(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))])
+            top = draws.max()
+            if top == -np.inf:
+                if goal >= self.max_samples:
+                    return -np.inf, 0.0
+            else:
+                scaled = np.exp(draws - top)
+                mean = scaled.mean()
+                rel_var = float(scaled.var(ddof=1) / (len(draws) * mean * mean))
+                if rel_var <= self.rtol**2 or goal >= self.max_samples:
+                    return float(top + np.log(mean)), rel_var
+            goal = min(2 * goal, self.max_samples)
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        from counterrank.kernels.policy_draws import categorical
+
+        ids = np.repeat(self.rows, size)
+        drawn = np.empty((len(ids), 0), np.int64)
+        for _ in range(length):
+            probs = self.next_probs(ids, drawn)
+            chosen = categorical(np.cumsum(probs, axis=1), rng.random((len(ids), 1)))
+            drawn = np.concatenate([drawn, chosen], axis=1)
+        return drawn.reshape(self.n_rows, size, length)

@@ -1,0 +1,66 @@
+"""Importance ratios of two policies for sets of positions, each worked out once."""
+
+import numpy as np
+
+from counterrank.errors import PropensityError
+from counterrank.policies.base import Bools, Floats, Ints, Policy
+from counterrank.policies.events import as_actions, as_masks
+
+#: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
+MAX_CORRECTION = 0.5
+
+
+class SubsetRatios:
+    """Ratios target / logging of one log's rows; sets shared by all rows are kept once computed."""
+
+    def __init__(self, logging: Policy, target: Policy, actions: Ints) -> None:
+        logging.require("subset")
+        target.require("subset")
+        self.logging, self.target = logging, target
+        self.actions = as_actions(actions, logging)
+        self._known: dict[bytes, tuple[Floats, Floats]] = {}
+
+    def log_ratio(self, masks: Bools) -> tuple[Floats, Floats]:
+        """Return log w (n, J) and its squared relative error (n, J) for masks (J, K) or (n, J, K)."""
+        sets = as_masks(masks, self.actions)
+        if sets.ndim == 3:
+            return _log_ratio(self.logging, self.target, self.actions, sets)
+        keys = [mask.tobytes() for mask in sets]
+        new = {key: j for j, key in enumerate(keys) if key not in self._known}
+        if new:
+            found = _log_ratio(self.logging, self.target, self.actions, sets[list(new.values())])
+            for column, key in enumerate(new):
+                self._known[key] = found[0][:, column], found[1][:, column]
+        log_w = np.empty((len(self.actions), len(keys)))
+        rel_var = np.empty_like(log_w)
+        for j, key in enumerate(keys):
+            log_w[:, j], rel_var[:, j] = self._known[key]
+        return log_w, rel_var
+
+
+def subset_log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> tuple[Floats, Floats]:
+    """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of w.
+
+    A sampled denominator makes 1/P too large by its squared relative error v0 on average: log(1 - min(v0,
+    1/2)) is added (delta method, second order). Zero under the target is a weight of zero (-inf); zero under
+    the logging policy cannot have been logged and raises, naming the row.
+    """
+    return SubsetRatios(logging, target, actions).log_ratio(masks)
+
+
+def _log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> tuple[Floats, Floats]:
+    below = logging.subset_log_prob(actions, masks)
+    if (below.log_prob == -np.inf).any():
+        i, j = np.argwhere(below.log_prob == -np.inf)[0]
+        mask = masks[j] if masks.ndim == 2 else masks[i, j]
+        positions = np.flatnonzero(mask & (actions[i] >= 0))
+        raise PropensityError(
+            f"row {i}: the logging policy never shows items {actions[i, positions].tolist()} at positions "
+            f"{(positions + 1).tolist()}, yet they were logged; check that policy and log belong together"
+        )
+    above = target.subset_log_prob(actions, masks)
+    correction = np.log1p(-np.minimum(below.rel_var, MAX_CORRECTION))
+    # Equal policies answer from equal draws: the ratio is one without error, nothing to correct.
+    alike = (above.log_prob == below.log_prob) & (above.rel_var == below.rel_var)
+    log_w = above.log_prob - below.log_prob + np.where(alike, 0.0, correction)
+    return log_w, np.where(alike, 0.0, above.rel_var + below.rel_var)

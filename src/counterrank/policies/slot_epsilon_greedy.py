@@ -1,0 +1,94 @@
+"""Epsilon-greedy slot by slot, without replacement."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.errors import PolicyError
+from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.events import as_actions, as_masks
+from counterrank.policies.factored import as_scores
+from counterrank.policies.tasks import distinct, repeats, without_padding
+
+#: A set of positions may need this many states; only many gaps among many asked items (K > 40) reach it.
+MAX_STATES = 20_000_000
+
+
+class SlotEpsilonGreedy(ArrayPolicy):
+    """At each slot the best item left with probability 1 - epsilon, any item left with epsilon; all exact.
+
+    Equal scores rank by action id. A score of -inf makes an item unavailable.
+
+    >>> policy = SlotEpsilonGreedy([[3.0, 2.0, 1.0]], epsilon=0.3)
+    >>> np.exp(policy.prefix_log_prob(np.array([[0, 2, 1]]))).round(3).tolist()
+    [[0.8, 0.12, 0.12]]
+    >>> np.exp(policy.position_log_prob(np.array([[0, 2, 1]]))).round(3).tolist()
+    [[0.8, 0.135, 0.205]]
+    """
+
+    row_fields = ("rank",)
+    shared_fields = ("epsilon",)
+
+    def __init__(self, scores: ArrayLike, epsilon: float = 0.3) -> None:
+        table = as_scores(scores, ndims=(2,))
+        order = np.argsort(-table, axis=1, kind="stable")
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.arange(table.shape[1])[None, :], axis=1)
+        self.rank: Ints = np.where(table > -np.inf, rank, -2)  # (n, A)
+        self.epsilon = float(epsilon)
+        self.check()
+
+    def check(self) -> None:
+        if not 0 <= self.epsilon <= 1:
+            raise PolicyError(f"epsilon must lie in [0, 1], got {self.epsilon}")
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.rank.shape[1])
+
+    @property
+    def available(self) -> Ints:
+        """Number of items that can be shown: (n,)."""
+        counts: Ints = (self.rank >= 0).sum(axis=1)
+        return counts
+
+    def _ranks(self, items: Ints) -> tuple[Ints, Ints]:
+        rows = np.zeros(len(items), np.int64) if self.n_rows == 1 else np.arange(len(items))
+        return np.where(items < 0, -1, self.rank[rows[:, None], items]), self.available[rows]
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        from counterrank.kernels.policy_slot_epsilon import prefix_log_prob
+
+        ranks, available = self._ranks(as_actions(actions, self))
+        return prefix_log_prob(ranks, available, self.epsilon)
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        from counterrank.kernels.policy_slot_epsilon import subset_log_prob
+
+        items = as_actions(actions, self)
+        sets = without_padding(items, as_masks(masks, items))
+        ranks, available = self._ranks(items)
+        never = repeats(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
+        tasks = distinct(sets, sets.any(axis=2) & ~never)
+        found = subset_log_prob(ranks[tasks.rows], available[tasks.rows], tasks.masks, self.epsilon, MAX_STATES)
+        if np.isnan(found).any():
+            t = int(np.argmax(np.isnan(found)))
+            raise PolicyError(
+                f"row {tasks.rows[t]}: positions {(np.flatnonzero(tasks.masks[t]) + 1).tolist()} need more than "
+                f"{MAX_STATES} states; ask for fewer positions, or for a prefix"
+            )
+        log_prob = tasks.scatter(found, np.where(never, -np.inf, 0.0))
+        return SubsetResult(log_prob, np.zeros_like(log_prob))
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        from counterrank.kernels.policy_slot_epsilon import sample
+
+        if length > self.n_actions:
+            raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")
+        drawn = sample(self.available, rng.random((self.n_rows, size, length, 2)), self.epsilon)
+        order = np.argsort(np.where(self.rank < 0, self.n_actions, self.rank), axis=1, kind="stable")
+        items = np.take_along_axis(order, np.maximum(drawn, 0).reshape(self.n_rows, -1), axis=1)
+        return np.where(drawn < 0, -1, items.reshape(drawn.shape))

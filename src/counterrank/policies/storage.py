@@ -1,0 +1,91 @@
+"""Policies on disk: a NumPy archive of plain arrays and a JSON header, nothing executable."""
+
+import json
+import os
+import zipfile
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from counterrank.atomic import replacing
+from counterrank.errors import PolicyError
+from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.base import Policy
+from counterrank.policies.mixture import Mixture
+
+FORMAT = "counterrank/policy/1"
+
+#: Kinds that are data, and where they live. A new policy adds one line.
+REGISTRY = {
+    "Factored": "factored",
+    "Softmax": "factored",
+    "EpsilonGreedy": "factored",
+    "Greedy": "factored",
+    "Uniform": "factored",
+    "PlackettLuce": "plackett_luce",
+    "UniformPermutation": "uniform_permutation",
+    "Mixture": "mixture",
+    "SlotEpsilonGreedy": "slot_epsilon_greedy",
+    "RandTopN": "rand_top_n",
+    "RandomSwap": "random_swap",
+    "FairPairs": "fair_pairs",
+    "Enumerated": "enumerated",
+    "Deterministic": "ranked",
+}
+
+
+def policy_class(kind: str) -> type[ArrayPolicy]:
+    """Return the class registered under `kind`."""
+    if kind not in REGISTRY:
+        raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(REGISTRY)}")
+    found: type[ArrayPolicy] = getattr(import_module(f"counterrank.policies.{REGISTRY[kind]}"), kind)
+    return found
+
+
+def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
+    """Write the policy to `path` (.npz), whole or not at all."""
+    arrays: dict[str, Any] = {}
+    header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """Return the policy stored at `path`, checked like a new one."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            header = json.loads(archive["header"].tobytes())
+            if header.get("format") != FORMAT:
+                raise PolicyError(f"{path}: format {header.get('format')!r}, this version reads {FORMAT!r}")
+            return _build(header["policy"], archive)
+    except PolicyError:
+        raise
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, zipfile.BadZipFile) as problem:
+        raise PolicyError(f"{path} is not a stored policy: {problem}") from problem
+
+
+def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the header entry of a policy and put its arrays under `name`."""
+    kind = type(policy).__name__
+    if not isinstance(policy, ArrayPolicy) or kind not in REGISTRY or type(policy) is not policy_class(kind):
+        raise PolicyError(f"{kind} is not data and cannot be stored; store its scores or probabilities instead")
+    fields = (*policy.row_fields, *policy.shared_fields)
+    for field in fields:
+        arrays[f"{name}.{field}"] = np.asarray(getattr(policy, field))
+    entry: dict[str, Any] = {"kind": kind, "name": name, "fields": list(fields)}
+    if isinstance(policy, Mixture):
+        parts = enumerate(policy.components)
+        entry["components"] = [_describe(part, f"{name}.{c}", arrays) for c, part in parts]
+    return entry
+
+
+def _build(entry: dict[str, Any], archive: Any) -> Policy:
+    fields: dict[str, Any] = {}
+    for field in entry["fields"]:
+        values = archive[f"{entry['name']}.{field}"]
+        fields[field] = values.item() if values.ndim == 0 else values
+    if "components" in entry:
+        fields["components"] = [_build(part, archive) for part in entry["components"]]
+    return policy_class(entry["kind"]).from_fields(fields)
