@@ -15,7 +15,7 @@ __getattr__, __dir__, __all__ = attach(
         "estimators.rips": ["RIPS"],
         "estimators.aips": ["AIPS"],
         "estimators.order": ["OrderIPS"],
-        "evaluate": ["evaluate"],
+        "evaluation.run": ["evaluate"],
     }
 )
 __all__ += ["__version__"]

@@ -1,0 +1,1 @@
+"""The one orchestration: a log and targets in, an Evaluation out."""

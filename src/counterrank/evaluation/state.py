@@ -1,0 +1,79 @@
+"""What one pass over the log leaves behind: the states of all plans, and how their row totals vary together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Sums and Gram matrix of per-row totals: column 0 is what the logger earned, then those of each plan.
+
+    `buckets` (1024, T+1) holds the same sums by unit, with row counts last, when errors are clustered.
+    """
+
+    n: int
+    sums: Floats
+    gram: Floats
+    buckets: Floats | None = None
+
+    def __add__(self, other: Self) -> Self:
+        buckets = None if self.buckets is None or other.buckets is None else self.buckets + other.buckets
+        return type(self)(self.n + other.n, self.sums + other.sums, self.gram + other.gram, buckets)
+
+    def variance(self, combination: Floats) -> float:
+        """Return the variance of the mean of a combination of the columns (T,)."""
+        mean = self.sums / self.n
+        if self.buckets is not None:
+            used = self.buckets[:, -1] > 0
+            units = int(used.sum())
+            table = self.buckets[used]
+            scores = table[:, :-1] @ combination - table[:, -1] * float(mean @ combination)
+            return units / max(units - 1, 1) * float(scores @ scores) / self.n**2
+        spread = self.gram / self.n - np.outer(mean, mean)
+        return max(float(combination @ spread @ combination), 0.0) / max(self.n - 1, 1)
+
+
+def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
+    """Return the sums of one batch of totals (n, T)."""
+    table = None
+    if bucket is not None:
+        from counterrank.kernels.hashing import BUCKETS
+
+        table = np.zeros((BUCKETS, columns.shape[1] + 1))
+        np.add.at(table[:, :-1], bucket, columns)
+        table[:, -1] = np.bincount(bucket, minlength=BUCKETS)
+    return Totals(len(columns), columns.sum(axis=0), columns.T @ columns, table)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassState:
+    """The sum over batches of everything an evaluation needs."""
+
+    states: tuple[Any, ...]
+    totals: Totals
+    segments: Mapping[tuple[str, str], tuple[Any, ...]]
+    fingerprint: int
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            tuple(a + b for a, b in zip(self.states, other.states, strict=True)),
+            self.totals + other.totals,
+            _merged(self.segments, other.segments),
+            (self.fingerprint + other.fingerprint) % 2**64,
+        )
+
+
+def _merged(
+    left: Mapping[tuple[str, str], tuple[Any, ...]], right: Mapping[tuple[str, str], tuple[Any, ...]]
+) -> dict[tuple[str, str], tuple[Any, ...]]:
+    joined = dict(left)
+    for key, states in right.items():
+        mine = joined.get(key)
+        joined[key] = states if mine is None else tuple(a + b for a, b in zip(mine, states, strict=True))
+    return joined

@@ -1,0 +1,42 @@
+"""How far a pass has come, told to whoever listens; nobody, by default."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class Reporter(Protocol):
+    """Something that shows progress: `begin` a pass over `total` rows (None: unknown), then `advance`."""
+
+    def begin(self, label: str, total: int | None) -> None:
+        """Start a pass."""
+
+    def advance(self, rows: int) -> None:
+        """Add rows that are done."""
+
+
+class _Silent:
+    def begin(self, label: str, total: int | None) -> None:
+        """Say nothing."""
+
+    def advance(self, rows: int) -> None:
+        """Say nothing."""
+
+
+_REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=_Silent())
+
+
+def reporter() -> Reporter:
+    """Return the reporter in force here."""
+    return _REPORTER.get()
+
+
+@contextmanager
+def reporting_to(listener: Reporter) -> Iterator[None]:
+    """Send the progress of passes inside the block to `listener`."""
+    token = _REPORTER.set(listener)
+    try:
+        yield
+    finally:
+        _REPORTER.reset(token)
