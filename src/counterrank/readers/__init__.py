@@ -5,8 +5,10 @@ from counterrank._lazy import attach
 __getattr__, __dir__, __all__ = attach(
     {
         "files": ["read_log"],
+        "fingerprint": ["fingerprint"],
         "frames": ["from_frame"],
         "options": ["ReadOptions"],
+        "scan": ["FileSource", "scan_log"],
         "spec": ["LogSpec"],
     },
     package="counterrank.readers",

@@ -30,9 +30,7 @@ def read(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] | No
     infinite = np.isinf(result)
     if infinite.any():
         row, j = np.argwhere(infinite)[0]
-        raise LogError(
-            f"context '{spec.context[j]}' is infinite at row {start + row}; use null for missing values"
-        )
+        raise LogError(f"context '{spec.context[j]}' is infinite at row {start + row}; use null for missing values")
     return result
 
 

@@ -30,9 +30,7 @@ def _read(table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start
     wrong = (outer != items) & (outer != spec.K)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise LogError(
-            f"row {start + row}: '{field.name}' has {outer[row]} lists, the ranking has {items[row]} items"
-        )
+        raise LogError(f"row {start + row}: '{field.name}' has {outer[row]} lists, the ranking has {items[row]} items")
     return _by_position(array.flatten(), field, outer, items, start)
 
 
@@ -40,9 +38,7 @@ def _rows(array: pa.Array, field: Field, place: values.Place) -> Floats:
     counts = matrices.entry_counts(array)
     if (counts != field.size).any():
         row = int(np.argmax(counts != field.size))
-        raise LogError(
-            f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere {field.size}"
-        )
+        raise LogError(f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere {field.size}")
     flat = values.floats(array.flatten(), field.name, lambda index: place(index // max(field.size, 1)))
     return flat.reshape(len(array), field.size).copy()
 

@@ -15,9 +15,7 @@ from counterrank.readers.paths import DataFile, expand
 from counterrank.readers.resolve import resolve
 
 
-def read_log(
-    path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[Options]
-) -> RankingLog:
+def read_log(path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
     `format` names one of these or an adapter (`counterrank.readers.registry`); options as in `ReadOptions`.

@@ -29,9 +29,7 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
     except MemoryError:
         raise LogError(f"{what} is damaged, or needs more memory than there is") from None
     except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
-        raise LogError(
-            f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}"
-        ) from None
+        raise LogError(f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}") from None
     except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
         raise LogError(f"{what} has content that cannot be used: {_first_line(problem)}") from None
 

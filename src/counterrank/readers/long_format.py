@@ -119,9 +119,7 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
     spread = result.take(pa.array(np.repeat(np.arange(len(groups.sizes)), groups.sizes)))
     same = pc.or_kleene(pc.equal(ordered, spread), pc.and_(pc.is_null(ordered), pc.is_null(spread)))
     if pa.types.is_floating(array.type):
-        same = pc.or_(
-            pc.fill_null(same, False), pc.fill_null(pc.and_(pc.is_nan(ordered), pc.is_nan(spread)), False)
-        )
+        same = pc.or_(pc.fill_null(same, False), pc.fill_null(pc.and_(pc.is_nan(ordered), pc.is_nan(spread)), False))
     at = pc.index(pc.fill_null(same, False), False).as_py()
     if at < 0:
         return result
@@ -138,11 +136,7 @@ def _as_lists(spec: LogSpec) -> LogSpec:
         return replace(field, form="list")
 
     single = spec.kind == "joint"
-    fields = {
-        role: field if single and role == "propensity" else listed(field)
-        for role, field in spec.fields.items()
-    }
+    fields = {role: field if single and role == "propensity" else listed(field) for role, field in spec.fields.items()}
     targets = {name: field if single else listed(field) for name, field in spec.targets.items()}
     dists = {name: listed(field) for name, field in spec.dists.items()}
-    length = spec.K - spec.first_position + 1
-    return replace(spec, layout="list", fields=fields, targets=targets, dists=dists, K=length)
+    return replace(spec, layout="list", fields=fields, targets=targets, dists=dists)

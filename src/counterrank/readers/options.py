@@ -23,7 +23,7 @@ class Options(TypedDict, total=False):
     context: Names
     segments: Names
     targets: Names
-    propensity_kind: str
+    propensity_kind: str | None
     unit: str | None
     behavior: str | None
     position_weights: Any
@@ -39,7 +39,8 @@ class ReadOptions:
 
     `columns` maps what we call a column to what the data calls it, {"action": "items"}, or to a list of columns,
     {"action": ["slot_a", "slot_b"]}; a text "action=items,reward=clicks" says the same. `context` None means the
-    columns that start with x_. `segments` None carries every scalar column in memory and none in a stream.
+    columns that start with x_. `propensity_kind` None means factored, or what an adapter knows of its format.
+    `segments` None carries every scalar column in memory and none in a stream.
     `targets` None finds list columns of probabilities in memory and asks for none in a stream.
     `missing_reward` "zero" reads an absent reward as 0. `require_propensity` False reads a log that has none.
     `encode_actions` gives large or negative integer ids the codes 0..A-1, as is always done for names.
@@ -53,7 +54,7 @@ class ReadOptions:
     context: tuple[str, ...] | None = None
     segments: tuple[str, ...] | None = None
     targets: tuple[str, ...] | None = None
-    propensity_kind: str = "factored"
+    propensity_kind: str | None = None
     unit: str | None = None
     behavior: str | None = None
     position_weights: str | tuple[float, ...] = "uniform"
@@ -68,9 +69,7 @@ class ReadOptions:
         known = [item.name for item in fields(cls)]
         for key in given:
             if key not in known:
-                raise ConfigError(
-                    f"there is no option '{key}'{suggestion(key, known)}; options are {', '.join(known)}"
-                )
+                raise ConfigError(f"there is no option '{key}'{suggestion(key, known)}; options are {', '.join(known)}")
         values: dict[str, Any] = {key: _CLEAN[key](key, value) for key, value in given.items()}
         return cls(**values)._checked()
 
@@ -95,12 +94,15 @@ class ReadOptions:
         """Whether the user pointed at a column for this role, so that its absence is an error."""
         return role in self.columns or bool({"unit": self.unit, "behavior": self.behavior}.get(role))
 
+    @property
+    def kind(self) -> str:
+        """What the propensities are: factored unless said otherwise."""
+        return self.propensity_kind or "factored"
+
     def _checked(self) -> Self:
-        if self.propensity_kind not in MEANING:
+        if self.propensity_kind is not None and self.propensity_kind not in MEANING:
             near = suggestion(self.propensity_kind, MEANING)
-            raise ConfigError(
-                f"propensity kind '{self.propensity_kind}' is unknown{near}; use {', '.join(MEANING)}"
-            )
+            raise ConfigError(f"propensity kind '{self.propensity_kind}' is unknown{near}; use {', '.join(MEANING)}")
         if self.missing_reward not in ("error", "zero"):
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
         known = [
@@ -147,9 +149,7 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
 def _pair(text: str) -> tuple[str, str]:
     role, sign, column = text.partition("=")
     if not sign or not role.strip() or not column.strip():
-        raise ConfigError(
-            f"columns: '{text.strip()}' is not understood; write pairs like action=items,reward=clicks"
-        )
+        raise ConfigError(f"columns: '{text.strip()}' is not understood; write pairs like action=items,reward=clicks")
     return role.strip(), column.strip()
 
 

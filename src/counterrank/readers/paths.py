@@ -58,9 +58,7 @@ def expand(path: str | os.PathLike[str], format: str | None = None) -> list[Data
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(
-        file for file in folder.rglob("*") if file.is_file() and sniff.has_known_extension(file.name)
-    )
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and sniff.has_known_extension(file.name))
     # Spark and others keep markers and temporary files beside the data.
     return [file for file in files if not any(part[:1] in "._" for part in file.relative_to(folder).parts)]
 

@@ -46,9 +46,7 @@ class _Resolver:
         context = self.context()
         ranking, position = (self.single("ranking"), self.single("position")) if long else (None, None)
         unit, behavior = self.single("unit"), self.single("behavior")
-        used = _used(
-            [*fields.values(), *targets.values(), *dists.values()], [ranking, position, unit, behavior]
-        )
+        used = _used([*fields.values(), *targets.values(), *dists.values()], [ranking, position, unit, behavior])
         segments = self.segments(used)
         return LogSpec(
             layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
@@ -61,7 +59,7 @@ class _Resolver:
             behavior=behavior,
             context=context,
             segments=segments,
-            kind=options.propensity_kind,
+            kind=options.kind,
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
             guessed=(*guessed, *(segments if options.segments is None else ())),
@@ -119,13 +117,9 @@ class _Resolver:
             if f"{stem}_{k}" not in present:
                 break
             run.append(f"{stem}_{k}")
-        later = [
-            name for name in self.names if name.startswith(f"{stem}_") and name[len(stem) + 1 :].isdecimal()
-        ]
+        later = [name for name in self.names if name.startswith(f"{stem}_") and name[len(stem) + 1 :].isdecimal()]
         if run and len(later) > len(run):
-            raise LogError(
-                f"columns go from '{run[-1]}' to '{later[-1]}': '{stem}_{first + len(run)}' is missing"
-            )
+            raise LogError(f"columns go from '{run[-1]}' to '{later[-1]}': '{stem}_{first + len(run)}' is missing")
         return tuple(run)
 
     def is_long(self) -> bool:
@@ -196,9 +190,7 @@ class _Resolver:
     def context(self) -> tuple[str, ...]:
         if self.options.context is None:
             schema = self.table.schema
-            return tuple(
-                n for n in self.names if n.startswith("x_") and not values.is_list(schema.field(n).type)
-            )
+            return tuple(n for n in self.names if n.startswith("x_") and not values.is_list(schema.field(n).type))
         for name in self.options.context:
             self.require(name, "context")
         return self.options.context

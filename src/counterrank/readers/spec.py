@@ -77,8 +77,7 @@ class LogSpec:
         values = dict(content)
         for name in ("fields", "targets", "dists"):
             values[name] = {
-                key: Field(tuple(item["columns"]), item["form"], item["size"])
-                for key, item in values[name].items()
+                key: Field(tuple(item["columns"]), item["form"], item["size"]) for key, item in values[name].items()
             }
         values["categories"] = {key: tuple(labels) for key, labels in values["categories"].items()}
         for name in ("context", "segments", "guessed", "notes"):

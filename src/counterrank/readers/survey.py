@@ -47,13 +47,14 @@ class Survey:
         categories = {name: _ordered(self.labels[name]) for name in spec.context if name in self.labels}
         names = _ordered(self.labels.get("", set())) if self.encode_actions or self.has_names else None
         dists = {key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()}
+        first = min(self.lowest, 1)
         return replace(
             spec,
-            K=self.longest,
+            K=self.longest - first + 1 if spec.position else self.longest,
             categories=categories,
             action_names=names,
             dists=dists,
-            first_position=min(self.lowest, 1),
+            first_position=first,
         )
 
     def _length(self, table: pa.Table) -> None:

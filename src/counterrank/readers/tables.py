@@ -17,6 +17,7 @@ BLOCK = 16 << 20
 MOST_EXPANSION = 20_000
 
 Columns = Sequence[str] | None
+Types = dict[str, pa.DataType] | None
 
 
 def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
@@ -33,12 +34,30 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     return read_table(file)
 
 
-def batches(file: DataFile, columns: Columns = None, *, rows: int = 65_536) -> Iterator[pa.Table]:
-    """Yield consecutive pieces of a file; only a few batches are held at a time."""
+def batches(file: DataFile, columns: Columns = None, *, rows: int = 65_536, types: Types = None) -> Iterator[pa.Table]:
+    """Yield consecutive pieces of a file; only a few batches are held at a time.
+
+    `types` are those of CSV columns, which would else be guessed from the first block alone.
+    """
     with guard(file.path, prefix=True):
-        for table in _BATCHES[file.format](file, _stored(file, columns), rows):
+        wanted = _stored(file, columns)
+        if file.format == "csv":
+            pieces = _csv_batches(file, wanted, rows, types)
+        else:
+            pieces = _BATCHES[file.format](file, wanted, rows)
+        for table in pieces:
             if table.num_rows:
                 yield _with_partitions(_checked(table, file), file, columns)
+
+
+def row_groups(file: DataFile, groups: Sequence[int], columns: Columns, *, rows: int) -> Iterator[pa.Table]:
+    """Yield consecutive pieces of some row groups of a Parquet file."""
+    where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
+    with guard(where, prefix=True), open_parquet(file) as opened:
+        wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
+        for batch in opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted):
+            if batch.num_rows:
+                yield _with_partitions(pa.Table.from_batches([batch]), file, columns)
 
 
 def open_parquet(file: DataFile) -> Any:
@@ -96,9 +115,7 @@ def _refuse_bomb(opened: Any, file: DataFile, columns: Columns) -> None:
                 numbers += max(chunk.num_values, 0)
     size = os.path.getsize(file.path)
     if numbers > max(1 << 27, MOST_EXPANSION * size):
-        raise LogError(
-            f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made to harm"
-        )
+        raise LogError(f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made to harm")
 
 
 def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
@@ -121,9 +138,7 @@ def _arrow_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.T
     with pa.memory_map(file.path) as source:
         reader: Any = ipc.open_stream(source) if file.format == "arrow-stream" else ipc.open_file(source)
         wanted = _present(reader.schema.names, columns, file)
-        every: Any = (
-            (reader.get_batch(i) for i in range(reader.num_record_batches)) if _is_file(file) else reader
-        )
+        every: Any = (reader.get_batch(i) for i in range(reader.num_record_batches)) if _is_file(file) else reader
         for batch in every:
             # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
             batch.validate(full=True)
@@ -137,9 +152,7 @@ def _is_file(file: DataFile) -> bool:
     return file.format == "arrow"
 
 
-def _csv_options(
-    file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None
-) -> dict[str, Any]:
+def _csv_options(file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
     from pyarrow import csv
 
     delimiter, names = _header(file)
@@ -170,11 +183,11 @@ def _csv(file: DataFile, columns: Columns) -> pa.Table:
         return csv.read_csv(stream, **_csv_options(file, columns))
 
 
-def _csv_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
     from pyarrow import csv
 
     with streams.arrow_stream(file) as stream:
-        for batch in csv.open_csv(stream, **_csv_options(file, columns)):
+        for batch in csv.open_csv(stream, **_csv_options(file, columns, types)):
             for first in range(0, batch.num_rows, rows):
                 yield pa.Table.from_batches([batch.slice(first, rows)])
 
@@ -212,8 +225,7 @@ def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """JSON objects may leave keys out; a block without a key has nulls there."""
     found = [
-        table[name] if name in table.column_names else pa.chunked_array([pa.nulls(table.num_rows)])
-        for name in columns
+        table[name] if name in table.column_names else pa.chunked_array([pa.nulls(table.num_rows)]) for name in columns
     ]
     return pa.table(found, names=list(columns))
 
@@ -235,6 +247,5 @@ _BATCHES = {
     "parquet": _parquet_batches,
     "arrow": _arrow_batches,
     "arrow-stream": _arrow_batches,
-    "csv": _csv_batches,
     "jsonl": _jsonl_batches,
 }

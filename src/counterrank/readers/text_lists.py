@@ -52,9 +52,7 @@ def _first_broken(text: pa.Array) -> tuple[int, str] | None:
 
 def _without_nothing(parts: pa.Array, bare: pa.Array) -> pa.Array:
     words = parts.values
-    words = pc.if_else(
-        pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type)), None, words
-    )
+    words = pc.if_else(pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type)), None, words)
     empty = pc.fill_null(pc.equal(bare, ""), True)
     result = type(parts).from_arrays(parts.offsets, words)
     return pc.if_else(empty, pa.scalar(None, type=result.type), result)
@@ -70,9 +68,7 @@ def _nested(text: pa.Array, name: str, start: int) -> pa.Array:
         try:
             rows.append(None if cell is None else json.loads(cell))
         except (ValueError, RecursionError):
-            raise LogError(
-                f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a list of lists"
-            ) from None
+            raise LogError(f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a list of lists") from None
     try:
         return pa.array(rows, type=pa.list_(pa.list_(pa.float64())))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:

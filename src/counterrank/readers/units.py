@@ -13,9 +13,7 @@ from counterrank.readers import values
 Ints = NDArray[np.int64]
 
 
-def read(
-    table: pa.Table, name: str | None, start: int, bucket: Ints | None
-) -> tuple[NDArray[Any] | None, Ints | None]:
+def read(table: pa.Table, name: str | None, start: int, bucket: Ints | None) -> tuple[NDArray[Any] | None, Ints | None]:
     """Return the units (n,) and their buckets (n,); without units, the given buckets."""
     if name is None:
         return None, bucket
@@ -47,7 +45,5 @@ def _text_buffers(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
     # Copies: views of Arrow memory are read-only, and the kernel would be compiled a second time for them.
     ends = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     first = int(ends[0]) if len(ends) else 0
-    content = (
-        np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
-    )
+    content = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
     return ends - first, content[first : int(ends[-1])].copy()

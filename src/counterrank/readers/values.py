@@ -30,9 +30,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 def is_scalar(kind: pa.DataType) -> bool:
     """Whether a column can be carried along as a segment: one plain value a row."""
-    return (
-        not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
-    )
+    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
 
 
 def plain(array: pa.Array) -> pa.Array:
@@ -68,9 +66,7 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
         try:
             whole = array.cast(pa.int64())
         except pa.ArrowInvalid:
-            raise LogError(
-                f"column '{name}' holds ids above 2^63; read it with encode_actions=True"
-            ) from None
+            raise LogError(f"column '{name}' holds ids above 2^63; read it with encode_actions=True") from None
         if whole.null_count:
             whole = pc.fill_null(whole, -1)
         return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -108,9 +104,7 @@ def objects(array: pa.Array) -> NDArray[Any]:
     if is_text(array.type) or pa.types.is_dictionary(array.type):
         encoded = plain(array).dictionary_encode()
         labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-        return np.asarray(
-            labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)]
-        )
+        return np.asarray(labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)])
     if pa.types.is_null(array.type):
         return np.full(len(array), None, dtype=object)
     if pa.types.is_decimal(array.type):
@@ -140,9 +134,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(array)
-    empty = pc.is_in(
-        pc.utf8_lower(trimmed), value_set=pa.array(["", "null", "none", "na", "nan"], type=trimmed.type)
-    )
+    empty = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(["", "null", "none", "na", "nan"], type=trimmed.type))
     trimmed = pc.if_else(empty, pa.scalar(None, type=trimmed.type), trimmed)
     try:
         return trimmed.cast(pa.float64())

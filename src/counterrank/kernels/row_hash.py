@@ -1,0 +1,57 @@
+"""128-bit hashes of rows, built up array by array and added over rows."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.hashing import mix
+from counterrank.kernels.jit import jit
+
+
+@jit
+def start(state: NDArray[np.uint64]) -> None:
+    """Give the two lanes of `state` (n, 2) different beginnings."""
+    for i in range(state.shape[0]):
+        state[i, 0] = np.uint64(0x243F6A8885A308D3)
+        state[i, 1] = np.uint64(0x13198A2E03707344)
+
+
+@jit
+def _absorb(state: NDArray[np.uint64], i: int, word: np.uint64) -> None:
+    state[i, 0] = mix(state[i, 0] ^ word)
+    state[i, 1] = (state[i, 1] ^ (word + np.uint64(0xA4093822299F31D0))) * np.uint64(0x9FB21C651E98DF25)
+    state[i, 1] ^= state[i, 1] >> np.uint64(32)
+
+
+@jit
+def absorb_integers(state: NDArray[np.uint64], values: NDArray[np.int64]) -> None:
+    """Take the integers of each row of `values` (n, K) into the state of that row."""
+    for i in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            _absorb(state, i, np.uint64(values[i, k]))
+
+
+@jit
+def absorb_floats(
+    state: NDArray[np.uint64], values: NDArray[np.float64], valid: NDArray[np.int64]
+) -> None:
+    """Take the first `valid[i]` floats of each row; every NaN is the same, and so are 0 and -0."""
+    bits = values.view(np.uint64)
+    for i in range(values.shape[0]):
+        for k in range(valid[i]):
+            value = values[i, k]
+            if value != value:
+                _absorb(state, i, np.uint64(0x7FF8000000000000))
+            elif value == 0.0:
+                _absorb(state, i, np.uint64(0))
+            else:
+                _absorb(state, i, bits[i, k])
+
+
+@jit
+def total(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sums (2,) of the finished hashes, modulo 2^64."""
+    sums = np.zeros(2, dtype=np.uint64)
+    for i in range(state.shape[0]):
+        sums[0] += mix(state[i, 0] ^ state[i, 1])
+        sums[1] += mix(state[i, 1] + np.uint64(0x082EFA98EC4E6C89))
+    return sums

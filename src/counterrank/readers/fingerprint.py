@@ -1,0 +1,91 @@
+"""A log's fingerprint: the same content has the same one, in whatever format, order or chunks it comes.
+
+Each ranking is hashed to 128 bits and the hashes are added, so the state of a part adds like any other sum.
+It tells accidental changes; it is no signature against forgery.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels import row_hash
+from counterrank.log import Probabilities, RankingLog
+from counterrank.propensity import Propensity
+from counterrank.source import Source
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The sum of the hashes of some rankings; adds over parts of a log."""
+
+    sums: tuple[int, int]
+    n: int
+    shape: str
+
+    def __add__(self, other: Self) -> Self:
+        total = tuple((a + b) % 2**64 for a, b in zip(self.sums, other.sums, strict=True))
+        return type(self)((total[0], total[1]), self.n + other.n, self.shape)
+
+    def __str__(self) -> str:
+        """32 hexadecimal digits."""
+        content = f"{self.sums[0]:016x}{self.sums[1]:016x}:{self.n}:{self.shape}"
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def fingerprint(log: RankingLog | Source) -> str:
+    """Return 32 hexadecimal digits for the content of a log.
+
+    What counts: actions, rewards, propensities, context, target policies, names and the kind of propensity.
+
+    >>> log = RankingLog(action=[[0, 1]], reward=[[1, 0]], propensity=[[.5, .5]])
+    >>> other = RankingLog(action=[[0, 1]], reward=[[1, 0]], propensity=[[.5, .25]])
+    >>> len(fingerprint(log)), fingerprint(log) == fingerprint(other)
+    (32, False)
+    """
+    if isinstance(log, RankingLog):
+        return str(partial(log))
+    return str(log.reduce(partial, label="fingerprint"))
+
+
+def partial(log: RankingLog) -> Fingerprint:
+    """Return the fingerprint state of one batch."""
+    state = np.zeros((log.n, 2), dtype=np.uint64)  # (n, 2)
+    row_hash.start(state)
+    row_hash.absorb_integers(state, log.action)
+    row_hash.absorb_floats(state, log.reward, log.lengths)
+    _absorb_policy(state, log.propensity, log.lengths)
+    if log.context is not None:
+        row_hash.absorb_floats(state, log.context, np.full(log.n, log.context.shape[1]))
+    for name in sorted(log.targets):
+        _absorb_policy(state, log.targets[name], log.lengths)
+    sums = row_hash.total(state)
+    return Fingerprint((int(sums[0]), int(sums[1])), log.n, _shape(log))
+
+
+def _absorb_policy(state: Words, policy: Probabilities, lengths: NDArray[np.int64]) -> None:
+    if isinstance(policy, Propensity):
+        joint = policy.kind == "joint"
+        values = policy.values[:, None] if joint else policy.values
+        row_hash.absorb_floats(state, values, np.ones_like(lengths) if joint else lengths)
+
+
+def _shape(log: RankingLog) -> str:
+    kinds = {name: _kind(policy) for name, policy in {"": log.propensity, **log.targets}.items()}
+    content = {
+        "K": log.K,
+        "kinds": kinds,
+        "context": log.context_names,
+        "categories": {name: list(labels) for name, labels in log.categories.items()},
+        "actions": log.action_names,
+    }
+    return json.dumps(content, sort_keys=True)
+
+
+def _kind(policy: Probabilities) -> str:
+    return policy.kind if isinstance(policy, Propensity) else type(policy).__name__

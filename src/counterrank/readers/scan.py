@@ -1,0 +1,191 @@
+"""scan_log: a log in files, passed over in batches; memory does not grow with the number of rankings."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Self, Unpack
+
+import numpy as np
+
+from counterrank.errors import LogError
+from counterrank.log import RankingLog
+from counterrank.readers import planning
+from counterrank.readers.concat import concat
+from counterrank.readers.options import Options, ReadOptions
+from counterrank.readers.parts import Part, Where, read_part
+from counterrank.readers.spec import LogSpec
+from counterrank.source import Partial, State
+
+#: At most this many parts are opened for a sample.
+_SAMPLED_PARTS = 64
+
+
+def scan_log(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    workers: int = 2,
+    **options: Unpack[Options],
+) -> "FileSource":
+    """Return the log in a file, folder or pattern as a source of batches; nothing but its start is read yet.
+
+    `where` keeps one segment, {"device": "mobile"} or {"day": [1, 2]}. Names of actions and of categories, and
+    the length of ragged rankings, need one pass over those columns. Options as in `ReadOptions`; columns that are
+    neither roles nor context are read only when named as `segments`, target policies only when named.
+    """
+    return scan(path, ReadOptions.of(**options), format=format, where=where, workers=workers)
+
+
+def scan(
+    path: str | os.PathLike[str],
+    options: ReadOptions,
+    *,
+    format: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    workers: int = 2,
+) -> "FileSource":
+    """Return the source at `path`; the form of `scan_log` for ready-made options."""
+    if where:
+        named = (*(options.segments or ()), *where)
+        options = replace(options, segments=tuple(dict.fromkeys(named)))
+    plan = planning.plan(path, options, format=format)
+    parts = planning.pruned(plan.parts, where) if where else plan.parts
+    return FileSource(plan.spec, parts, None if where else plan.n, where, workers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSource:
+    """A log in files: a `counterrank.source.Source`. `parts` are what an engine hands to its workers."""
+
+    spec: LogSpec
+    parts: tuple[Part, ...]
+    n: int | None
+    where: Where | None = None
+    workers: int = 2
+    #: Called with the number of rankings done, from the thread that adds.
+    progress: Callable[[int], None] | None = None
+
+    @property
+    def first(self) -> RankingLog:
+        """The first rankings, a few thousand at most."""
+        for part in self.parts:
+            for log in read_part(part, self.spec, where=self.where, rows=4096 * self._rows_each()):
+                return log
+        raise LogError(f"no ranking matches {dict(self.where or {})}")
+
+    def read_part(self, part: Part, *, rows: int | None = None) -> Iterator[RankingLog]:
+        """Yield the rankings of one part in batches."""
+        return read_part(part, self.spec, where=self.where, rows=rows)
+
+    def batches(self, *, rows: int | None = None) -> Iterator[RankingLog]:
+        """Yield all rankings in batches, in order."""
+        for part in self.parts:
+            yield from self.read_part(part, rows=rows)
+
+    def with_progress(self, progress: Callable[[int], None]) -> Self:
+        """Return the same source, telling `progress` how many rankings were done after each step."""
+        return replace(self, progress=progress)
+
+    def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
+        """Return the same source with other position weights."""
+        return replace(self, spec=self.spec.with_position_weights(weights))
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial(batch)` over all batches, added in the order of the rows."""
+        steps: Iterator[Callable[[], tuple[State | None, int]]]
+        if len(self.parts) > 1:
+            steps = (_Step(partial, self, part) for part in self.parts)
+        else:
+            steps = (_Single(partial, batch) for batch in self.batches())
+        total: State | None = None
+        for state, rows in _in_order(steps, self.workers):
+            if state is not None:
+                total = state if total is None else total + state
+            if self.progress is not None:
+                self.progress(rows)
+        if total is None:
+            raise LogError(f"no ranking matches {dict(self.where or {})}")
+        return total
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return at most `rows` rankings drawn without replacement, in the order of the log.
+
+        Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64 randomly drawn ones.
+        """
+        parts = self.parts
+        if len(parts) > _SAMPLED_PARTS:
+            chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
+            parts = tuple(parts[i] for i in chosen)
+        kept: list[RankingLog] = []
+        keys = np.empty(0)
+        for part in parts:
+            for log in self.read_part(part):
+                kept, keys = _smallest(kept, keys, log, rng.random(log.n), rows)
+        return concat(kept)
+
+    def _rows_each(self) -> int:
+        return self.spec.K if self.spec.layout == "long" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One part, read and summed by a worker."""
+
+    partial: Callable[[RankingLog], Any]
+    source: FileSource
+    part: Part
+
+    def __call__(self) -> tuple[Any, int]:
+        total, rows = None, 0
+        for log in self.source.read_part(self.part):
+            state = self.partial(log)
+            total = state if total is None else total + state
+            rows += log.n
+        return total, rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """One batch, read by the main thread and summed by a worker."""
+
+    partial: Callable[[RankingLog], Any]
+    log: RankingLog
+
+    def __call__(self) -> tuple[Any, int]:
+        return self.partial(self.log), self.log.n
+
+
+def _in_order(steps: Iterator[Callable[[], Any]], workers: int) -> Iterator[Any]:
+    """Yield the results of steps in their order; no more than a few wait at a time."""
+    if workers <= 1:
+        yield from (step() for step in steps)
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="counterrank") as pool:
+        waiting: deque[Future[Any]] = deque(pool.submit(step) for step in islice(steps, workers + 1))
+        try:
+            while waiting:
+                yield waiting.popleft().result()
+                waiting.extend(pool.submit(step) for step in islice(steps, 1))
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _smallest(
+    kept: list[RankingLog], keys: Any, log: RankingLog, fresh: Any, rows: int
+) -> tuple[list[RankingLog], Any]:
+    """Keep the rows with the `rows` smallest keys seen so far."""
+    bound = np.inf if len(keys) < rows else keys.max()
+    good = np.flatnonzero(fresh < bound)
+    if not len(good):
+        return kept, keys
+    pool = concat([*kept, log.take(good)])
+    every = np.concatenate([keys, fresh[good]])
+    if len(every) > rows:
+        best = np.sort(np.argpartition(every, rows - 1)[:rows])
+        return [pool.take(best)], every[best]
+    return [pool], every
