@@ -112,3 +112,18 @@ def test_a_plackett_luce_log_carries_its_policies():
     log = simulated.to_log()
     joint = np.exp(log.propensity.prefix_log_prob(log.action)[:, -1])
     np.testing.assert_allclose(joint, simulated.propensity.prod(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv", "jsonl"])
+def test_every_format_is_read_back(ending, tmp_path):
+    from counterrank.readers import read_log
+
+    env = published()
+    write_log(env, 40, tmp_path / f"log.{ending}", seed=4)
+    log = read_log(tmp_path / f"log.{ending}")
+    part = next(batches(env, 40, 4))
+    np.testing.assert_array_equal(log.action, part.action)
+    np.testing.assert_array_equal(log.reward, part.reward)
+    np.testing.assert_array_equal(log.target("new").values, part.target)
+    np.testing.assert_array_equal(log.dists["propensity"], part.p0)
+    assert log.behavior.tolist() == part.behavior_name

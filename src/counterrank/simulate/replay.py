@@ -2,9 +2,10 @@
 
 The original runs take contexts and actions from one legacy generator seeded by the run, but behaviours and
 noise from generators seeded 12345 in every run: all runs of equal n share them. The published figures are then
-averages over contexts and actions alone. Runs 0..299 give the published MSE of IPS, IIPS, RIPS and AIPS (true)
-at all 18 points to the accuracy of reading them off a plot; the text speaks of 1000 runs in section 4.2 and of
-300 in the appendix.
+averages over contexts and actions alone. Runs 0..299 give the published MSE of IPS, IIPS, RIPS and AIPS (true):
+of the 63 values that can be read at the 16 distinct points, 57 agree within 1 % and all within 3 %. The number of
+runs is inferred: prefixes of runs were compared with four points (n = 1k to 8k), and the other twelve then agreed.
+The text speaks of 1000 runs in section 4.2 and of 300 in the appendix.
 """
 
 from dataclasses import replace
