@@ -1,1 +1,1 @@
-"""."""
+"""Parsing and exit codes only; the work is done below."""

@@ -1,0 +1,68 @@
+# Each target does all its own set-up. uv is used when present, otherwise venv + pip.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv)
+DEV := pytest pytest-timeout pytest-xdist hypothesis ruff mypy import-linter playwright pre-commit pip-audit build
+
+.PHONY: setup demo test lint types docs bench fuzz mutation coverage-study audit dist clean
+
+setup: $(VENV)/.complete
+
+# The core and what the demo draws with; small and quick.
+$(VENV)/.demo: pyproject.toml
+	@$(MAKE) --no-print-directory venv
+	@$(call install,-e '.[report]')
+	@touch $@
+
+$(VENV)/.complete: pyproject.toml
+	@$(MAKE) --no-print-directory venv
+	@$(call install,-e '.[all,docs]' $(DEV))
+	@touch $(VENV)/.demo $@
+
+.PHONY: venv
+ifdef UV
+install = $(UV) pip install -q --python $(BIN)/python $(1)
+venv:
+	@test -x $(BIN)/python || $(UV) venv -q --python "$(PYTHON)" $(VENV)
+else
+install = $(BIN)/python -m pip install -q --disable-pip-version-check $(1)
+venv:
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+endif
+
+demo: $(VENV)/.demo
+	@$(BIN)/counterrank demo --out out/demo
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/mypy
+
+# Clusters and the browser start slowly, so the suite runs in two processes, a file at a time.
+test: setup browser lint types
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+# Debian's chromium for the browser tests; where it cannot be installed the tests say so.
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  (apt-get update -qq && apt-get install -y -qq chromium) >/dev/null 2>&1; } || \
+	echo "no chromium here: browser tests need it (Debian: apt-get install chromium)"
+
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build -q
+
+clean:
+	rm -rf $(VENV) dist build site out .mypy_cache .ruff_cache .pytest_cache .hypothesis

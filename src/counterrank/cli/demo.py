@@ -1,0 +1,17 @@
+"""counterrank demo: the whole thing in a minute."""
+
+import click
+
+from counterrank.cli.console import showing_progress
+
+
+@click.command("demo")
+@click.option(
+    "--out", default="out/demo", show_default=True, type=click.Path(file_okay=False), help="Folder to write to."
+)
+def command(out: str) -> None:
+    """Evaluate two candidate policies on an embedded log of an online shop's front page."""
+    from counterrank import demo
+
+    with showing_progress():
+        demo.run(out)

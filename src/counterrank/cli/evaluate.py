@@ -1,0 +1,63 @@
+"""counterrank evaluate: should we ship this ranker?"""
+
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from counterrank.cli.console import results_console, showing_progress
+from counterrank.cli.reading import reading, reading_options
+
+
+@click.command("evaluate")
+@click.argument("log", type=click.Path())
+@click.option("--target", "targets", multiple=True, required=True, help="Column of a target policy; repeat for more.")
+@click.option("--estimators", metavar="NAME,...|all", help="Which estimators (default: the recommended set).")
+@click.option("--position-weights", metavar="uniform|dcg|W1,W2,..", help="How much each position counts.")
+@click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
+@click.option("--segment", "segments", multiple=True, metavar="COLUMN", help="Break down by a column; repeatable.")
+@click.option("--practical", type=float, metavar="SHARE", help="Smallest relative lift that matters, e.g. 0.01.")
+@click.option("--estimate-propensity", is_flag=True, help="Estimate the logging propensities from the log itself.")
+@click.option("--engine", type=click.Choice(["local", "dask", "spark"]), default="local", show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON.")
+@click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Write the report as one HTML file.")
+@click.option(
+    "--require",
+    type=click.Choice(["reliable", "directional", "insufficient"]),
+    help="Exit with 1 unless the evidence is at least this good.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@reading_options
+def command(log: str, **options: Any) -> None:
+    """Estimate what each target policy would earn on LOG: a file, a folder or a glob."""
+    from counterrank.evaluation.run import evaluate
+    from counterrank.evaluation.verdict import meets
+
+    read = reading(options)
+    quiet = options["quiet"]
+    with showing_progress(enabled=not quiet):
+        result = evaluate(
+            log,
+            options["targets"],
+            estimators=options["estimators"],
+            position_weights=options["position_weights"],
+            level=options["level"],
+            segments=options["segments"],
+            seed=options["seed"],
+            practical=options["practical"],
+            estimate_propensity=options["estimate_propensity"],
+            engine=options["engine"],
+            command=shlex.join(["counterrank", *sys.argv[1:]]),
+            **read,
+        )
+    if options["json_path"]:
+        result.to_json(options["json_path"])
+    if options["html_path"]:
+        result.to_html(options["html_path"])
+    if not quiet:
+        results_console().print(result)
+    if options["require"] and not meets(result.verdict["level"], options["require"]):
+        click.echo(f"evidence is {result.verdict['level']}, {options['require']} was required", err=True)
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,87 @@
+"""counterrank: the command line."""
+
+import sys
+from typing import Any
+
+import click
+
+from counterrank._version import __version__
+from counterrank.errors import CounterrankError
+
+#: Commands and where they live; a module is loaded when its command is used, so that --help stays quick.
+_COMMANDS = {
+    "evaluate": ("counterrank.cli.evaluate", "Estimate what target policies would earn, from a log."),
+    "check": ("counterrank.cli.check", "Audit a log and its propensities."),
+    "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
+    "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
+    "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),
+    "demo": ("counterrank.cli.demo", "Evaluate two policies on an embedded log of an online shop."),
+    "estimators": ("counterrank.cli.estimators", "List the estimators and what they need."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of a first day's work."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import and return a command."""
+        if name not in _COMMANDS:
+            return None
+        import importlib
+
+        command: click.Command = importlib.import_module(_COMMANDS[name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Suggest a near name when a command is unknown."""
+        import difflib
+
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(_COMMANDS)}."
+            raise click.UsageError(f"There is no command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="counterrank")
+def main() -> None:
+    """What would a new ranking policy earn? Answers from the logs of the old one."""
+
+
+def run() -> None:
+    """Run the command line: exit 0 when done, 1 when --require was not met, 2 on bad usage or bad input."""
+    try:
+        code = main.main(standalone_mode=False, prog_name="counterrank")
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as problem:
+        problem.show()
+        code = 2
+    except click.Abort:
+        click.echo("interrupted; nothing was written", err=True)
+        code = 130
+    except CounterrankError as problem:
+        click.echo(f"counterrank: {problem}", err=True)
+        code = 2
+    except BrokenPipeError:
+        code = 0
+        sys.stderr.close()
+    except MemoryError:
+        click.echo("counterrank: out of memory; give the log as Parquet files, which are streamed", err=True)
+        code = 2
+    except OSError as problem:
+        click.echo(
+            f"counterrank: {problem.filename or ''}: {problem.strerror or problem}".replace(": :", ":"), err=True
+        )
+        code = 2
+    sys.exit(code if isinstance(code, int) else 0)
