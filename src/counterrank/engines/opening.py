@@ -54,7 +54,9 @@ def _from_path(
 ) -> Source:
     from counterrank.readers import read_log, scan_log
 
-    options = {**reading, "targets": names, "position_weights": weights}
+    options = {**reading, "targets": names}
+    if weights is not None:
+        options["position_weights"] = weights
     if os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES:
         return MemorySource(read_log(path, **options))
     source: Source = scan_log(path, segments=segments, **options)
