@@ -4,6 +4,11 @@ from counterrank._lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     {
+        "adapters.kuairand": ["read_kuairand"],
+        "adapters.obp": ["from_obp"],
+        "adapters.open_bandit": ["read_open_bandit"],
+        "adapters.seznam": ["read_seznam"],
+        "adapters.vowpal": ["read_vw_ccb", "read_vw_slates"],
         "files": ["read_log"],
         "fingerprint": ["fingerprint"],
         "frames": ["from_frame"],

@@ -25,8 +25,8 @@ def read_log(path: str | os.PathLike[str], *, format: str | None = None, **optio
 
 def load(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> RankingLog:
     """Return the log at `path`; the form of `read_log` for ready-made options."""
-    if format is not None and format in registry.ADAPTERS:
-        return registry.adapter(format)(path, options)
+    if format is not None and (reader := registry.adapter(format)) is not None:
+        return reader(path, options)
     files = expand(path, format)
     with guard(os.fspath(path), prefix=True):
         return from_table(_everything(files, options), options)

@@ -81,8 +81,15 @@ class _Resolver:
         raise LogError(
             f"there is no column '{shown}' for the {role if role in _ROLES else f'target policy {role}'}{hint}, "
             f"nor '{shown}_1'; columns are {listed(self.names)}. Map names with --columns {role}=NAME "
-            f"(columns={{'{role}': 'NAME'}} in Python)"
+            f"(columns={{'{role}': 'NAME'}} in Python){self.known_format()}"
         )
+
+    def known_format(self) -> str:
+        """A hint when the columns are those of a public data set."""
+        for name, columns in _SIGNATURES.items():
+            if set(columns) <= set(self.names):
+                return f". These are the columns of another format: say --format {name}"
+        return ""
 
     def find(self, name: str | tuple[str, ...]) -> Field | None:
         """Return the field of that name, or those names, if it is there in any form."""
@@ -221,6 +228,11 @@ class _Resolver:
             raise LogError(f"column '{name}' holds {kind}; a {role} column needs one value a ranking")
 
 
+_SIGNATURES = {
+    "open-bandit": ("item_id", "position", "click", "propensity_score"),
+    "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
+    "vw-ccb": ("c", "_outcomes"),
+}
 _ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior")
 
 

@@ -10,9 +10,9 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from counterrank.errors import LogError
+from counterrank.errors import ConfigError, LogError
 from counterrank.log import RankingLog
-from counterrank.readers import planning
+from counterrank.readers import planning, registry
 from counterrank.readers.concat import concat
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.parts import Part, Where, read_part
@@ -49,6 +49,8 @@ def scan(
     workers: int = 2,
 ) -> "FileSource":
     """Return the source at `path`; the form of `scan_log` for ready-made options."""
+    if format in registry.ADAPTERS:
+        raise ConfigError(f"the format '{format}' is read whole, not as a stream; convert it to Parquet to stream it")
     if where:
         named = (*(options.segments or ()), *where)
         options = replace(options, segments=tuple(dict.fromkeys(named)))

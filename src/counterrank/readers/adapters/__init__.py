@@ -1,0 +1,1 @@
+"""Logs of other libraries and public data sets, each in the format it really has."""

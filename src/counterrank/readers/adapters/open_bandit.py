@@ -1,0 +1,53 @@
+"""The Open Bandit Dataset (Saito et al. 2021, arXiv:2008.07146): one CSV row a position of one impression.
+
+The three positions of an impression cannot be put together again, and the propensity is that of the item at its
+own position. So each row is one decision: a ranking with one position. Values are per shown item, and the
+position on the page is context and a segment.
+"""
+
+import os
+from typing import Unpack
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterrank.log import RankingLog
+from counterrank.readers.adapters import tabular
+from counterrank.readers.frames import from_table
+from counterrank.readers.guard import guard
+from counterrank.readers.options import Options, ReadOptions
+from counterrank.readers.paths import expand
+
+NOTE = "single-position-rows"
+_ROLES = {"action": "item_id", "reward": "click", "propensity": "propensity_score"}
+_NEEDED = (*_ROLES.values(), "position")
+_USER = tuple(f"user_feature_{j}" for j in range(4))
+
+
+def read_open_bandit(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
+    """Return an Open Bandit log as rankings of one position; targets are columns of the file or "uniform"."""
+    return load(path, ReadOptions.of(**options))
+
+
+def load(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
+    """Return the log at `path`."""
+    files = expand(path)
+    with guard(os.fspath(path), prefix=True):
+        columns = tabular.wanted(options, [*_NEEDED, "timestamp", *_USER])
+        table = tabular.read(files, columns, _NEEDED, "an Open Bandit log")
+        context = [name for name in ("position", *_USER) if name in table.column_names]
+        options = tabular.merged(options, _ROLES, context, "factored")
+        log = from_table(_with_uniform(table, options), options)
+    object.__setattr__(log, "notes", (*log.notes, NOTE))
+    return log
+
+
+def _with_uniform(table: pa.Table, options: ReadOptions) -> pa.Table:
+    if tabular.UNIFORM not in (options.targets or ()) or tabular.UNIFORM in table.column_names:
+        return table
+    items = pc.max(table["item_id"]).as_py() + 1
+    return table.append_column(tabular.UNIFORM, pa.array(np.full(table.num_rows, 1.0 / items)))
+
+
+LOAD = {"open-bandit": load}
