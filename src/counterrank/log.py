@@ -172,21 +172,24 @@ class RankingLog:
     @classmethod
     def from_frame(cls, frame: object, **options: Any) -> "RankingLog":
         """Return a log from a pandas, polars or pyarrow table; options as in `read_log`."""
-        return _readers().from_frame(frame, **options)
+        log: RankingLog = _readers().from_frame(frame, **options)
+        return log
 
     @classmethod
     def read(cls, path: "str | os.PathLike[str]", **options: Any) -> "RankingLog":
         """Return a log from a file; the same as `counterrank.read_log`."""
-        return _readers().read_log(path, **options)
+        log: RankingLog = _readers().read_log(path, **options)
+        return log
 
     def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
         if isinstance(given, Policy):
             return validation.policy(given, self.n, name)
-        if not isinstance(given, Propensity):
-            kind = "factored" if name == LOGGING else self._kind_of_numbers()
-            given = Propensity(kind, given)
-        validation.propensities(given, self.lengths, self.action.shape, name=name, positive=positive, start=self.start)
-        return given
+        kind = "factored" if name == LOGGING else self._kind_of_numbers()
+        numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)
+        validation.propensities(
+            numbers, self.lengths, self.action.shape, name=name, positive=positive, start=self.start
+        )
+        return numbers
 
     def _kind_of_numbers(self) -> str:
         if isinstance(self.propensity, Propensity):

@@ -15,6 +15,9 @@ from counterrank.moments import Moments
 
 Floats = NDArray[np.float64]
 
+#: Where the tree fitted on the log is kept in the workspace.
+_TREE = ("tree", "default")
+
 
 @dataclass(frozen=True, eq=False)
 class AIPS(Estimator):
@@ -37,13 +40,14 @@ class AIPS(Estimator):
         """Return weights by the rows' own models."""
         weigh, key = self._weights(workspace)
         plan = WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
+        plan.behavior_model = workspace.memo.get(_TREE, None) if key == _TREE else None
         return plan
 
     def _weights(self, workspace: Workspace) -> tuple[Callable[[View], Floats], Any]:
         behavior, length = self.behavior, workspace.first.K
         if isinstance(behavior, str) and behavior == "fit":
-            model = workspace.once(("tree", "default"), lambda: _fitted_tree(workspace))
-            return lambda view: model.weights(view.batch, view.ratios), ("tree", "default")
+            model = workspace.once(_TREE, lambda: _fitted_tree(workspace))
+            return lambda view: model.weights(view.batch, view.ratios), _TREE
         if isinstance(behavior, str) and behavior == "log":
             return _by_logged_name(length), ("behavior", "log")
         if hasattr(behavior, "weights"):

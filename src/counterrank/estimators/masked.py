@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ class WeightPlan(ContributionPlan):
         super().__init__(name, workspace, key=key, aggregate=aggregate)
         self.weigh = weigh
         self.flags = flags
+        #: The behaviour model behind the weights, when it was fitted: shown in the report.
+        self.behavior_model: Any = None
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return w r and w."""
