@@ -111,30 +111,77 @@ def moments_of(
     >>> m.mean("y").tolist(), m.row_mean("total2"), totals.tolist()
     ([1.0, 1.0], 4.0, [2.0, 2.0, 2.0, 2.0])
     """
-    from counterrank.kernels import accumulate as kernels
-    from counterrank.kernels import hashing
+    from counterrank.kernels import accumulate, columns, hashing
 
     n, length = y.shape
-    positions, rows = np.zeros((len(kernels.POSITION_SUMS), length)), np.zeros(len(kernels.ROW_SUMS))
-    peaks, histogram, totals = np.zeros(length + 1), np.zeros((2, kernels.BINS)), np.empty(n)
     tall_y, tall_w, tall_r = (np.ascontiguousarray(a.T) for a in (y, w, reward))  # free in Fortran order
-    kernels.accumulate(tall_y, tall_w, tall_r, alpha, positions, rows, peaks, histogram, totals)
-    gram = table = None
-    if full or bucket is not None:
-        base = alpha @ tall_r
-    if full:
-        gram = _gram(tall_y, tall_w, base)
+    base = alpha @ tall_r
+    sums = _empty(n, length)
+    accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, *sums)
+    gram = _gram(tall_y, tall_w, base) if full else None
+    table = None
     if bucket is not None:
         table = np.zeros((hashing.BUCKETS, 2 * length + 2))
-        kernels.add_buckets(tall_y, tall_w, base, bucket, table)
-    return Moments(n, alpha, positions, rows, peaks, histogram, gram, table), totals
+        columns.add_buckets(tall_y, tall_w, base, bucket, table)
+    *kept, totals = sums
+    return Moments(n, alpha, *kept, gram, table), totals
+
+
+def moments_of_weights(
+    kind: str, rho: Floats, reward: Floats, alpha: Floats, *, rewards: "RewardSums"
+) -> tuple[Moments, Floats]:
+    """Return the lean moments and row totals of contributions y = w r without ever storing w or y.
+
+    `kind` says what the weights are of rho (n, K): "position" rho_k itself (or any ready weights), "prefix"
+    prod_{l<=k} rho_l, "joint" prod_l rho_l. Arrays in Fortran order.
+
+    >>> r, alpha = np.asfortranarray([[1.0, 2.0]]), np.ones(2)
+    >>> m, totals = moments_of_weights("prefix", np.asfortranarray([[2.0, 3.0]]), r, alpha, rewards=reward_sums(r, alpha))
+    >>> m.mean("w").tolist(), totals.tolist()
+    ([2.0, 6.0], [14.0])
+    """
+    from counterrank.kernels import weighted
+
+    sums = _empty(*rho.shape)
+    tall_rho, tall_r = np.ascontiguousarray(rho.T), np.ascontiguousarray(reward.T)
+    if kind == "joint":
+        weighted.common(tall_rho, tall_r, rewards.base, *sums)
+    else:
+        weighted.by_position(tall_rho, kind == "prefix", tall_r, rewards.base, alpha, *sums)
+    *kept, totals = sums
+    positions = kept[0]
+    positions[2], positions[5] = rewards.first, rewards.second
+    return Moments(rho.shape[0], alpha, *kept), totals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RewardSums:
+    """What every estimator needs of the rewards of a batch: sums of r and r^2 (K,), and b = sum_k alpha_k r_k (n,)."""
+
+    first: Floats
+    second: Floats
+    base: Floats
+
+
+def reward_sums(reward: Floats, alpha: Floats) -> RewardSums:
+    """Return the sums of rewards (n, K), Fortran order preferred."""
+    tall = reward.T
+    return RewardSums(tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall), alpha @ tall)
+
+
+def _empty(n: int, length: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return room for positions, rows, peaks, histogram and totals, in the order the kernels take them."""
+    from counterrank.kernels import accumulate as kernels
+
+    positions, rows = np.zeros((len(kernels.POSITION_SUMS), length)), np.zeros(len(kernels.ROW_SUMS))
+    return positions, rows, np.zeros(length + 1), np.zeros((2, kernels.BINS)), np.empty(n)
 
 
 def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
-    from counterrank.kernels import accumulate as kernels
+    from counterrank.kernels import columns
 
     width = 2 * y.shape[0] + 1
     padded = np.zeros((width, -(-width // 4) * 4))
-    kernels.gram(y, w, base, padded)
+    columns.gram(y, w, base, padded)
     lower = np.tril(padded[:, :width])
     return lower + np.tril(lower, -1).T

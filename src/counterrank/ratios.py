@@ -136,7 +136,7 @@ def ratios_of(batch: RankingLog, target: str) -> Ratios:
     from counterrank.kernels import weights
 
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
-    weights.ratios(wanted, logging, batch.lengths, rho)
+    weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths, rho)
     return Ratios(kind, rho.T, batch, policy)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.estimators.estimate import Estimate
 from counterrank.log import Probabilities, RankingLog
+from counterrank.moments import RewardSums, reward_sums
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.source import Source, Summand
 
@@ -38,7 +39,16 @@ class View:
     @cached_property
     def reward(self) -> Floats:
         """Rewards (n, K) in Fortran order, the layout the kernels like."""
-        return np.asfortranarray(self.batch.reward)
+        from counterrank.kernels import weights
+
+        tall = np.empty(self.batch.reward.shape[::-1])  # (K, n)
+        weights.transposed(self.batch.reward, tall)
+        return tall.T
+
+    @cached_property
+    def reward_sums(self) -> RewardSums:
+        """Sums of the rewards alone, the same for every estimator."""
+        return reward_sums(self.reward, self.batch.position_weights)
 
 
 @dataclass(frozen=True)

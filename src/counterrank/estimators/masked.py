@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, PropensityError
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.moments import Moments
+from counterrank.moments import Moments, moments_of_weights
 from counterrank.ratios import Ratios, capability_of, ratios_of
 
 Floats = NDArray[np.float64]
@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 
 class WeightPlan(ContributionPlan):
-    """y = w r, with weights from a function of the view."""
+    """y = w r, with weights from a function of the view; `fused` names products of ratios that need no function."""
 
     def __init__(
         self,
@@ -30,10 +30,27 @@ class WeightPlan(ContributionPlan):
         key: Hashable,
         aggregate: str = "mean",
         flags: tuple[str, ...] = (),
+        fused: str | None = None,
     ) -> None:
         super().__init__(name, workspace, key=key, aggregate=aggregate)
         self.weigh = weigh
         self.flags = flags
+        self.fused = fused
+
+    def partial(self, view: View) -> Part[Moments]:
+        """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
+        if self.detail or self.workspace.by_unit:
+            return super().partial(view)
+        # Marginals of rankings without replacement are no product of the prefix ratios.
+        by_function = self.fused is None or (self.fused == "position" and view.ratios.kind == "policy")
+        if not by_function:
+            view.ratios.need(self.fused)
+        rho = self.weigh(view) if by_function else view.ratios.rho
+        kind = "position" if by_function else self.fused
+        state, totals = moments_of_weights(
+            kind, rho, view.reward, view.batch.position_weights, rewards=view.reward_sums
+        )
+        return Part(state, totals[:, None])
         #: The behaviour model behind the weights, when it was fitted: shown in the report.
         self.behavior_model: Any = None
 
@@ -65,18 +82,27 @@ class MaskEstimator(Estimator):
         enlarged = not np.array_equal(usable, wanted)
         flags = (superset_flag(workspace, wanted, usable),) if enlarged else ()
         weigh = weights_of_mask(usable)
-        key = ("mask", usable.tobytes())
-        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags)
+        key, fused = ("mask", usable.tobytes()), fused_kind(usable)
+        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused)
+
+
+def fused_kind(mask: Bools) -> str | None:
+    """Return "joint", "prefix" or "position" for the masks of IPS, RIPS and IIPS, None for any other."""
+    if mask.all():
+        return "joint"
+    if np.array_equal(mask, np.tri(len(mask), dtype=bool)):
+        return "prefix"
+    return "position" if np.array_equal(mask, np.eye(len(mask), dtype=bool)) else None
 
 
 def weights_of_mask(mask: Bools) -> Callable[[View], Floats]:
     """Return the cheapest way to weigh by a mask."""
-    kind = capability_of(mask)
+    kind = fused_kind(mask)
     if kind == "joint":
         return lambda view: view.ratios.full()
-    if np.array_equal(mask, np.tri(len(mask), dtype=bool)):
+    if kind == "prefix":
         return lambda view: view.ratios.prefix()
-    if np.array_equal(mask, np.eye(len(mask), dtype=bool)):
+    if kind == "position":
         return lambda view: view.ratios.position()
     return lambda view: view.ratios.masked(mask)
 

@@ -12,18 +12,12 @@ _VECTOR_MATH = {"reassoc", "contract", "nsz"}
 
 
 def jit(function: Function) -> Function:
-    """Compile without the GIL and keep the machine code on disk."""
-    compiled: Function = numba.njit(cache=True, nogil=True)(function)
+    """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
 
 
 def vector_jit(function: Function) -> Function:
     """Like `jit`, with sums that may be reordered into vector lanes."""
-    compiled: Function = numba.njit(cache=True, nogil=True, fastmath=_VECTOR_MATH)(function)
-    return compiled
-
-
-def max_jit(function: Function) -> Function:
-    """Like `vector_jit`, for running maxima of values that are known not to be NaN."""
-    compiled: Function = numba.njit(cache=True, nogil=True, fastmath=_VECTOR_MATH | {"nnan"})(function)
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR_MATH)(function)
     return compiled

@@ -12,17 +12,41 @@ from counterrank.kernels.jit import jit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+#: Rows handled at a time where layouts change: a block of both sides fits the first-level cache.
+_BLOCK = 128
+
+
+@jit
+def transposed(values: Floats, out: Floats) -> None:
+    """Fill out (K, n) with the transpose of values (n, K), block by block so that both sides stay in the cache."""
+    n, length = values.shape
+    flat = values.reshape(-1)
+    for first in range(0, n, _BLOCK):
+        stop = min(first + _BLOCK, n)
+        for k in range(length):
+            row = out[k, first:stop]
+            for i in range(stop - first):
+                row[i] = flat[(first + i) * length + k]
+
 
 @jit
 def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
     """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding: products skip it."""
     n, length = target.shape
-    for i in range(n):
-        used = lengths[i]
-        for k in range(used):
-            out[k, i] = target[i, k] / logging[i, k]
-        for k in range(used, length):
-            out[k, i] = 1.0
+    wanted, logged = target.reshape(-1), logging.reshape(-1)
+    quotient = np.empty(_BLOCK * length)
+    for first in range(0, n, _BLOCK):
+        used = min(_BLOCK, n - first)
+        above, below = wanted[first * length : (first + used) * length], logged[first * length :]
+        for j in range(used * length):
+            quotient[j] = above[j] / below[j]
+        for k in range(length):
+            row = out[k, first : first + used]
+            for i in range(used):
+                row[i] = quotient[i * length + k]
+        for i in range(first, first + used):
+            for k in range(lengths[i], length):
+                out[k, i] = 1.0
 
 
 @jit
