@@ -1,0 +1,184 @@
+"""The front page of a shop: six slots, each filled with one of five modules; visitors who read it differently.
+
+A visitor clicks slot k with probability e_k * appeal(a_k, x) * prod over the slots l that matter of (1 - harm(a_l)).
+Flash deals are clicked more than anything else, and take clicks from the rest of the page: whoever judges each slot
+by itself sees only the first half of that. Which other slots matter depends on the visitor:
+
+==========================  ===============================================
+on a phone                  reads top down: the slots above matter
+at a desk, known 30 days    goes to what they look for: no other slot matters
+at a desk, new              compares everything: all slots matter
+==========================  ===============================================
+"""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.atomic import replacing
+
+Floats = NDArray[np.float64]
+
+#: In the order of their codes, which is that of the alphabet.
+MODULES = ("bestsellers", "flash deals", "for you", "new in", "stories")
+DEALS, FOR_YOU, NEW_IN, STORIES = 1, 2, 3, 4
+SLOTS = 6
+EXAMINED = np.array([0.30, 0.25, 0.21, 0.18, 0.15, 0.13])
+HARM = np.array([0.0, 0.36, 0.0, 0.0, 0.0])
+TARGETS = ("personalised", "clickbait")
+ROWS = 24_000
+SEED = 20_231
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """n visits: who came, when, on what."""
+
+    user: NDArray[np.int64]
+    day: NDArray[np.int64]
+    device: NDArray[np.str_]
+    tenure_days: NDArray[np.int64]
+    country: NDArray[np.str_]
+    hour: NDArray[np.int64]
+
+    @property
+    def returning(self) -> NDArray[np.bool_]:
+        """Known for at least thirty days."""
+        return self.tenure_days >= 30
+
+    @property
+    def phone(self) -> NDArray[np.bool_]:
+        """On a phone."""
+        return self.device == "mobile"
+
+
+def visits(n: int, rng: np.random.Generator) -> Visits:
+    """Draw n visits of about n/2 users over two weeks; a user keeps device, country and tenure."""
+    users = max(n // 2, 1)
+    device = rng.choice(["mobile", "desktop", "tablet"], users, p=[0.58, 0.32, 0.10])
+    country = rng.choice(["DE", "FR", "IT", "PL"], users, p=[0.4, 0.25, 0.15, 0.2])
+    tenure = np.floor(rng.exponential(70.0, users) * rng.choice([0.2, 1.5], users)).astype(np.int64)
+    user = rng.integers(0, users, n)
+    hour = np.clip(np.round(rng.normal(15, 5, n)), 0, 23).astype(np.int64)
+    return Visits(user, np.sort(rng.integers(1, 15, n)), device[user], tenure[user], country[user], hour)
+
+
+def appeal(who: Visits) -> Floats:
+    """Return (n, A): how much each module is clicked where it is looked at."""
+    table = np.tile([1.0, 1.55, 0.95, 0.95, 0.80], (len(who.user), 1))
+    table[:, FOR_YOU] += 0.45 * who.returning
+    table[:, NEW_IN] += 0.40 * ~who.returning
+    table[:, STORIES] += 0.25 * ((who.hour >= 18) & who.phone)
+    return table
+
+
+def logging_policy(who: Visits) -> Floats:
+    """Return (n, A): today's policy, close to uniform with a taste for bestsellers."""
+    scores = np.tile([0.25, -0.10, 0.0, 0.0, -0.05], (len(who.user), 1))
+    scores[:, FOR_YOU] += 0.15 * who.returning
+    return _shares(scores)
+
+
+def target_policy(who: Visits, name: str) -> Floats:
+    """Return (n, A) of a target: "personalised" fits modules to visitors, "clickbait" shows what is clicked most."""
+    scores = np.tile([0.25, -0.35, 0.0, 0.0, -0.25], (len(who.user), 1))
+    if name == "clickbait":
+        scores[:, DEALS] += 1.35
+    else:
+        scores[:, FOR_YOU] += 0.95 * who.returning
+        scores[:, NEW_IN] += 0.80 * ~who.returning
+    return _shares(scores)
+
+
+def matters(who: Visits) -> NDArray[np.bool_]:
+    """Return (n, K, K): whether slot l acts on the clicks of slot k, l != k."""
+    above = np.tri(SLOTS, k=-1, dtype=bool)
+    others = ~np.eye(SLOTS, dtype=bool)
+    desk_new = ~who.phone & ~who.returning
+    return (who.phone[:, None, None] & above) | (desk_new[:, None, None] & others)
+
+
+def click_probability(who: Visits, shown: NDArray[np.int64]) -> Floats:
+    """Return (n, K): the probability of a click on each slot of the pages shown (n, K)."""
+    own = np.take_along_axis(appeal(who), shown, axis=1)
+    kept = np.where(matters(who), (1 - HARM[shown])[:, None, :], 1.0).prod(axis=2)
+    return EXAMINED * own * kept
+
+
+def true_value(who: Visits, policy: Floats) -> float:
+    """Return the exact clicks per page of a policy (n, A) for these visits.
+
+    Slots are drawn independently, so the expectation of the product is the product of the expectations.
+    """
+    own = (policy * appeal(who)).sum(axis=1)
+    kept = (policy * (1 - HARM)).sum(axis=1)
+    others = matters(who).sum(axis=2)  # (n, K)
+    return float((EXAMINED * own[:, None] * kept[:, None] ** others).sum(axis=1).mean())
+
+
+def truth(n: int = ROWS, seed: int = SEED) -> dict[str, float]:
+    """Return the true clicks per page of "logging" and each target, for the visits of the log.
+
+    >>> {name: round(value, 2) for name, value in truth(1000).items()}
+    {'logging': 1.04, 'personalised': 1.13, 'clickbait': 0.96}
+    """
+    who = visits(n, np.random.default_rng(seed))
+    found = {"logging": true_value(who, logging_policy(who))}
+    return found | {name: true_value(who, target_policy(who, name)) for name in TARGETS}
+
+
+def make_log(path: str | os.PathLike[str], *, n: int = ROWS, seed: int = SEED) -> None:
+    """Write the log as Parquet; the true value of each target is in the metadata."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(seed)
+    who = visits(n, rng)
+    policy = logging_policy(who)
+    shown = _draw(policy, rng)
+    clicks = (rng.random(shown.shape) < click_probability(who, shown)).astype(np.float64)
+    table = pa.table({**_who(who), **_what(who, shown, clicks, policy)})
+    values = {f"counterrank.true_value.{name}": repr(value) for name, value in truth(n, seed).items()}
+    with replacing(path) as temporary:
+        parquet.write_table(table.replace_schema_metadata(values), temporary, compression="zstd")
+
+
+def _who(who: Visits) -> dict[str, object]:
+    return {
+        "unit": np.char.add("user-", who.user.astype(str)),
+        "day": who.day,
+        "x_device": who.device,
+        "x_tenure_days": who.tenure_days,
+        "x_country": who.country,
+        "x_returning": np.where(who.returning, "yes", "no"),
+        "x_hour": who.hour,
+    }
+
+
+def _what(who: Visits, shown: NDArray[np.int64], clicks: Floats, policy: Floats) -> dict[str, object]:
+    names = np.array(MODULES)
+    columns: dict[str, object] = {
+        "action": names[shown].tolist(),
+        "reward": clicks.tolist(),
+        "propensity": np.take_along_axis(policy, shown, axis=1).tolist(),
+        "propensity_dist": policy.tolist(),
+    }
+    for name in TARGETS:
+        shares = target_policy(who, name)
+        columns[name] = np.take_along_axis(shares, shown, axis=1).tolist()
+        columns[f"{name}_dist"] = shares.tolist()
+    return columns
+
+
+def _shares(scores: Floats) -> Floats:
+    weights = np.exp(scores)
+    shares: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _draw(policy: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    edges = np.cumsum(policy, axis=1)
+    uniform = rng.random((len(policy), SLOTS))
+    return np.minimum((uniform[:, :, None] > edges[:, None, :]).sum(axis=2), len(MODULES) - 1).astype(np.int64)

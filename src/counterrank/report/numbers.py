@@ -1,0 +1,103 @@
+"""Numbers as people read them: as many digits as the error supports, signs where they matter, units always."""
+
+import math
+from typing import Any
+
+#: Shown where a number is missing.
+NONE = "–"
+MINUS = "−"
+NARROW = "\N{NARROW NO-BREAK SPACE}"
+
+
+def known(value: Any) -> bool:
+    """Return whether this is a finite number.
+
+    >>> known(0.5), known(None), known(float("nan")), known(True)
+    (True, False, False, False)
+    """
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def decimals(error: Any, *, shown: int = 2, most: int = 8) -> int:
+    """Return how many decimals leave `shown` significant digits of an error.
+
+    >>> decimals(0.0213), decimals(4.2), decimals(None)
+    (3, 1, 3)
+    """
+    if not known(error) or error <= 0:
+        return 3
+    return min(max(shown - 1 - math.floor(math.log10(abs(error))), 0), most)
+
+
+def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
+    """Return a number with the digits its error supports.
+
+    >>> plain(0.48306, 0.0263), plain(0.0312, 0.0084, sign=True), plain(None)
+    ('0.483', '+0.0312', '–')
+    """
+    if not known(value):
+        return NONE
+    text = f"{value:+,.{_places(value, error)}f}" if sign else f"{value:,.{_places(value, error)}f}"
+    return _tidy(text)
+
+
+def percent(value: Any, error: Any = None, *, sign: bool = False, digits: int | None = None) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(0.0681, sign=True), percent(-0.00042), percent(0.0681, 0.02)
+    ('+6.8\u202f%', '−0.04\u202f%', '6.8\u202f%')
+    """
+    if not known(value):
+        return NONE
+    places = digits if digits is not None else _percent_places(value, error)
+    text = f"{value * 100:+,.{places}f}" if sign else f"{value * 100:,.{places}f}"
+    return _tidy(text) + NARROW + "%"
+
+
+def count(value: Any) -> str:
+    """Return a count with separators; large ones rounded in words.
+
+    >>> count(12345.6), count(3.2e7), count(None)
+    ('12,346', '32 million', '–')
+    """
+    if not known(value):
+        return NONE
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if abs(value) >= size:
+            scaled = value / size
+            return f"{scaled:,.1f}".removesuffix(".0") + f" {name}" if scaled < 1000 else f"{scaled:.1e} {name}"
+    return _tidy(f"{value:,.0f}")
+
+
+def short(value: Any) -> str:
+    """Return a number of three significant digits, for axes and labels.
+
+    >>> short(1234.5), short(0.01234), short(2.0), short(1e-7)
+    ('1,230', '0.0123', '2', '1e-07')
+    """
+    if not known(value):
+        return NONE
+    size = abs(value)
+    if size >= 1000:
+        return _tidy(f"{float(f'{value:.3g}'):,.0f}") if size < 1e9 else f"{value:.2e}"
+    return _tidy(f"{value:.3g}")
+
+
+def _places(value: float, error: Any) -> int:
+    if known(error) and error > 0:
+        return decimals(error)
+    return 0 if value == 0 else min(max(3 - 1 - math.floor(math.log10(abs(value))), 0), 8)
+
+
+def _percent_places(value: float, error: Any) -> int:
+    scale = error * 100 if known(error) and error > 0 else abs(value) * 100
+    if scale == 0:
+        return 1
+    return 1 if scale >= 0.1 else min(1 - math.floor(math.log10(scale)) - 1, 6)
+
+
+def _tidy(text: str) -> str:
+    if text.startswith("-"):
+        text = MINUS + text[1:]
+    zero = text.strip("+" + MINUS + "0.,")
+    return text.lstrip("+" + MINUS) if not zero else text

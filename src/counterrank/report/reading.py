@@ -1,0 +1,173 @@
+"""Reading an evaluation's plain dictionary: missing parts are empty, never an error."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from counterrank.report.numbers import known
+
+Model = Mapping[str, Any]
+
+LEVELS = ("insufficient", "directional", "reliable")
+
+#: Families in which estimators are compared; anything unknown stands with the weighted ones.
+BIASED = {
+    "iips": "ignores every other item",
+    "sniips": "ignores every other item",
+    "cv-iips": "ignores every other item",
+    "dm": "trusts its reward model alone",
+}
+
+
+def table(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, empty when it is something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def rows(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list, none when it is something else."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return []
+    return [item for item in value if isinstance(item, Mapping)]
+
+
+def numbers(value: Any) -> list[float | None]:
+    """Return the entries of a list, None where they are not finite numbers."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return []
+    return [float(item) if known(item) else None for item in value]
+
+
+def texts(value: Any) -> list[str]:
+    """Return the entries of a list as texts."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return []
+    return [str(item) for item in value if item is not None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An evaluation as a report reads it."""
+
+    model: Model
+
+    @property
+    def log(self) -> Mapping[str, Any]:
+        """What is known of the log."""
+        return table(self.model.get("log"))
+
+    @property
+    def estimates(self) -> list[Mapping[str, Any]]:
+        """All estimates."""
+        return [e for e in rows(self.model.get("estimates")) if known(e.get("value"))]
+
+    @property
+    def targets(self) -> list[str]:
+        """The target policies in the order they were given."""
+        return list(dict.fromkeys(str(e.get("target", "target")) for e in self.estimates))
+
+    @property
+    def level(self) -> float:
+        """The confidence level."""
+        found = [e["level"] for e in self.estimates if known(e.get("level"))]
+        return float(found[0]) if found else 0.95
+
+    @property
+    def practical(self) -> float | None:
+        """The smallest relative lift that matters, if the user gave one."""
+        value = table(table(self.model.get("provenance")).get("options")).get("practical")
+        return float(value) if known(value) else None
+
+    def of(self, target: str) -> list[Mapping[str, Any]]:
+        """Return the estimates of a target, the recommended one first."""
+        best = self.recommended(target)
+        found = [e for e in self.estimates if str(e.get("target", "target")) == target]
+        return sorted(found, key=lambda e: e.get("estimator") != best)
+
+    def recommended(self, target: str) -> str:
+        """Return the name of the recommended estimator of a target."""
+        named = table(self.model.get("recommended")).get(target)
+        names = [str(e.get("estimator")) for e in self.estimates if str(e.get("target", "target")) == target]
+        if named in names:
+            return str(named)
+        return "auto" if "auto" in names else (names[0] if names else "")
+
+    def best(self, target: str) -> Mapping[str, Any]:
+        """Return the recommended estimate of a target."""
+        found = self.of(target)
+        return found[0] if found else {}
+
+    def lift(self, target: str, estimator: str | None = None) -> Mapping[str, Any]:
+        """Return the lift of a target by an estimator, by default the recommended one."""
+        wanted = estimator or self.recommended(target)
+        for row in rows(self.model.get("lift")):
+            if str(row.get("target", "target")) == target and row.get("estimator") == wanted:
+                return row
+        return {}
+
+    def diagnostics(self, target: str, estimator: str) -> Mapping[str, Any]:
+        """Return the diagnostics of the weights of one estimate."""
+        return table(table(self.model.get("diagnostics")).get(f"{target}/{estimator}"))
+
+    def evidence(self, target: str | None = None) -> str:
+        """Return the evidence level of a target, or of the whole evaluation; empty when unknown."""
+        verdict = table(self.model.get("verdict"))
+        of_target = table(verdict.get("targets")).get(target) if target is not None else None
+        level = table(of_target).get("level", of_target) if of_target is not None else verdict.get("level")
+        return str(level) if level in LEVELS else ""
+
+    def reasons(self, target: str | None = None) -> list[Mapping[str, Any]]:
+        """Return the reasons behind the evidence level, of one target or all."""
+        found = rows(table(self.model.get("verdict")).get("reasons"))
+        return [r for r in found if target is None or r.get("target") in (None, target)]
+
+    def words(self) -> tuple[str, str]:
+        """Return what a reward and a ranking are called: ("reward", "ranking") unless the log says."""
+        words = table(self.log.get("words"))
+        return str(words.get("reward") or "reward"), str(words.get("ranking") or "ranking")
+
+    def order_path(self, target: str) -> list[Mapping[str, Any]]:
+        """Return {order, value, low, high, ...} from IIPS to IPS: as recorded, or from the estimates there are."""
+        for found in self.of(target):
+            path = rows(table(found.get("details")).get("order_path"))
+            if len(path) > 1:
+                return [_with_interval(row, index + 1) for index, row in enumerate(path)]
+        return self._path_of_estimates(target)
+
+    def _path_of_estimates(self, target: str) -> list[Mapping[str, Any]]:
+        last = int(self.log.get("K") or 0)
+        path: dict[int, Mapping[str, Any]] = {}
+        for found in self.of(target):
+            order = _order_of(str(found.get("estimator")), last)
+            if order:
+                path.setdefault(order, {**found, "order": order})
+        return [path[order] for order in sorted(path)] if len(path) > 1 else []
+
+
+def _order_of(name: str, last: int) -> int:
+    if name == "iips":
+        return 1
+    if name == "ips":
+        return last
+    number = name.removeprefix("order-")
+    return int(number) if name.startswith("order-") and number.isdigit() else 0
+
+
+def _with_interval(row: Mapping[str, Any], index: int) -> Mapping[str, Any]:
+    filled = {"order": index, **row}
+    value, error = filled.get("value"), filled.get("stderr")
+    if not known(filled.get("low")) and known(value) and known(error):
+        filled.update(low=value - 1.96 * error, high=value + 1.96 * error)  # type: ignore[operator]
+    return filled
+
+
+def family(estimate: Mapping[str, Any]) -> str:
+    """Return "weights", "model" or "biased": the group an estimator is shown in.
+
+    >>> family({"estimator": "ips"}), family({"estimator": "dr-order-2"}), family({"estimator": "iips"})
+    ('weights', 'model', 'biased')
+    """
+    name = str(estimate.get("estimator", ""))
+    if name in BIASED:
+        return "biased"
+    return "model" if name == "auto" or name.startswith("dr-") or name.endswith("-dr") else "weights"

@@ -1,0 +1,159 @@
+"""Plain sentences: what was found, how sure it is, what would settle it. Pure functions of the model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from counterrank.report.numbers import count, known, percent, plain
+from counterrank.report.reading import Reading, rows, table
+
+EVIDENCE = {
+    "reliable": ("Reliable", "Intervals and checks can be taken at face value."),
+    "directional": ("Directional", "Trust the direction more than the size; some checks raised doubts."),
+    "insufficient": ("Insufficient", "This log cannot answer the question; treat the numbers as a guess."),
+}
+
+#: Never colour alone: each level has its own sign.
+SIGNS = {"reliable": "●", "directional": "◐", "insufficient": "○"}
+
+
+def outcome(lift: Mapping[str, Any]) -> str:
+    """Return "better", "worse" or "unclear": where the whole interval of the lift lies.
+
+    >>> outcome({"low": 0.1, "high": 0.3}), outcome({"low": -0.1, "high": 0.3}), outcome({})
+    ('better', 'unclear', 'unclear')
+    """
+    low, high = lift.get("low"), lift.get("high")
+    if known(low) and low > 0:  # type: ignore[operator]
+        return "better"
+    if known(high) and high < 0:  # type: ignore[operator]
+        return "worse"
+    return "unclear"
+
+
+def answer(reading: Reading, target: str) -> str:
+    """Return the answer for one target in one sentence."""
+    lift = reading.lift(target)
+    best = reading.best(target)
+    reward, ranking = reading.words()
+    if not known(lift.get("value")):
+        value = plain(best.get("value"), best.get("stderr"))
+        return f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
+    if reading.evidence(target) == "insufficient":
+        return (
+            f"This log cannot tell what {target} would earn. The best guess is {_change(reading, lift)} "
+            f"per {ranking} ({_relative(reading, lift)})."
+        )
+    found = outcome(lift)
+    if found == "unclear":
+        return (
+            f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no change at all "
+            f"is just as plausible ({_relative(reading, lift)})."
+        )
+    return f"Under {target}, a {ranking} would earn {_change(reading, lift)} than today ({_relative(reading, lift)})."
+
+
+def _change(reading: Reading, lift: Mapping[str, Any]) -> str:
+    value = lift["value"]
+    word = "more" if value >= 0 else "less" if reading.words()[0] == "reward" else "fewer"
+    return f"{plain(abs(value), lift.get('stderr'))} {reading.words()[0]} {word}"
+
+
+def _relative(reading: Reading, lift: Mapping[str, Any]) -> str:
+    if not known(lift.get("relative")):
+        return _interval(reading, lift, sign=True)
+    low, high = lift.get("relative_low"), lift.get("relative_high")
+    middle = percent(lift["relative"], sign=True)
+    if not (known(low) and known(high)):
+        return middle
+    return f"{middle}, {level(reading)} interval {percent(low, sign=True)} to {percent(high, sign=True)}"
+
+
+def _interval(reading: Reading, row: Mapping[str, Any], *, sign: bool = False) -> str:
+    low, high, error = row.get("low"), row.get("high"), row.get("stderr")
+    return f"{level(reading)} interval {plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
+
+
+def level(reading: Reading) -> str:
+    """Return the confidence level as text."""
+    return percent(reading.level, digits=0 if round(reading.level * 100, 6) % 1 == 0 else 1)
+
+
+def logged(reading: Reading) -> str:
+    """Return what the log is and what the logging policy earned."""
+    reward, ranking = reading.words()
+    size = f"{count(reading.log.get('n'))} {ranking}s of {reading.log.get('K', '?')} positions"
+    if not known(reading.log.get("value")):
+        return f"From {size}."
+    today = plain(reading.log["value"], reading.log.get("stderr"))
+    return f"From {size}; today's policy earned {today} {reward} per {ranking}."
+
+
+def evidence(level_name: str) -> str:
+    """Return the meaning of an evidence level.
+
+    >>> evidence("reliable")
+    'Intervals and checks can be taken at face value.'
+    """
+    return EVIDENCE[level_name][1] if level_name in EVIDENCE else "No verdict was made."
+
+
+def settle(reading: Reading, target: str) -> list[str]:
+    """Return what would settle the question: advice of the verdict, then rows and an A/B test."""
+    found = [
+        str(reason["help"]) for reason in reading.reasons(target)
+        if reason.get("help") and reason.get("status") in ("warn", "fail")
+    ]  # fmt: skip
+    plan = table(table(reading.model.get("planning")).get(target))
+    unsettled = outcome(reading.lift(target)) == "unclear" or reading.evidence(target) != "reliable"
+    if unsettled and plan:
+        found += _more_data(reading, plan)
+    return list(dict.fromkeys(found))
+
+
+def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
+    ranking = reading.words()[1]
+    found = []
+    smallest = plan.get("detectable_relative")
+    if known(smallest):
+        found.append(f"This log can detect a lift of about {percent(smallest)} or more.")
+    wanted = [row for row in rows(plan.get("rows_for")) if known(row.get("rows"))]
+    if wanted:
+        row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
+        found.append(
+            f"To detect {percent(row.get('relative'))}, about {count(row['rows'])} logged {ranking}s are needed."
+        )
+    if known(plan.get("ab_rows")):
+        found.append(f"An A/B test with {count(plan['ab_rows'])} {ranking}s in total would be as precise as this log.")
+    return found
+
+
+def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
+    """Return which of two targets is better, by how much, and whether that is settled."""
+    reward, ranking = reading.words()
+    value, error = row.get("value"), row.get("stderr")
+    if not known(value):
+        return ""
+    first, second = str(row.get("better")), str(row.get("than"))
+    low, high = row.get("low"), row.get("high")
+    if value < 0:  # type: ignore[operator]
+        first, second, value = second, first, -value  # type: ignore[operator]
+        low, high = (-high if known(high) else None), (-low if known(low) else None)  # type: ignore[operator]
+    verb = "earns" if known(low) and low > 0 else "may earn"  # type: ignore[operator]
+    interval = f"adjusted {level(reading)} interval {plain(low, error, sign=True)} to {plain(high, error, sign=True)}"
+    return f"{first} {verb} {plain(value, error)} {reward} per {ranking} more than {second} ({interval})."
+
+
+def path(points: list[Mapping[str, Any]]) -> str:
+    """Return what an order path says: flat, drifting, or out of data."""
+    values = [p for p in points if known(p.get("value")) and known(p.get("low")) and known(p.get("high"))]
+    if len(values) < 2:
+        return ""
+    first = values[0]
+    apart = [p for p in values[1:] if not p["low"] <= first["value"] <= p["high"]]
+    wide = values[-1]["high"] - values[-1]["low"] > 4 * (first["high"] - first["low"])
+    drift = (
+        "Looking at each item alone gives a different answer: how items act on each other matters here."
+        if apart
+        else "No drift beyond the noise: this log shows no sign that items act on each other."
+    )
+    return drift + (" The intervals open up towards the right: there the data ends." if wide else "")
