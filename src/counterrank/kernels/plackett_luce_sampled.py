@@ -220,9 +220,12 @@ def product(codes: Ints, sizes: Floats, left: Floats, event: tuple, remaining: F
 
 @jit
 def summary(sums: Floats, M: int) -> tuple[float, float]:
-    """Return the log of the mean and its squared relative error."""
+    """Return the log of the mean and its squared relative error.
+
+    Draws that all agree may have missed one that does not: the error is never stated below 1 / M.
+    """
     if sums[1] == 0.0:
         return -np.inf, 0.0
     mean, square = sums[1] / M, sums[2] / M
     spread = max(square / (mean * mean) - 1.0, 0.0) / max(M - 1, 1)
-    return sums[0] + np.log(mean), spread
+    return sums[0] + np.log(mean), max(spread, 1.0 / (M * M))

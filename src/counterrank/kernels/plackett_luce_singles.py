@@ -23,6 +23,7 @@ def singles(scores: Floats, actions: Ints, skip: Ints, want: Bools, per_octave: 
     """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first; else 0.
 
     Scores (T or 1, A); actions (T, K); h = log(2) / per_octave. A value that underflows is -inf.
+    The first place after `skip` is a prefix and only good to 1e-6 here: ask the prefix sums instead.
     """
     T, K = actions.shape
     A = scores.shape[1]

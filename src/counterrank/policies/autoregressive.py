@@ -134,7 +134,8 @@ class Autoregressive(ArrayPolicy):
             else:
                 scaled = np.exp(draws - top)
                 mean = scaled.mean()
-                rel_var = float(scaled.var(ddof=1) / (len(draws) * mean * mean))
+                spread = float(scaled.var(ddof=1) / (len(draws) * mean * mean))
+                rel_var = max(spread, 1 / len(draws) ** 2)  # agreeing draws may have missed one that does not
                 if rel_var <= self.rtol**2 or goal >= self.max_samples:
                     return float(top + np.log(mean)), rel_var
             goal = min(2 * goal, self.max_samples)

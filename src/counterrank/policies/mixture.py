@@ -90,7 +90,7 @@ class Mixture(ArrayPolicy):
             top = terms.max(axis=0)
             shift = np.where(top > -np.inf, top, 0.0)
             mixed: Floats = shift + np.log(np.exp(terms - shift).sum(axis=0))
-        return mixed
+        return np.minimum(mixed, 0.0)  # weights may sum to one plus a rounding
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.kernels.policy_draws import categorical

@@ -110,7 +110,7 @@ class _Work:
         values, errors = np.empty(len(self.rows)), np.zeros(len(self.rows))
         lone = self.size - self.lead == 1
         fits = self.states <= self.limits.max_states
-        quick = lone & (self.states > _SMALL)
+        quick = lone & (self.states > min(_SMALL, self.limits.max_states))
         if quick.any():
             values[quick] = self._singles(np.flatnonzero(quick))
             quick[quick] = values[quick] > _UNDERFLOW
