@@ -123,50 +123,55 @@ def moments_of(
     if bucket is not None:
         table = np.zeros((hashing.BUCKETS, 2 * length + 2))
         columns.add_buckets(tall_y, tall_w, base, bucket, table)
-    *kept, totals = sums
-    return Moments(n, alpha, *kept, gram, table), totals
+    positions, rows, peaks, histogram, totals = sums
+    return Moments(n, alpha, positions, rows, peaks, histogram, gram, table), totals
 
 
-def moments_of_weights(
-    kind: str, rho: Floats, reward: Floats, alpha: Floats, *, rewards: "RewardSums"
-) -> tuple[Moments, Floats]:
+def moments_of_weights(kind: str, rho: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:
     """Return the lean moments and row totals of contributions y = w r without ever storing w or y.
 
     `kind` says what the weights are of rho (n, K): "position" rho_k itself (or any ready weights), "prefix"
-    prod_{l<=k} rho_l, "joint" prod_l rho_l. Arrays in Fortran order.
+    prod_{l<=k} rho_l, "joint" prod_l rho_l.
 
-    >>> r, alpha = np.asfortranarray([[1.0, 2.0]]), np.ones(2)
-    >>> m, totals = moments_of_weights("prefix", np.asfortranarray([[2.0, 3.0]]), r, alpha, rewards=reward_sums(r, alpha))
+    >>> rho, alpha = np.array([[2.0, 3.0]]), np.ones(2)
+    >>> m, totals = moments_of_weights("prefix", rho, rewards_of(np.array([[1.0, 2.0]]), alpha), alpha)
     >>> m.mean("w").tolist(), totals.tolist()
     ([2.0, 6.0], [14.0])
     """
     from counterrank.kernels import weighted
 
     sums = _empty(*rho.shape)
-    tall_rho, tall_r = np.ascontiguousarray(rho.T), np.ascontiguousarray(reward.T)
+    tall_rho, tall_r = np.ascontiguousarray(rho.T), rewards.values.T
     if kind == "joint":
         weighted.common(tall_rho, tall_r, rewards.base, *sums)
     else:
         weighted.by_position(tall_rho, kind == "prefix", tall_r, rewards.base, alpha, *sums)
-    *kept, totals = sums
-    positions = kept[0]
-    positions[2], positions[5] = rewards.first, rewards.second
-    return Moments(rho.shape[0], alpha, *kept), totals
+    positions, rows, peaks, histogram, totals = sums
+    positions[2], positions[5] = rewards.sums.T
+    return Moments(rho.shape[0], alpha, positions, rows, peaks, histogram), totals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RewardSums:
-    """What every estimator needs of the rewards of a batch: sums of r and r^2 (K,), and b = sum_k alpha_k r_k (n,)."""
+class Rewards:
+    """Rewards (n, K) in Fortran order, sums (K, 2) of r and r^2, and b = sum_k alpha_k r_k (n,)."""
 
-    first: Floats
-    second: Floats
+    values: Floats
+    sums: Floats
     base: Floats
 
 
-def reward_sums(reward: Floats, alpha: Floats) -> RewardSums:
-    """Return the sums of rewards (n, K), Fortran order preferred."""
-    tall = reward.T
-    return RewardSums(tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall), alpha @ tall)
+def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
+    """Return what every estimator needs of the rewards (n, K) of a batch.
+
+    >>> rewards_of(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.5])).base.tolist()
+    [2.0, 5.0]
+    """
+    from counterrank.kernels.rewards import rewards
+
+    n, length = reward.shape
+    tall, sums, base = np.empty((length, n)), np.empty((length, 2)), np.empty(n)
+    rewards(np.ascontiguousarray(reward), alpha, tall, sums, base)
+    return Rewards(tall.T, sums, base)
 
 
 def _empty(n: int, length: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.estimators.estimate import Estimate
 from counterrank.log import Probabilities, RankingLog
-from counterrank.moments import RewardSums, reward_sums
+from counterrank.moments import Rewards, rewards_of
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.source import Source, Summand
 
@@ -36,19 +36,15 @@ class View:
         """The ratios of target to logger."""
         return ratios_of(self.batch, self.target)
 
-    @cached_property
+    @property
     def reward(self) -> Floats:
         """Rewards (n, K) in Fortran order, the layout the kernels like."""
-        from counterrank.kernels import weights
-
-        tall = np.empty(self.batch.reward.shape[::-1])  # (K, n)
-        weights.transposed(self.batch.reward, tall)
-        return tall.T
+        return self.rewards.values
 
     @cached_property
-    def reward_sums(self) -> RewardSums:
-        """Sums of the rewards alone, the same for every estimator."""
-        return reward_sums(self.reward, self.batch.position_weights)
+    def rewards(self) -> Rewards:
+        """Rewards, their sums and what the logger earned: the same for every estimator."""
+        return rewards_of(self.batch.reward, self.batch.position_weights)
 
 
 @dataclass(frozen=True)

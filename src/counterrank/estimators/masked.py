@@ -41,16 +41,18 @@ class WeightPlan(ContributionPlan):
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
         if self.detail or self.workspace.by_unit:
             return super().partial(view)
-        # Marginals of rankings without replacement are no product of the prefix ratios.
-        by_function = self.fused is None or (self.fused == "position" and view.ratios.kind == "policy")
-        if not by_function:
-            view.ratios.need(self.fused)
-        rho = self.weigh(view) if by_function else view.ratios.rho
-        kind = "position" if by_function else self.fused
-        state, totals = moments_of_weights(
-            kind, rho, view.reward, view.batch.position_weights, rewards=view.reward_sums
-        )
+        kind, rho = self._weights(view)
+        state, totals = moments_of_weights(kind, rho, view.rewards, view.batch.position_weights)
         return Part(state, totals[:, None])
+
+    def _weights(self, view: View) -> tuple[str, Floats]:
+        """Return ratios and which product of them to take, or ready weights as "position"."""
+        ratios = view.ratios
+        # Marginals of rankings without replacement are no product of the prefix ratios.
+        if self.fused is None or (self.fused == "position" and ratios.kind == "policy"):
+            return "position", self.weigh(view)
+        ratios.need(self.fused)
+        return self.fused, ratios.rho
         #: The behaviour model behind the weights, when it was fitted: shown in the report.
         self.behavior_model: Any = None
 

@@ -17,19 +17,6 @@ _BLOCK = 128
 
 
 @jit
-def transposed(values: Floats, out: Floats) -> None:
-    """Fill out (K, n) with the transpose of values (n, K), block by block so that both sides stay in the cache."""
-    n, length = values.shape
-    flat = values.reshape(-1)
-    for first in range(0, n, _BLOCK):
-        stop = min(first + _BLOCK, n)
-        for k in range(length):
-            row = out[k, first:stop]
-            for i in range(stop - first):
-                row[i] = flat[(first + i) * length + k]
-
-
-@jit
 def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
     """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding: products skip it."""
     n, length = target.shape

@@ -1,0 +1,84 @@
+"""IPS, IIPS and RIPS with variances and effective sample sizes, against plain NumPy IPS and a copy of the same data.
+
+Process CPU time, best of several runs, one thread, all in one process, so that the ratios mean something on a busy
+machine. Run: OMP_NUM_THREADS=1 python benchmarks/core.py [n] [K]
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import counterrank as cr
+from counterrank.engines.local import MemorySource
+from counterrank.estimators import registry
+from counterrank.estimators.base import View, Workspace
+
+ESTIMATORS = ("ips", "iips", "rips")
+
+
+class States(tuple[Any, ...]):
+    """States of several plans, added one by one."""
+
+    def __add__(self, other: Any) -> "States":
+        return States(a + b for a, b in zip(self, other, strict=True))
+
+
+def best_cpu_seconds(run: Callable[[], object], repeats: int = 9) -> float:
+    run()
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def main(n: int = 1_000_000, length: int = 8) -> None:
+    rng = np.random.default_rng(0)
+    p0, p1 = rng.uniform(0.1, 1, (n, length)), rng.uniform(0.1, 1, (n, length))
+    reward, action = rng.random((n, length)), rng.integers(0, 3, (n, length))
+
+    def plain() -> tuple[float, float]:
+        values = (p1 / p0).prod(1) * reward.sum(1)
+        return float(values.mean()), float(values.std())
+
+    def construct() -> cr.RankingLog:
+        return cr.RankingLog(action=action, reward=reward, propensity=p0, targets={"new": p1})
+
+    source = MemorySource(construct(), threads=1)
+
+    def estimates(names: tuple[str, ...]) -> Callable[[], list[Any]]:
+        def run() -> list[Any]:
+            workspace = Workspace(source, "new")
+            plans = [registry.get(name).plan(workspace) for name in names]
+
+            def partial(batch: cr.RankingLog) -> States:
+                view = View(batch, "new")
+                return States(plan.partial(view).state for plan in plans)
+
+            return [plan.finish(state) for plan, state in zip(plans, source.reduce(partial), strict=True)]
+
+        return run
+
+    whole = np.stack([p0, p1, reward])
+    room = np.empty_like(whole)
+    rows = {
+        "plain NumPy IPS": plain,
+        "copy of the three arrays": lambda: np.copyto(room, whole),
+        "+".join(ESTIMATORS): estimates(ESTIMATORS),
+        "ips alone": estimates(("ips",)),
+        "snips+sniips+snrips (with Gram)": estimates(("snips", "sniips", "snrips")),
+        "construct and validate the log": construct,
+    }
+    seconds = {name: best_cpu_seconds(run) for name, run in rows.items()}
+    print(f"n={n} K={length}  {'CPU ms':>9} {'x plain':>8} {'x copy':>8}")
+    for name, value in seconds.items():
+        against = value / seconds["plain NumPy IPS"], value / seconds["copy of the three arrays"]
+        print(f"{name:34} {value * 1e3:9.1f} {against[0]:8.2f} {against[1]:8.2f}")
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))
