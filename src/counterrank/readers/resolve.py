@@ -46,7 +46,9 @@ class _Resolver:
         context = self.context()
         ranking, position = (self.single("ranking"), self.single("position")) if long else (None, None)
         unit, behavior = self.single("unit"), self.single("behavior")
-        used = _used([*fields.values(), *targets.values(), *dists.values()], [ranking, position, unit, behavior])
+        # Text that only looks like lists of probabilities may still be a segment.
+        sure = [field for name, field in targets.items() if name not in guessed or field.form != "text"]
+        used = _used([*fields.values(), *sure, *dists.values()], [ranking, position, unit, behavior])
         segments = self.segments(used)
         return LogSpec(
             layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
@@ -171,7 +173,8 @@ class _Resolver:
                 continue
             kind, form = self.table.schema.field(name).type, self.form(name)
             fraction = kind.value_type if form == "list" else kind
-            if form == "text" or ((form == "list" or self.is_long()) and pa.types.is_floating(fraction)):
+            written = form == "text" and not self.is_long()
+            if written or ((form == "list" or self.is_long()) and pa.types.is_floating(fraction)):
                 yield name, Field((name,), form)
         for stem in sorted(stems):
             columns = self.numbered(stem) if not stem.endswith("_dist") and stem not in self.names else ()
