@@ -18,8 +18,8 @@ from counterrank.cli.reading import reading, reading_options
 def command(log: str, **options: Any) -> None:
     """Audit LOG and its propensities; exits with 2 when a check fails outright."""
     from counterrank import atomic
+    from counterrank.cli import findings as render
     from counterrank.evaluation.audit_file import audit_file
-    from counterrank.report.audit import findings_json, renderables
 
     read = reading(options)
     with showing_progress():
@@ -27,9 +27,7 @@ def command(log: str, **options: Any) -> None:
             log, targets=options["targets"], segments=options["segments"], time=options["time_column"], **read
         )
     if options["json_path"]:
-        atomic.write_text(options["json_path"], findings_json(findings))
-    console = results_console()
-    for item in renderables(findings):
-        console.print(item)
+        atomic.write_text(options["json_path"], render.as_json(findings))
+    results_console().print(render.as_table(findings))
     if any(finding["status"] == "failed" for finding in findings):
         raise click.exceptions.Exit(2)

@@ -1,7 +1,5 @@
 """counterrank evaluate: should we ship this ranker?"""
 
-import shlex
-import sys
 from typing import Any
 
 import click
@@ -47,9 +45,7 @@ def command(log: str, **options: Any) -> None:
             segments=options["segments"],
             seed=options["seed"],
             practical=options["practical"],
-            estimate_propensity=options["estimate_propensity"],
-            engine=options["engine"],
-            command=shlex.join(["counterrank", *sys.argv[1:]]),
+            **_asked_for(options),
             **read,
         )
     if options["json_path"]:
@@ -61,3 +57,13 @@ def command(log: str, **options: Any) -> None:
     if options["require"] and not meets(result.verdict["level"], options["require"]):
         click.echo(f"evidence is {result.verdict['level']}, {options['require']} was required", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that change how the log is opened, where they were given."""
+    found: dict[str, Any] = {}
+    if options["estimate_propensity"]:
+        found["estimate_propensity"] = True
+    if options["engine"] != "local":
+        found["engine"] = options["engine"]
+    return found

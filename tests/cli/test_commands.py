@@ -1,0 +1,114 @@
+"""The contract of the command line: exit codes, streams, files that appear whole or not at all."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+
+def test_version_and_help(counterrank):
+    assert counterrank("--version").out.startswith("counterrank, version 0.")
+    help_text = counterrank("--help").out
+    for name in ("evaluate", "check", "simulate", "reproduce", "serve", "demo"):
+        assert name in help_text
+
+
+def test_unknown_command_suggests_a_near_one(counterrank):
+    result = counterrank("evalaute")
+    assert result.code == 2
+    assert "Did you mean 'evaluate'?" in result.err
+
+
+def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_path: Path):
+    result = counterrank(
+        "evaluate", simulated, "--target", "new", "--estimators", "ips,iips,rips,snips,order-2", "--json", "r.json"
+    )
+    assert result.code == 0, result.err
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["schema"] == "counterrank/evaluation/1"
+    assert found["log"]["n"] == 3000 and found["log"]["K"] == 4 and len(found["log"]["fingerprint"]) == 16
+    assert [e["estimator"] for e in found["estimates"]] == ["ips", "iips", "rips", "snips", "order-2"]
+    for estimate in found["estimates"]:
+        assert estimate["low"] < estimate["value"] < estimate["high"]
+        assert len(estimate["by_position"]) == 4
+        total = sum(position["value"] for position in estimate["by_position"])
+        assert math.isclose(total, estimate["value"], rel_tol=1e-9)
+    for lift in found["lift"]:
+        value = next(e["value"] for e in found["estimates"] if e["estimator"] == lift["estimator"])
+        assert math.isclose(lift["value"], value - found["log"]["value"], rel_tol=1e-9)
+    assert found["verdict"]["level"] in ("reliable", "directional", "insufficient")
+    assert "ips" in result.out
+
+
+def test_the_same_command_gives_the_same_bytes(counterrank, simulated: Path, tmp_path: Path):
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+    arguments = ("evaluate", simulated, "--target", "new", "--estimators", "ips,aips", "--quiet", "--json", "r.json")
+    counterrank(*arguments)
+    first = (tmp_path / "r.json").read_bytes()
+    counterrank(*arguments)
+    assert (tmp_path / "r.json").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.parquet", "--target", "new"], "nowhere.parquet"),
+        (["LOG", "--target", "nwe"], "nwe"),
+        (["LOG", "--target", "new", "--estimators", "isp"], "did you mean"),
+        (["LOG", "--target", "new", "--level", "2"], "between 0 and 1"),
+        (["LOG", "--target", "new", "--position-weights", "1,2"], "position"),
+        (["LOG", "--target", "new", "--segment", "nothing"], "nothing"),
+        (["LOG", "--target", "new", "--config", "none.toml"], "none.toml"),
+        (["LOG", "--target", "new", "--columns", "action"], "--columns"),
+        (["LOG"], "--target"),
+    ],
+)
+def test_bad_usage_is_one_clear_message_and_no_file(counterrank, simulated, tmp_path, arguments, message):
+    arguments = [str(simulated) if part == "LOG" else part for part in arguments]
+    result = counterrank("evaluate", *arguments, "--json", "r.json", "--html", "r.html")
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert result.out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_require_exits_with_one_when_the_evidence_is_poor(counterrank, tmp_path):
+    simulated = counterrank("simulate", "--n", 200, "--k", 8, "--out", "poor.parquet")
+    assert simulated.code == 0
+    arguments = ("evaluate", "poor.parquet", "--target", "new", "--estimators", "ips", "--json", "r.json")
+    result = counterrank(*arguments, "--require", "reliable")
+    assert result.code == 1
+    assert "reliable was required" in result.err
+    assert (tmp_path / "r.json").exists()
+    assert counterrank(*arguments, "--require", "insufficient").code == 0
+
+
+def test_simulate_prints_and_keeps_the_true_value(counterrank, tmp_path):
+    import pyarrow.parquet as pq
+
+    result = counterrank("simulate", "--preset", "published", "--n", 500, "--k", 4, "--seed", 3, "--out", "s.parquet")
+    assert result.code == 0
+    printed = float(result.out.removeprefix("true value: "))
+    kept = pq.read_metadata(tmp_path / "s.parquet").metadata[b"counterrank.true_value"]
+    assert float(kept) == printed
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "feather"])
+def test_every_simulated_format_can_be_evaluated(counterrank, tmp_path, ending):
+    assert counterrank("simulate", "--n", 300, "--k", 4, "--out", f"s.{ending}").code == 0
+    result = counterrank("evaluate", f"s.{ending}", "--target", "new", "--estimators", "iips", "--json", "r.json")
+    assert result.code == 0, result.err
+    assert json.loads((tmp_path / "r.json").read_text())["log"]["n"] == 300
+
+
+def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    result = counterrank("evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "file/r.json")
+    assert result.code == 2
+    assert "cannot write" in result.err
+    assert "Traceback" not in result.err
