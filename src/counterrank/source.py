@@ -4,7 +4,7 @@ Everything that grows with n is a sum, so one verb is enough: `reduce(partial)` 
 and adds the results. Several passes are several calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -38,3 +38,28 @@ class Source(Protocol):
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings drawn from all of them (all, when there are no more)."""
+
+
+#: Numbers in one (n, K) array of a chunk: 512 kB, so that a handful of them stay in the second-level cache.
+_NUMBERS = 65_536
+
+
+def chunk_rows(length: int) -> int:
+    """Return how many rankings of `length` positions go through a partial at a time.
+
+    >>> chunk_rows(8)
+    8192
+    """
+    return max(256, _NUMBERS // length)
+
+
+def summed(batches: Iterable[RankingLog], partial: Partial[State]) -> tuple[State | None, int]:
+    """Return the sum of `partial` over batches, in cache-sized chunks, and the number of rankings."""
+    total: State | None = None
+    rows = 0
+    for batch in batches:
+        for chunk in batch.chunks(chunk_rows(batch.K)):
+            state = partial(chunk)
+            total = state if total is None else total + state
+        rows += batch.n
+    return total, rows

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from counterrank.log import RankingLog
-from counterrank.source import Partial, State
-
-#: Numbers in one (n, K) array of a chunk: 1 MB, the best of 0.25 to 4 MB: small enough for the cache, large enough
-#: to make a chunk's fixed costs small.
-_NUMBERS = 131_072
+from counterrank.progress import reporter
+from counterrank.source import Partial, State, chunk_rows
 
 
 def default_threads() -> int:
@@ -41,8 +38,17 @@ class MemorySource:
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial` over the chunks."""
-        size = max(256, _NUMBERS // self.log.K)
-        return reduce_in_order(self.log.chunks(size), partial, threads=self.threads)
+        size = chunk_rows(self.log.K)
+        # Threads for a handful of chunks cost more than they save.
+        threads = self.threads if self.log.n > 2 * size else 1
+        report = reporter()
+        report.begin(label, self.log.n)
+        total: State | None = None
+        for i, state in enumerate(map_in_order(self.log.chunks(size), partial, threads=threads)):
+            total = state if total is None else total + state
+            report.advance(min(size, self.log.n - i * size))
+        assert total is not None, "a log has at least one row"
+        return total
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return `rows` rankings without replacement, in their order."""
@@ -51,25 +57,21 @@ class MemorySource:
         return self.log.take(np.sort(rng.choice(self.log.n, size=rows, replace=False)))
 
 
-def reduce_in_order(batches: Iterable[RankingLog], partial: Partial[State], *, threads: int) -> State:
-    """Return the sum of partial(batch), added in the batches' order, with a bounded number under way."""
-    total: State | None = None
-    for state in map_in_order(batches, partial, threads=threads):
-        total = state if total is None else total + state
-    assert total is not None, "a source has at least one batch"
-    return total
-
-
 def map_in_order(batches: Iterable[RankingLog], partial: Any, *, threads: int) -> Iterator[Any]:
     """Yield partial(batch) in order; at most twice as many batches as threads are held at a time."""
     if threads <= 1:
         yield from map(partial, batches)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="counterrank") as pool:
         waiting: deque[Future[Any]] = deque()
-        for batch in batches:
-            waiting.append(pool.submit(partial, batch))
-            if len(waiting) >= 2 * threads:
+        try:
+            for batch in batches:
+                waiting.append(pool.submit(partial, batch))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            # After a failure nothing that has not begun needs to.
+            for future in waiting:
+                future.cancel()

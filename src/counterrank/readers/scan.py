@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Self, Unpack
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from counterrank.errors import ConfigError, LogError
 from counterrank.log import RankingLog
+from counterrank.progress import reporter
 from counterrank.readers import planning, registry
 from counterrank.readers.concat import concat
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.parts import Part, Where, read_part
 from counterrank.readers.spec import LogSpec
-from counterrank.source import Partial, State
+from counterrank.source import Partial, State, summed
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64
@@ -70,14 +71,15 @@ class FileSource:
     workers: int = 2
     #: Called with the number of rankings done, from the thread that adds.
     progress: Callable[[int], None] | None = None
+    #: The first rankings, once they were read.
+    _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
 
     @property
     def first(self) -> RankingLog:
         """The first rankings, a few thousand at most."""
-        for part in self.parts:
-            for log in read_part(part, self.spec, where=self.where, rows=4096 * self._rows_each()):
-                return log
-        raise LogError(f"no ranking matches {dict(self.where or {})}")
+        if not self._first:
+            self._first.append(self._read_first())
+        return self._first[0]
 
     def read_part(self, part: Part, *, rows: int | None = None) -> Iterator[RankingLog]:
         """Yield the rankings of one part in batches."""
@@ -104,9 +106,12 @@ class FileSource:
         else:
             steps = (_Single(partial, batch) for batch in self.batches())
         total: State | None = None
+        report = reporter()
+        report.begin(label, self.n)
         for state, rows in _in_order(steps, self.workers):
             if state is not None:
                 total = state if total is None else total + state
+            report.advance(rows)
             if self.progress is not None:
                 self.progress(rows)
         if total is None:
@@ -129,6 +134,12 @@ class FileSource:
                 kept, keys = _smallest(kept, keys, log, rng.random(log.n), rows)
         return concat(kept)
 
+    def _read_first(self) -> RankingLog:
+        for part in self.parts:
+            for log in read_part(part, self.spec, where=self.where, rows=4096 * self._rows_each()):
+                return log
+        raise LogError(f"no ranking matches {dict(self.where or {})}")
+
     def _rows_each(self) -> int:
         return self.spec.K if self.spec.layout == "long" else 1
 
@@ -142,12 +153,7 @@ class _Step:
     part: Part
 
     def __call__(self) -> tuple[Any, int]:
-        total, rows = None, 0
-        for log in self.source.read_part(self.part):
-            state = self.partial(log)
-            total = state if total is None else total + state
-            rows += log.n
-        return total, rows
+        return summed(self.source.read_part(self.part), self.partial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,7 @@ class _Single:
     log: RankingLog
 
     def __call__(self) -> tuple[Any, int]:
-        return self.partial(self.log), self.log.n
+        return summed([self.log], self.partial)
 
 
 def _in_order(steps: Iterator[Callable[[], Any]], workers: int) -> Iterator[Any]:
