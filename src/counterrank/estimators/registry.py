@@ -1,4 +1,4 @@
-"""Estimators by name: "ips", "snrips", "order-3", "cv-iips" ..."""
+"""Estimators by name: "ips", "snrips", "order-3", "dr-aips", "clip-ips", "auto" ..."""
 
 import difflib
 import re
@@ -8,41 +8,54 @@ from importlib.metadata import entry_points
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator
 
+Make = Callable[[], Estimator]
 
-def _fixed() -> dict[str, Callable[[], Estimator]]:
+
+def _fixed() -> dict[str, Make]:
     from counterrank.estimators.aips import AIPS
+    from counterrank.estimators.cascade_dr import CascadeDR
+    from counterrank.estimators.dm import DM
+    from counterrank.estimators.dr import DR
     from counterrank.estimators.iips import IIPS
     from counterrank.estimators.ips import IPS
     from counterrank.estimators.rips import RIPS
 
     plain: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
-    table: dict[str, Callable[[], Estimator]] = dict(plain)
+    table: dict[str, Make] = dict(plain)
     for name, kind in plain.items():
         table[f"sn{name}"] = lambda kind=kind, name=name: kind(aggregate="ratio", name=f"sn{name}")  # type: ignore[misc]
         table[f"cv-{name}"] = lambda kind=kind, name=name: kind(aggregate="control", name=f"cv-{name}")  # type: ignore[misc]
+    table["dm"] = DM
+    for name in plain:
+        table[f"dr-{name}"] = lambda name=name: DR(weights=name)  # type: ignore[misc]
+    table["cascade-dr"] = CascadeDR
     return table
 
 
 def _patterns() -> list[tuple[str, Callable[[re.Match[str]], Estimator]]]:
+    from counterrank.estimators.dr import DR
     from counterrank.estimators.order import OrderIPS
 
-    return [(r"order-(\d+)", lambda found: OrderIPS(order=int(found[1])))]
+    return [
+        (r"order-(\d+)", lambda found: OrderIPS(order=int(found[1]))),
+        (r"dr-order-(\d+)", lambda found: DR(weights=int(found[1]))),
+    ]
 
 
-def _plugins() -> dict[str, Callable[[], Estimator]]:
+def _plugins() -> dict[str, Make]:
     return {point.name: point.load() for point in entry_points(group="counterrank.estimators")}
 
 
 def names() -> list[str]:
     """Return the names of all estimators without a parameter in the name, and examples of those with one."""
-    return [*_fixed(), "order-2", "order-3", *_plugins()]
+    return [*_fixed(), "order-2", "order-3", "dr-order-2", "dr-order-3", *_plugins()]
 
 
 def get(name: str) -> Estimator:
     """Return the estimator called `name`.
 
-    >>> get("order-3").name
-    'order-3'
+    >>> get("order-3").name, get("dr-order-2").name
+    ('order-3', 'dr-order-2')
     """
     plain = name.strip().lower()
     table = {**_fixed(), **_plugins()}

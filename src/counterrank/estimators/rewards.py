@@ -1,0 +1,70 @@
+"""The reward model behind DM and DR, fitted once for a log and target and shared by all that ask."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from counterrank.errors import EstimatorError
+from counterrank.estimators.base import View, Workspace
+from counterrank.log import LOGGING
+from counterrank.regression.base import Prediction, RewardModel
+from counterrank.regression.layout import can_sample, has_distribution
+from counterrank.regression.linear import Training, fit_linear, train
+
+Made = TypeVar("Made")
+
+
+def need_mean(workspace: Workspace, name: str) -> None:
+    """Raise unless the target's mean of a model can be formed, exactly or by drawing rankings."""
+    first, target = workspace.first, workspace.target
+    if has_distribution(first, target) or can_sample(first, target):
+        return
+    raise EstimatorError(
+        f"'{name}' averages a reward model over what '{target}' would show, which needs its whole distribution, but "
+        f"the log has only the probabilities of the shown items; add a '{target}_dist' column (A probabilities, or K "
+        f"lists of A), give the target as a policy such as Softmax(scores), or use 'auto' or 'order-2', which do "
+        "without"
+    )
+
+
+def trained(workspace: Workspace, *, rich: bool = True) -> Training:
+    """Return the Grams of the training rows."""
+    key = ("training", workspace.target, rich)
+    return workspace.once(key, lambda: train(workspace.source, workspace.target, seed=workspace.seed, rich=rich))
+
+
+def reward_model(workspace: Workspace, model: Any = "ridge") -> RewardModel:
+    """Return a fitted model: "ridge" (closed form, logistic for 0/1 rewards), "linear" (indicator columns only),
+    "boosting" (scikit-learn), any scikit-learn regressor, or an object that has `predict(batch, target)`.
+    """
+    if model in ("ridge", "linear") if isinstance(model, str) else False:
+        rich = model == "ridge"
+        key = ("model", workspace.target, model)
+        return workspace.once(
+            key, lambda: fit_linear(trained(workspace, rich=rich), workspace.target, seed=workspace.seed, curved=rich)
+        )
+    if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
+        fitted: RewardModel = model
+        return fitted
+    from counterrank.regression.learners import fit_learner
+
+    key = ("model", workspace.target, model if isinstance(model, str) else id(model))
+    return workspace.once(key, lambda: fit_learner(workspace.source, model, seed=workspace.seed))
+
+
+def prediction(view: View, model: RewardModel) -> Prediction:
+    """Return the model on the view's rows, computed once for all estimators that share the view."""
+    return shared(view, ("prediction", id(model)), lambda: model.predict(view.batch, view.target))
+
+
+def shared(view: View, key: Any, make: Callable[[], Made]) -> Made:
+    """Return what `make` gives, computed once per view and key."""
+    memo: dict[Any, Any] = view.__dict__.setdefault("_shared", {})
+    if key not in memo:
+        memo[key] = make()
+    made: Made = memo[key]
+    return made
+
+
+def centred(workspace: Workspace) -> bool:
+    """Return whether the logger's whole distribution is known too."""
+    return has_distribution(workspace.first, LOGGING)

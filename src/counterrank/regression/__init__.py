@@ -1,0 +1,1 @@
+"""Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""

@@ -1,0 +1,187 @@
+"""The closed-form model: cross-fitted ridge, logistic where rewards are 0/1 and it predicts better."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.log import RankingLog
+from counterrank.regression.base import Prediction
+from counterrank.regression.grams import Grams, grams_of
+from counterrank.regression.layout import (
+    Arrays,
+    Layout,
+    choose_folds,
+    count_slots,
+    pair_slots,
+    scale_of,
+    whole_distribution,
+)
+from counterrank.regression.ridge import fit_ridge
+from counterrank.source import Source
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Rows a model is trained on at most; more would cost time and change its last digits.
+TRAINING_ROWS = 200_000
+#: Numbers in all Gram matrices together, above which positions are tied into counts.
+_GRAM_NUMBERS = 6_000_000
+_WIDEST_PAIRS = 140
+#: Context x count columns up to this many.
+_WIDEST_CROSS = 64
+#: Drawn rankings per row where the mean under the target has no closed form.
+DRAWS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says so.
+
+    The mean under independent positions is exact for linear positions and, for logistic ones, an average over
+    `draws` drawn rankings with the own action summed out; under dependent positions drawn rankings throughout.
+    """
+
+    layout: Layout
+    coef: Floats
+    logistic: Ints
+    details: dict[str, Any] = field(default_factory=dict)
+    draws: int = DRAWS
+    seed: int = 0
+
+    def predict(self, batch: RankingLog, target: str) -> Prediction:
+        """Return q and E_pi q of a batch."""
+        given = self.layout.arrays(batch)
+        q = logged_values(self.layout, given, self.coef[None])[0]
+        curved = self.logistic.astype(bool)
+        q[:, curved] = 0.5 * (1.0 + np.tanh(0.5 * q[:, curved]))
+        return Prediction(clear(q, given), self.mean(batch, target, given))
+
+    def mean(self, batch: RankingLog, target: str, given: Arrays) -> Floats:
+        """Return E_pi q_k (n, K)."""
+        wanted = whole_distribution(batch, target)
+        if wanted is None:
+            return self._drawn(_policy_draws(batch, target, self), given, np.empty((batch.n, 1, 0)))
+        out = mean_values(self.layout, given, wanted, self.coef)
+        if self.logistic.any():
+            drawn = self._drawn(factored_draws(batch, wanted, self.draws, self.seed), given, wanted)
+            out[:, self.logistic.astype(bool)] = drawn[:, self.logistic.astype(bool)]
+        return out
+
+    def _drawn(self, draws: Ints, given: Arrays, own: Floats) -> Floats:
+        from counterrank.kernels import regress_predict
+
+        out, layout = np.zeros(given.action.shape), self.layout
+        regress_predict.mean_of_draws(
+            draws, given.lengths, given.fold, given.x, given.centre, given.logging, layout.slots, layout.cross,
+            layout.squares, own, self.coef, self.logistic, out,
+        )  # fmt: skip
+        return out
+
+
+def clear(values: Floats, given: Arrays) -> Floats:
+    """Return values (n, K) with zeros in the padding."""
+    values[given.action < 0] = 0.0
+    return values
+
+
+def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
+    """Return z' coef[s, fold, k, a_k] (S, n, K)."""
+    from counterrank.kernels import regress_predict
+
+    out = np.zeros((coef.shape[0], *given.action.shape))
+    regress_predict.at_logged(
+        given.action, given.lengths, given.fold, given.x, given.centre, given.logging,
+        layout.slots, layout.cross, layout.squares, coef, out,
+    )  # fmt: skip
+    return out
+
+
+def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
+    """Return E_pi z' coef (n, K) for independent positions."""
+    from counterrank.kernels import regress_predict
+
+    out = np.zeros(given.action.shape)
+    regress_predict.mean_under(
+        given.lengths, given.fold, given.x, given.centre, given.logging, wanted,
+        layout.slots, layout.cross, layout.squares, coef, out,
+    )  # fmt: skip
+    return out
+
+
+def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any chunking."""
+    from counterrank.kernels import regress_predict
+
+    out = np.empty((batch.n, size, batch.K), dtype=np.int64)
+    rows = np.arange(batch.start, batch.start + batch.n, dtype=np.int64)
+    regress_predict.draw_rankings(wanted, batch.lengths, rows, seed, out)
+    return out
+
+
+def _policy_draws(batch: RankingLog, target: str, model: LinearModel) -> Ints:
+    from counterrank.policies.base import Policy
+
+    policy = batch.target(target)
+    assert isinstance(policy, Policy)
+    rng = np.random.default_rng([model.seed, batch.start])
+    drawn = policy.sample(batch.K, rng, size=model.draws)
+    return np.ascontiguousarray(np.broadcast_to(drawn, (batch.n, *drawn.shape[1:])))
+
+
+def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:
+    """Return the source itself, or a sample of it in memory when it is longer than `rows` or of unknown length."""
+    from counterrank.engines.local import MemorySource
+
+    if source.n is not None and source.n <= rows:
+        return source
+    return MemorySource(source.sample(rows, np.random.default_rng([seed, 9])))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """The layout and Grams of the training rows, shared by the regression and the projected weights."""
+
+    layout: Layout
+    grams: Grams
+    pairs: bool
+    source: Source
+
+
+def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> Training:
+    """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
+    training = training_source(source, seed)
+    scale = training.reduce(scale_of, label="context")
+    first = training.first
+    rows = training.n or TRAINING_ROWS
+    K, A, d = first.K, first.n_actions, len(scale.count)
+    F = choose_folds(A)
+    cross = rich and 0 < d * A <= _WIDEST_CROSS and K > 1
+    squares = rich and A <= 4 and K > 2
+    plain = d + 1 + (K - 1) * A
+    numbers = F * K * A * (plain + A + (d * A if cross else 0)) ** 2
+    pairs = 2 < K and plain <= _WIDEST_PAIRS and 3 * A * plain < rows * (F - 1) / F and numbers <= _GRAM_NUMBERS
+    slots = pair_slots(K) if pairs else count_slots(K)
+    layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
+    grams = training.reduce(lambda batch: grams_of(batch, layout, target), label="regression")
+    return Training(layout, grams, pairs, training)
+
+
+def fit_linear(training: Training, target: str, *, seed: int = 0, curved: bool = True) -> LinearModel:
+    """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
+    ridge = fit_ridge(training.grams, training.layout, pairs=training.pairs)
+    details: dict[str, Any] = {
+        "model": "ridge",
+        "folds": training.layout.F,
+        "training_rows": int(training.grams.rows.sum()),
+        "designs": list(ridge.chosen),
+        "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
+        "mean_under_target": "closed form",
+    }
+    plain = LinearModel(training.layout, ridge.coef, np.zeros(training.layout.K, dtype=np.int64), details, seed=seed)
+    if not curved:
+        return plain
+    from counterrank.regression.logistic import with_logistic
+
+    return with_logistic(plain, ridge, training, target)
