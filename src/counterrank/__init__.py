@@ -10,6 +10,8 @@ __getattr__, __dir__, __all__ = attach(
         "propensity": ["Propensity"],
         "readers": ["read_log", "scan_log"],
         "policies": ["Softmax", "EpsilonGreedy", "Uniform", "PlackettLuce"],
+        "behavior.candidates": ["Candidate", "candidates"],
+        "selection.tree": ["BehaviorTree"],
         "estimators.ips": ["IPS"],
         "estimators.iips": ["IIPS"],
         "estimators.rips": ["RIPS"],

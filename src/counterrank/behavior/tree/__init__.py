@@ -1,0 +1,1 @@
+"""The behaviour tree: binning, objective, growth, prediction, words and pictures."""

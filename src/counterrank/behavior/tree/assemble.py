@@ -1,0 +1,98 @@
+"""Grown trees as one forest: thresholds instead of bins, candidates instead of distinct models."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.behavior.candidates import Candidate
+from counterrank.behavior.tree.binning import Bins
+from counterrank.behavior.tree.forest import Forest
+from counterrank.behavior.tree.grower import Grower
+from counterrank.behavior.tree.plant import Slot
+
+Floats = NDArray[np.float64]
+
+
+def assemble(
+    growers: Sequence[Grower],
+    places: Sequence[Slot],
+    bins: Bins,
+    *,
+    candidates: tuple[Candidate, ...],
+    names: tuple[str, ...],
+    categories: Mapping[str, tuple[str, ...]],
+    mse: str,
+    notes: tuple[str, ...] = (),
+) -> Forest:
+    """Return the forest of trees grown for each position (or for all)."""
+    sizes = [g.count for g in growers]
+    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    total = int(sum(sizes))
+    nodes = np.full((total, 4), -1, dtype=np.int64)
+    nodes[:, 3] = 0
+    threshold, missing = np.full(total, np.nan), np.zeros(total, dtype=bool)
+    model, facts = np.zeros(total, dtype=np.int64), np.full((total, 5), np.nan)
+    sets: list[NDArray[np.bool_]] = []
+    for g, slot, first in zip(growers, places, roots, strict=True):
+        part = slice(int(first), int(first) + g.count)
+        model[part] = slot.models[g.tree[3, : g.count]]
+        facts[part] = facts_of(g)
+        for node in np.flatnonzero(g.tree[0, : g.count] >= 0):
+            at, feature = int(first) + int(node), int(g.tree[0, node])
+            nodes[at, :3] = feature, first + g.tree[1, node], first + g.tree[2, node]
+            missing[at] = g.goes_left[node, 0]
+            chosen = np.flatnonzero(g.goes_left[node, 1:])
+            if bins.categorical[feature]:
+                sets.append(_category_set(bins.edges[feature][chosen]))
+                nodes[at, 3] = len(sets)
+            else:
+                threshold[at] = _threshold(bins.edges[feature], chosen)
+    return Forest(
+        candidates=candidates,
+        context_names=names,
+        categories=categories,
+        roots=roots,
+        nodes=nodes,
+        threshold=threshold,
+        missing_left=missing,
+        sets=_stacked(sets),
+        model=model,
+        facts=facts,
+        mse=mse,
+        n_grown=growers[0].objective.n_grow,
+        notes=notes,
+    )
+
+
+def facts_of(g: Grower) -> Floats:
+    """Return share of rows, objective, estimate, standard error and gain of each node (nodes, 5).
+
+    Estimate and error are of the rows' own value in the group: mean of w r and its standard error.
+    """
+    stats, model = g.stats[: g.count], g.tree[3, : g.count]
+    rows = np.maximum(stats[:, 0], 1)
+    mean = np.take_along_axis(stats, (1 + model)[:, None], axis=1)[:, 0] / rows
+    second = np.take_along_axis(stats, (1 + g.objective.models + model)[:, None], axis=1)[:, 0] / rows
+    error = np.sqrt(np.maximum(second - mean**2, 0) / np.maximum(rows - 1, 1))
+    return np.stack([stats[:, 0] / stats[0, 0], g.scores[: g.count], mean, error, g.gains[: g.count]], axis=1)
+
+
+def _threshold(edges: Floats, chosen: NDArray[np.int64]) -> float:
+    """Bins 1..b go left: values up to edge b. None goes left (only missing do): -inf; all: inf."""
+    if len(chosen) == 0:
+        return -np.inf
+    return float(edges[len(chosen) - 1]) if len(chosen) <= len(edges) else np.inf
+
+
+def _category_set(codes: Floats) -> NDArray[np.bool_]:
+    out = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
+    out[codes.astype(np.int64)] = True
+    return out
+
+
+def _stacked(sets: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    out = np.zeros((len(sets), max((len(s) for s in sets), default=0)), dtype=bool)
+    for row, members in zip(out, sets, strict=True):
+        row[: len(members)] = members
+    return out

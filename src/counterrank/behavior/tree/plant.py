@@ -1,0 +1,79 @@
+"""From a log to the positions a tree is grown on: candidates the log supports, their contributions, their sums."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.behavior.candidates import Candidate
+from counterrank.errors import BehaviorError
+from counterrank.log import RankingLog
+from counterrank.ratios import Ratios, capability_of, ratios_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A position as a tree sees it: its distinct models, and which candidate each of them is."""
+
+    models: Ints  # (M,) index into the candidates
+    relevant: NDArray[np.bool_]  # (M, K)
+    order: Floats  # (M,)
+
+
+def supported(given: "list[Candidate]", ratios: Ratios) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """Return the candidates that the log's propensities can weigh, and a note about the others."""
+    good = [c for c in given if _possible(c, ratios)]
+    if not good:
+        raise BehaviorError(
+            f"'{ratios.kind}' propensities support none of the candidates {', '.join(c.label for c in given)}; "
+            "add S (whole ranking), C (items above) or I (own item), whichever the propensities describe"
+        )
+    dropped = [c.label for c in given if not any(c is kept for kept in good)]
+    note = f"candidates: '{ratios.kind}' propensities cannot give weights for {', '.join(dropped)}; left out"
+    return tuple(good), ((note,) if dropped else ())
+
+
+def _possible(candidate: Candidate, ratios: Ratios) -> bool:
+    if candidate.order is not None and ratios.kind != "factored":
+        return False
+    return capability_of(candidate.mask) in ratios.supports
+
+
+def slots(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[Slot]:
+    """Return the trees' positions; models whose rows coincide at a position are one model there."""
+    if not per_position:
+        return [_slot(candidates, [c.mask.ravel() for c in candidates], [c.order for c in candidates])]
+    K = len(candidates[0].mask)
+    out = []
+    for k in range(K):
+        rows = [c.mask[k] for c in candidates]
+        # Fewer relevant items than the order allows: the truncated sum is the full product.
+        orders = [
+            None if c.order is None or c.order >= int(r.sum()) else c.order
+            for c, r in zip(candidates, rows, strict=True)
+        ]
+        out.append(_slot(candidates, rows, orders))
+    return out
+
+
+def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", orders: "list[int | None]") -> Slot:
+    first: dict[tuple[bytes, int | None], int] = {}
+    for m in range(len(candidates)):
+        first.setdefault((rows[m].tobytes(), orders[m]), m)
+    chosen = list(first.values())
+    order = np.array([np.inf if orders[m] is None else float(orders[m] or 0) for m in chosen])
+    return Slot(np.array(chosen, dtype=np.int64), np.stack([rows[m] for m in chosen]), order)
+
+
+def contributions(log: RankingLog, target: str, candidates: tuple[Candidate, ...]) -> Floats:
+    """Return w r of every candidate: (K, M, n)."""
+    ratios = ratios_of(log, target)
+    reward = np.ascontiguousarray(log.reward.T)
+    out = np.empty((log.K, len(candidates), log.n))
+    for m, c in enumerate(candidates):
+        w = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
+        np.multiply(w.T, reward, out=out[:, m, :])
+    return out

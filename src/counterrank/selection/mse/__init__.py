@@ -1,0 +1,1 @@
+"""Estimates of the mean squared error of an assignment, one file each."""
