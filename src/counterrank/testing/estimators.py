@@ -1,0 +1,111 @@
+"""Laws every estimator keeps."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from counterrank.engines.local import MemorySource
+from counterrank.errors import CounterrankError
+from counterrank.estimators.base import Estimator, View, Workspace
+from counterrank.estimators.estimate import Estimate
+from counterrank.log import RankingLog
+from counterrank.propensity import SUPPORTS, Propensity
+from counterrank.testing.spaces import exact_log, random_log, space
+
+_CLOSE = 1e-9
+
+
+def check_estimator(estimator: Estimator, *, seed: int = 0, unbiased: bool = False, equivariant: bool = True) -> None:
+    """Raise AssertionError unless `estimator` keeps the contract.
+
+    Well-formed result; no mutation of the log; the same result for any chunking, row order and seedless repeat;
+    scale law V(c r) = c V(r); clear errors on logs it cannot use. `unbiased` adds: exact on a log that enumerates
+    a space without any behaviour assumption. `equivariant` False leaves out the scale law.
+    """
+    rng = np.random.default_rng(seed)
+    log = random_log(rng)
+    found = estimator.estimate(log, "new", seed=seed)
+    _well_formed(found, log)
+    _repeatable(estimator, log, found, seed)
+    _untouched(estimator, seed)
+    _chunking(estimator, log, found, seed)
+    _row_order(estimator, log, found, rng, seed)
+    if equivariant:
+        _scale(estimator, log, found, seed)
+    _refusals(estimator, log, seed)
+    if unbiased:
+        world = space(rng)
+        exact = estimator.estimate(exact_log(world), "new", seed=seed)
+        _same(exact.value, float(world.value.sum()), f"{estimator.name} is biased on an enumerated space")
+
+
+def _well_formed(found: Estimate, log: RankingLog) -> None:
+    low, high = found.interval()
+    assert np.isfinite([found.value, found.stderr, low, high, found.ess]).all(), f"not finite: {found}"
+    assert low <= found.value <= high, "the interval must hold the value"
+    assert 0 <= found.ess <= log.n * (1 + 1e-9), f"ESS {found.ess} of {log.n} rows"
+    assert len(found.by_position) == log.K, "one value a position"
+    total = float(log.position_weights @ [p.value for p in found.by_position])
+    scale = max(found.stderr, abs(found.value), 1e-12)
+    assert abs(total - found.value) <= 1e-6 * scale, f"positions add to {total}, not {found.value}"
+    wide, narrow = found.interval(0.99), found.interval(0.5)
+    assert wide[0] <= narrow[0] <= narrow[1] <= wide[1], "a higher level needs a wider interval"
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def _repeatable(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
+    again = estimator.estimate(log, "new", seed=seed)
+    assert (again.value, again.stderr) == (found.value, found.stderr), "two runs with one seed differ"
+
+
+def _untouched(estimator: Estimator, seed: int) -> None:
+    log = random_log(np.random.default_rng(seed))
+    for array in (log.action, log.reward, log.context, log.bucket):
+        assert array is not None
+        array.setflags(write=False)
+    estimator.estimate(log, "new", seed=seed)
+
+
+def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
+    workspace = Workspace(MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None)
+    plan = estimator.plan(workspace)
+    for size in (37, log.n):
+        state: Any = None
+        for chunk in log.chunks(size):
+            part = plan.partial(View(chunk, "new")).state
+            state = part if state is None else state + part
+        again = plan.finish(state)
+        _same(again.value, found.value, f"chunks of {size} rows change the value")
+        _same(again.stderr, found.stderr, f"chunks of {size} rows change the standard error")
+
+
+def _row_order(estimator: Estimator, log: RankingLog, found: Estimate, rng: np.random.Generator, seed: int) -> None:
+    again = estimator.estimate(log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n)), "new", seed=seed)
+    _same(again.value, found.value, "the order of rows changes the value")
+
+
+def _scale(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
+    scaled = log.take(slice(0, log.n))
+    object.__setattr__(scaled, "reward", log.reward * 4.0)
+    again = estimator.estimate(scaled, "new", seed=seed)
+    assert abs(again.value - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), "V(4 r) is not 4 V(r)"
+
+
+def _refusals(estimator: Estimator, log: RankingLog, seed: int) -> None:
+    values = log.propensity.values  # type: ignore[union-attr]
+    for kind in SUPPORTS:
+        numbers = values.prod(axis=1) if kind == "joint" else values
+        other = replace(log, propensity=Propensity(kind, numbers), targets={"new": Propensity(kind, numbers)}, dists={})
+        try:
+            found = estimator.estimate(other, "new", seed=seed)
+        except CounterrankError as problem:
+            assert str(problem), "an error needs a message"
+        else:
+            assert np.isfinite(found.value), f"{kind} propensities give {found.value}"
+
+
+def _same(value: float, expected: float, law: str) -> None:
+    scale = max(abs(value), abs(expected), 1e-12)
+    assert abs(value - expected) <= _CLOSE * scale, f"{law}: {value!r} against {expected!r}"

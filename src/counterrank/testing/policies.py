@@ -1,0 +1,96 @@
+"""Laws every policy keeps, by enumeration of its rankings."""
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.policies.base import Policy
+
+Floats = NDArray[np.float64]
+
+
+def check_policy(policy: Policy, *, length: int, rng: np.random.Generator, exact: float = 1e-9) -> None:
+    """Raise AssertionError unless a small policy (A^K up to a few thousand) keeps the contract.
+
+    Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are the sums they
+    should be, to `exact` (or to six of their stated standard errors, where they are sampled); draws come as often
+    as they should (chi-square, false-alarm rate 1e-6); padding is ignored; `take` follows rows.
+    """
+    rankings = _rankings(policy, length)
+    for row in range(policy.n_rows):
+        one = policy.take(np.array([row]))
+        joint = _joint(one, rankings)
+        _sums_to_one(joint, exact)
+        _marginals(one, rankings, joint, exact)
+        if "sample" in policy.capabilities:
+            _draws(one, rankings, joint, length, rng)
+    _padding(policy, rankings)
+
+
+def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
+    actions = range(policy.n_actions)
+    every = itertools.product(actions, repeat=length) if policy.factored else itertools.permutations(actions, length)
+    return np.array(list(every), dtype=np.int64)
+
+
+def _for_all(policy: Policy, rankings: NDArray[np.int64]) -> Policy:
+    return policy.take(np.zeros(len(rankings), dtype=np.int64))
+
+
+def _joint(policy: Policy, rankings: NDArray[np.int64]) -> Floats:
+    joint: Floats = np.exp(_for_all(policy, rankings).prefix_log_prob(rankings)[:, -1])
+    return joint
+
+
+def _sums_to_one(joint: Floats, exact: float) -> None:
+    assert abs(joint.sum() - 1) <= exact, f"the probabilities of all rankings sum to {joint.sum()!r}"
+
+
+def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:
+    length = rankings.shape[1]
+    masks = np.array(list(itertools.product([False, True], repeat=length))[1:])
+    likely = np.argsort(-joint)[: min(12, len(joint))]
+    shown = rankings[likely]
+    result = _for_all(policy, shown).subset_log_prob(shown, masks)
+    for i, ranking in enumerate(shown):
+        for j, mask in enumerate(masks):
+            same = (rankings[:, mask] == ranking[mask]).all(axis=1)
+            expected = joint[same].sum()
+            allowed = exact + 6 * np.sqrt(result.rel_var[i, j]) * expected
+            got = float(np.exp(result.log_prob[i, j]))
+            assert abs(got - expected) <= allowed, f"P{mask.tolist()} of {ranking.tolist()}: {got!r}, not {expected!r}"
+    prefix = np.exp(_for_all(policy, shown).prefix_log_prob(shown))
+    for k in range(length):
+        same = (rankings[None, :, : k + 1] == shown[:, None, : k + 1]).all(axis=2)
+        assert np.allclose(prefix[:, k], same @ joint, atol=exact, rtol=exact), f"prefix of {k + 1} items"
+
+
+def _draws(policy: Policy, rankings: NDArray[np.int64], joint: Floats, length: int, rng: np.random.Generator) -> None:
+    from scipy import stats
+
+    size = 4000
+    drawn = policy.sample(length, rng, size=size)[0]
+    index = {tuple(r): i for i, r in enumerate(rankings.tolist())}
+    counts = np.bincount([index[tuple(r)] for r in drawn.tolist()], minlength=len(rankings))
+    assert (joint[counts > 0] > 0).all(), "a ranking was drawn that has probability zero"
+    common = joint * size >= 5
+    observed = np.append(counts[common], counts[~common].sum())
+    expected = np.append(joint[common], joint[~common].sum()) * size
+    keep = expected > 0
+    if keep.sum() < 2:
+        return
+    scaled = expected[keep] * observed[keep].sum() / expected[keep].sum()
+    p_value = stats.chisquare(observed[keep], scaled).pvalue
+    assert p_value > 1e-6, f"draws do not follow the probabilities (p = {p_value:.1e})"
+
+
+def _padding(policy: Policy, rankings: NDArray[np.int64]) -> None:
+    if rankings.shape[1] < 2:
+        return
+    one = policy.take(np.array([0]))
+    whole = rankings[np.argmax(_joint(one, rankings))][None].copy()
+    short = whole.copy()
+    short[:, -1] = -1
+    expected = one.prefix_log_prob(whole)[:, -2]
+    assert np.allclose(one.prefix_log_prob(short)[:, -1], expected, atol=1e-9), "padding must not change a probability"
