@@ -54,12 +54,13 @@ def evaluate(
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.engines.opening import open_source
+    from counterrank.engines.opening import opened
 
-    source, names = open_source(log, targets, position_weights=position_weights, segments=tuple(segments), **reading)
     wanted, custom = _named(estimators)
-    options = Options(names, wanted, level, tuple(segments), seed, practical)
-    return evaluate_source(source, options, custom)
+    with opened(log, targets, position_weights=position_weights, segments=tuple(segments), **reading) as found:
+        source, names = found
+        options = Options(names, wanted, level, tuple(segments), seed, practical)
+        return evaluate_source(source, options, custom)
 
 
 def evaluate_source(source: Source, options: Options, custom: Mapping[str, Estimator] | None = None) -> Evaluation:
