@@ -14,6 +14,13 @@ def rows_of(rng, n, A, K, sd):
     return rng.normal(size=(n, A)) * sd, np.array([rng.permutation(A)[:K] for _ in range(n)])
 
 
+def quadrature(scores, items):
+    n, K = items.shape
+    order, skip = np.argsort(-scores, axis=1), np.zeros(n, np.int64)
+    want = np.ones((n, K), bool)
+    return plackett_luce_singles.singles(scores, order, items, skip, want, nodes_per_octave(K))
+
+
 @pytest.mark.parametrize(("A", "K", "sd"), [(3, 3, 1), (5, 4, 3), (6, 6, 1), (7, 4, 0.3), (7, 5, 3)])
 def test_programme_agrees_with_enumeration_on_all_masks(A, K, sd, all_masks, twin, luce_table):
     scores, items = rows_of(np.random.default_rng(A * K), 2, A, K, sd)
@@ -27,8 +34,7 @@ def test_programme_agrees_with_enumeration_on_all_masks(A, K, sd, all_masks, twi
 @pytest.mark.parametrize(("A", "K", "sd"), [(4, 4, 1), (7, 5, 3), (7, 7, 0.3)])
 def test_quadrature_agrees_with_enumeration(A, K, sd, twin, luce_table):
     scores, items = rows_of(np.random.default_rng(A + K), 2, A, K, sd)
-    want = np.ones((2, K), bool)
-    found = plackett_luce_singles.singles(scores, items, np.zeros(2, np.int64), want, nodes_per_octave(K))
+    found = quadrature(scores, items)
     eye = np.eye(K, dtype=bool)
     truth = [[twin(luce_table(scores[i], K), items[i], mask) for mask in eye] for i in range(2)]
     # The first place is a prefix and never asked of the quadrature.
@@ -44,7 +50,7 @@ def test_scores_spanning_many_nats(all_masks, twin, luce_table):
     np.testing.assert_allclose(
         PlackettLuce(scores).subset_log_prob(items, masks).log_prob, np.log(truth), rtol=1e-12, atol=1e-13
     )
-    found = plackett_luce_singles.singles(scores, items, np.zeros(4, np.int64), np.ones((4, 4), bool), 4)
+    found = quadrature(scores, items)
     singles = truth[:, [8, 4, 2, 1]]
     np.testing.assert_allclose(np.exp(found)[:, 1:], singles[:, 1:], rtol=1e-9)
 

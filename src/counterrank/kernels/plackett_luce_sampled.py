@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
-from counterrank.kernels.plackett_luce import build_tree, find, set_leaf
+from counterrank.kernels.plackett_luce import build_tree, find, masses, set_leaf
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,21 +42,22 @@ def row_key(row: Floats, actions: Ints, seed: int) -> np.uint64:
 
 @jit
 def subset_log_prob(
-    scores: Floats, row_of: Ints, actions: Ints, masks: Bools, limits: tuple[float, int, int]
+    scores: Floats, row_of: tuple[Ints, Ints], actions: Ints, masks: Bools, limits: tuple[float, int, int]
 ) -> tuple[Floats, Floats]:
     """Return (T,) log-probabilities and squared relative errors for tasks sorted by row.
 
     Draws double from 32 until every mask of the row reaches the relative error `rtol`, or `most` draws;
-    limits = (rtol, most, seed).
+    limits = (rtol, most, seed); row_of = the row of the log and the row of scores of each task, (T,) both.
     """
     T = len(actions)
     log_prob, rel_var = np.empty(T), np.empty(T)
+    log_row, score_row = row_of
     start = 0
     while start < T:
         stop = start + 1
-        while stop < T and row_of[stop] == row_of[start]:
+        while stop < T and log_row[stop] == log_row[start]:
             stop += 1
-        row = scores[row_of[start]]
+        row = scores[score_row[start]]
         _row(row, actions[start], masks[start:stop], limits, (log_prob[start:stop], rel_var[start:stop]))
         start = stop
     return log_prob, rel_var
@@ -67,7 +68,7 @@ def _row(row: Floats, actions: Ints, masks: Bools, limits: tuple, result: tuple)
     rtol, most, seed = limits
     log_prob, rel_var = result
     J, K = masks.shape
-    mass = np.exp(row - row.max())
+    mass = masses(row)
     slot = np.full(mass.size, -1, np.int64)
     own, which = np.zeros(K), np.full(K, -1, np.int64)
     D = 0
@@ -78,7 +79,7 @@ def _row(row: Floats, actions: Ints, masks: Bools, limits: tuple, result: tuple)
                 slot[a], own[D] = D, mass[a]
                 D += 1
             which[k] = slot[a]
-    others = mass.copy()
+    others = masses(row)
     for k in range(K):
         if actions[k] >= 0:
             others[actions[k]] = 0.0
@@ -87,8 +88,9 @@ def _row(row: Floats, actions: Ints, masks: Bools, limits: tuple, result: tuple)
     codes, sizes = np.empty((most, K), np.int64), np.empty((most, K))
     left = np.empty((most, K + 1))
     sums = np.zeros((J, 3))  # reference log, sum, sum of squares, both relative to the reference
-    sums[:, 0] = -np.inf
-    open_ = np.ones(J, np.bool_)
+    open_ = np.zeros(J, np.bool_)
+    for j in range(J):
+        sums[j, 0], open_[j] = -np.inf, True
     have, goal = 0, min(_FIRST, most)
     while have < goal:
         draw(tree, own[:D], others, key, (have, goal), (codes, sizes, left))
@@ -101,7 +103,10 @@ def _row(row: Floats, actions: Ints, masks: Bools, limits: tuple, result: tuple)
                         log_prob[j] += np.log(own[which[k]])
                 open_[j] = rel_var[j] > rtol * rtol
         have = goal
-        if open_.any():
+        pending = False
+        for j in range(J):
+            pending = pending or open_[j]
+        if pending:
             goal = min(2 * goal, most)
 
 
@@ -111,14 +116,18 @@ def draw(tree: Floats, own: Floats, others: Floats, key: np.uint64, span: tuple,
     codes, sizes, left = out
     K = codes.shape[1]
     picked = np.empty(K, np.int64)
+    waiting = np.empty(own.size)
     for m in range(span[0], span[1]):
-        waiting = own.copy()
+        for d in range(own.size):
+            waiting[d] = own[d]
         stream = mix(key + np.uint64(m + 1) * _A)
         taken = 0
         left[m, 0] = tree[1]
         for k in range(K):
             bits = mix(stream + np.uint64(k + 1) * _A)
-            logged = waiting.sum()
+            logged = 0.0
+            for d in range(own.size):
+                logged += waiting[d]
             goal = float(bits >> _S11) * 2.0**-53 * (logged + tree[1])
             codes[m, k], sizes[m, k] = _NONE, 0.0
             if goal < logged or (tree[1] == 0.0 and logged > 0.0):
@@ -184,8 +193,12 @@ def accumulate(codes: Ints, sizes: Floats, left: Floats, event: tuple, span: tup
 def product(codes: Ints, sizes: Floats, left: Floats, event: tuple, remaining: Floats) -> float:  # type: ignore[type-arg]
     """Return the log of one draw's product, without the masses of the asked items."""
     own, asked, pattern, waiting = event
-    gaps = pattern.size - asked.sum()
-    unused = ~asked
+    gaps = 0
+    for k in range(pattern.size):
+        gaps += not pattern[k]
+    unused = np.empty(own.size, np.bool_)
+    for d in range(own.size):
+        unused[d] = not asked[d]
     r, j = 0, 0
     while j < gaps:
         if codes[r] == _NONE:

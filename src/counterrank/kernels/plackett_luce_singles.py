@@ -19,30 +19,33 @@ _LEFT = 14.0
 
 
 @jit
-def singles(scores: Floats, actions: Ints, skip: Ints, want: Bools, per_octave: int) -> Floats:
+def singles(scores: Floats, order: Ints, actions: Ints, skip: Ints, want: Bools, per_octave: int) -> Floats:
     """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first; else 0.
 
-    Scores (T or 1, A); actions (T, K); h = log(2) / per_octave. A value that underflows is -inf.
-    The first place after `skip` is a prefix and only good to 1e-6 here: ask the prefix sums instead.
+    Scores and their descending order (T or 1, A); actions (T, K); h = log(2) / per_octave. A value that underflows
+    is -inf. The first place after `skip` is a prefix and only good to 1e-6 here: ask the prefix sums instead.
     """
     T, K = actions.shape
     A = scores.shape[1]
     out = np.zeros((T, K))
     slot = np.full(A, -1, np.int64)
+    items = np.empty(K, np.int64)
     for i in range(T):
-        row = scores[i if scores.shape[0] > 1 else 0]
-        s = skip[i]
-        items = np.empty(K, np.int64)
-        D = 0
-        for k in range(s):
-            slot[actions[i, k]] = K
-        for k in range(s, K):
+        r = i if scores.shape[0] > 1 else 0
+        for k in range(skip[i]):
+            slot[actions[i, k]] = K  # K marks what is gone, -1 the unlogged, d the d-th wanted item
+        D, deepest = 0, 0
+        for k in range(skip[i], K):
             a = actions[i, k]
-            if want[i, k] and a >= 0 and slot[a] < 0:
-                slot[a] = D
-                items[D] = a
-                D += 1
-        _row(row, (actions[i], want[i], slot), items[:D], s, (out[i], per_octave))
+            if want[i, k] and a >= 0:
+                deepest = k - skip[i]
+                if slot[a] < 0:
+                    slot[a] = D
+                    items[D] = a
+                    D += 1
+        mass = remaining(scores[r], order[r], slot, K)
+        log_times = nodes(mass, order[r], deepest, per_octave)
+        chances(mass, slot, items[:D], log_times, (actions[i], want[i], skip[i], per_octave, out[i]))
         for k in range(K):
             if actions[i, k] >= 0:
                 slot[actions[i, k]] = -1
@@ -50,78 +53,82 @@ def singles(scores: Floats, actions: Ints, skip: Ints, want: Bools, per_octave: 
 
 
 @jit
-def _row(row: Floats, event: tuple, items: Ints, s: int, result: tuple) -> None:  # type: ignore[type-arg]
-    actions, want, slot = event
-    out, per_octave = result
-    K, D = actions.size, items.size
+def remaining(row: Floats, order: Ints, slot: Ints, gone: int) -> Floats:
+    """Return masses (A,) relative to the heaviest item that is not gone; 0 for those that are."""
     top = -np.inf
-    for a in range(row.size):
-        if slot[a] != K and row[a] > top:
+    for a in order:
+        if slot[a] != gone:
             top = row[a]
-    rest = np.empty(row.size)
-    size = 0
+            break
+    mass = np.zeros(row.size)
     for a in range(row.size):
-        if slot[a] < 0 and row[a] > -np.inf:
-            rest[size] = np.exp(row[a] - top)
-            size += 1
-    rest = rest[:size]
-    own = np.exp(row[items] - top)
-    deepest, width = 0, 0
-    for k in range(s, K):
-        if want[k]:
-            deepest = max(deepest, k - s)
-    width = deepest + 1
-    log_times = nodes(rest, own, deepest, per_octave)
-    G = log_times.size
-    p, q = np.empty(G), np.empty(G)
-    before = np.zeros((D + 1, width, G))
-    before[0, 0] = 1.0
-    for j in range(size):
-        ring(rest[j], log_times, per_octave, p, q)
-        multiply(before[0], p, q)
-    after = np.zeros((D + 1, width, G))
-    after[D, 0] = 1.0
-    silent = np.empty((D, G))
-    for d in range(D):
-        ring(own[d], log_times, per_octave, p, q)
-        silent[d] = q
-        before[d + 1] = before[d]
-        multiply(before[d + 1], p, q)
-    for d in range(D - 1, -1, -1):
-        ring(own[d], log_times, per_octave, p, q)
-        after[d] = after[d + 1]
-        multiply(after[d], p, q)
-    h = np.log(2.0) / per_octave
-    for k in range(s, K):
-        if want[k] and actions[k] >= 0:
-            d = slot[actions[k]]
-            total = 0.0
-            if d < D and own[d] > 0.0:
-                for g in range(G):
-                    count = 0.0
-                    for c in range(k - s + 1):
-                        count += before[d, c, g] * after[d + 1, k - s - c, g]
-                    total += own[d] * np.exp(log_times[g]) * silent[d, g] * count
-            out[k] = np.log(total * h) if total > 0.0 else -np.inf
+        if slot[a] != gone:
+            mass[a] = np.exp(row[a] - top)
+    return mass
 
 
 @jit
-def nodes(rest: Floats, own: Floats, deepest: int, per_octave: int) -> Floats:
-    """Return log t of the trapezoid: from well before the first clock to after the (deepest+1)-th at the latest.
+def chances(mass: Floats, slot: Ints, items: Ints, log_times: Floats, event: tuple) -> None:  # type: ignore[type-arg]
+    """Fill the wanted log-probabilities of one row.
 
-    With at most k rung, the silent ones hold at least the mass of all but the k heaviest: that is the decay
-    rate.
+    `before[d]` counts the rings of all unlogged items and logged ones before d, `after[d]` those from d on: their
+    product leaves one item out without ever dividing it out.
     """
-    mass = np.sort(np.concatenate((rest, own)))
-    total = mass.sum()
-    rate = mass[: max(mass.size - deepest, 1)].sum()
-    if own.size == 1:
-        rate = max(rate, own[0])
+    actions, want, skip, per_octave, out = event
+    D, G = items.size, log_times.size
+    width = 1
+    for k in range(skip, actions.size):
+        if want[k]:
+            width = k - skip + 1
+    p, q = np.empty(G), np.empty(G)
+    before, after = np.zeros((D + 1, width, G)), np.zeros((D + 1, width, G))
+    for g in range(G):
+        before[0, 0, g] = after[D, 0, g] = 1.0
+    for a in range(mass.size):
+        if slot[a] < 0 and mass[a] > 0.0:
+            ring(mass[a], log_times, per_octave, p, q)
+            multiply(before[0], before[0], p, q)
+    for d in range(D):
+        ring(mass[items[d]], log_times, per_octave, p, q)
+        multiply(before[d], before[d + 1], p, q)
+    for d in range(D - 1, -1, -1):
+        ring(mass[items[d]], log_times, per_octave, p, q)
+        multiply(after[d + 1], after[d], p, q)
+    for k in range(skip, actions.size):
+        if want[k] and actions[k] >= 0:
+            d = slot[actions[k]]
+            total = 0.0
+            if d < D and mass[actions[k]] > 0.0:
+                for g in range(G):
+                    count = 0.0
+                    for c in range(k - skip + 1):
+                        count += before[d, c, g] * after[d + 1, k - skip - c, g]
+                    x = mass[actions[k]] * np.exp(log_times[g])
+                    total += x * np.exp(-x) * count
+            out[k] = np.log(total * np.log(2.0) / per_octave) if total > 0.0 else -np.inf
+
+
+@jit
+def nodes(mass: Floats, order: Ints, deepest: int, per_octave: int) -> Floats:
+    """Return log t of the trapezoid: from well before the first ring to after the latest that matters.
+
+    With at most k rung, the silent ones hold at least the mass of all but the k heaviest: that is the decay rate.
+    """
+    total, rate, heavier = 0.0, 0.0, 0
+    for a in order:
+        heavier += mass[a] > 0.0
+    for a in order[::-1]:  # lightest first
+        if mass[a] > 0.0:
+            heavier -= 1
+            total += mass[a]
+            if heavier >= deepest or rate == 0.0:
+                rate = total
     low = -np.log(total) - _LEFT
-    high = np.log((40.0 + 2.0 * deepest) / max(rate, 1e-300))
     h = np.log(2.0) / per_octave
-    G = int((high - low) / h) + 2
-    log_times: Floats = low + h * np.arange(G)
+    G = int((np.log((40.0 + 2.0 * deepest) / rate) - low) / h) + 2
+    log_times = np.empty(G)
+    for g in range(G):
+        log_times[g] = low + h * g
     return log_times
 
 
@@ -143,11 +150,11 @@ def ring(rate: float, log_times: Floats, per_octave: int, p: Floats, q: Floats) 
 
 
 @jit
-def multiply(counts: Floats, p: Floats, q: Floats) -> None:
-    """Multiply the count polynomials (width, G) by q + p z in place: one more clock."""
+def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
+    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, which may be the same."""
     width, G = counts.shape
     for c in range(width - 1, 0, -1):
         for g in range(G):
-            counts[c, g] = counts[c, g] * q[g] + counts[c - 1, g] * p[g]
+            out[c, g] = counts[c, g] * q[g] + counts[c - 1, g] * p[g]
     for g in range(G):
-        counts[0, g] *= q[g]
+        out[0, g] = counts[0, g] * q[g]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
+from counterrank.kernels.plackett_luce import masses
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,22 +17,21 @@ Bools = NDArray[np.bool_]
 
 
 @jit
-def subset_log_prob(scores: Floats, row_of: Ints, actions: Ints, masks: Bools) -> Floats:
+def subset_log_prob(scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools) -> Floats:
     """Return (T,) log P(masked items at their positions) for tasks sorted by row.
 
-    Scores (n, A) by row_of (T,); actions (T, K); masks (T, K) with a gap, distinct items, none of score -inf.
+    Scores (n, A) and their descending order (n, A) by row_of (T,); actions (T, K); masks (T, K) with a gap,
+    distinct items, none of score -inf.
     """
     T, K = actions.shape
     A = scores.shape[1]
     out = np.empty(T)
-    order = np.empty(0, np.int64)
     mass = np.empty(0)
     fixed = np.zeros(A, np.bool_)
     for t in range(T):
         row = scores[row_of[t]]
         if t == 0 or row_of[t] != row_of[t - 1]:
-            order = np.argsort(-row)
-            mass = np.exp(row - row[order[0]])
+            mass = masses(row)
         last, size = 0, 0
         for k in range(K):
             if masks[t, k]:
@@ -44,10 +44,10 @@ def subset_log_prob(scores: Floats, row_of: Ints, actions: Ints, masks: Bools) -
         for k in range(last):
             if masks[t, k]:
                 asked[j] = mass[actions[t, k]]
-                log_asked += row[actions[t, k]] - row[order[0]]
+                log_asked += row[actions[t, k]] - row[order[row_of[t], 0]]
                 j += 1
         j = 0
-        for a in order:
+        for a in order[row_of[t]]:
             if not fixed[a] and mass[a] > 0.0:
                 free[j] = mass[a]
                 j += 1
@@ -74,7 +74,8 @@ def programme(free: Floats, asked: Floats, pattern: Bools) -> float:
     for j in range(asked.size - 1, -1, -1):
         waiting[j] = waiting[j + 1] + asked[j]
     choose = binomials(free.size, gaps)
-    value, left = np.ones(1), np.full(1, tail[0])
+    value, left = np.empty(1), np.empty(1)
+    value[0], left[0] = 1.0, tail[0]
     log_scale, placed, used = 0.0, 0, 0
     for position in range(pattern.size):
         top = 0.0
@@ -89,7 +90,10 @@ def programme(free: Floats, asked: Floats, pattern: Bools) -> float:
         else:
             used += 1
             value, left = extend(value, free, tail, choose, used)
-    return float(log_scale + np.log(value.sum()))
+    total = 0.0
+    for s in range(value.size):
+        total += value[s]
+    return float(log_scale + np.log(total))
 
 
 @jit

@@ -56,13 +56,15 @@ def subset_log_prob(ranks: Ints, available: Ints, masks: Bools, epsilon: float, 
 def programme(ranks: Ints, pattern: Bools, available: int, epsilon: float, max_states: int) -> float:
     """Return log P of one set: pattern (last,) ends at its last asked position."""
     last = pattern.size
-    asked = np.sort(ranks[pattern])
+    asked = ascending(ranks, pattern)
     m = asked.size
     sizes, strides, states = classes(asked, available, last - m)
     C = sizes.size
     if states > max_states:
         return np.nan
-    rest = available - m - sizes.sum()
+    rest = available - m
+    for c in range(C):
+        rest -= sizes[c]
     placed = np.zeros(m, np.bool_)
     value = np.zeros(states)
     value[0] = 1.0
@@ -70,24 +72,45 @@ def programme(ranks: Ints, pattern: Bools, available: int, epsilon: float, max_s
     for k in range(last):
         uniform = epsilon / (available - k)
         if pattern[k]:
-            f = np.searchsorted(asked, ranks[k])
-            exhausted = -1  # the only state in which everything ranked before f is gone, on the digits that count
-            if f < C and placed[:f].all():
-                exhausted = f
+            f = 0
+            while asked[f] != ranks[k]:
+                f += 1
+            first = f < C
+            for c in range(f):
+                first = first and placed[c]
             for s in range(states):
                 if value[s] > 0.0:
-                    greedy = exhausted >= 0 and full(s, sizes, strides, f)
+                    greedy = first and full(s, sizes, strides, f)
                     value[s] *= uniform + (1.0 - epsilon if greedy else 0.0)
             placed[f] = True
         else:
             value = spread(value, (sizes, strides, rest, placed), used, uniform, epsilon)
             used += 1
-        top = value.max()
-        if top == 0.0:
+        total = 0.0
+        for s in range(states):
+            total += value[s]
+        if total == 0.0:
             return -np.inf
-        value /= top
-        log_scale += np.log(top)
-    return float(log_scale + np.log(value.sum()))
+        for s in range(states):
+            value[s] /= total
+        log_scale += np.log(total)
+    return float(log_scale)
+
+
+@jit
+def ascending(ranks: Ints, pattern: Bools) -> Ints:
+    """Return the asked ranks in order, by insertion: there are few."""
+    out = np.empty(pattern.size, np.int64)
+    m = 0
+    for k in range(pattern.size):
+        if pattern[k]:
+            j = m
+            while j > 0 and out[j - 1] > ranks[k]:
+                out[j] = out[j - 1]
+                j -= 1
+            out[j] = ranks[k]
+            m += 1
+    return out[:m]
 
 
 @jit
@@ -126,7 +149,7 @@ def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: floa
     """Return the values after one more free item: any class by chance, or the best item left if it is free."""
     sizes, strides, rest, placed = shape
     C = sizes.size
-    new = np.zeros_like(value)
+    new = np.zeros(value.size)
     for s in range(value.size):
         v = value[s]
         if v == 0.0:

@@ -6,7 +6,7 @@ a row are answered once.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from counterrank.policies.tasks import Tasks, distinct, repeats, without_padding
 
 #: Below this many states the programme beats the quadrature for a lone item.
 _SMALL = 256
-#: Cells of masks held at once.
+#: Cells of masks or scores held at once.
 _CELLS = 4_000_000
 #: A quadrature result below this log may have lost terms to underflow.
 _UNDERFLOW = -575.0
@@ -39,7 +39,7 @@ def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetRes
     J = sets.shape[-2]
     log_prob, rel_var = np.zeros((n, J)), np.zeros((n, J))
     hardest = 0
-    step = max(1, _CELLS // max(J * K, 1))
+    step = max(1, _CELLS // max(J * K, scores.shape[1]))
     for start in range(0, n, step):
         block = slice(start, min(start + step, n))
         masks = sets if sets.ndim == 2 else sets[block]
@@ -95,6 +95,11 @@ class _Work:
         available = (scores > -np.inf).sum(axis=1)[self.score_rows]
         self.states = _states(available - self.size, self.gaps)
 
+    @cached_property
+    def order(self) -> Ints:
+        """Items by descending score: (n or 1, A)."""
+        return np.argsort(-self.scores, axis=1)
+
     def check_span(self, first: int) -> None:
         used = np.unique(self.score_rows)
         table = self.scores[used]
@@ -124,19 +129,14 @@ class _Work:
     def _programme(self, which: Ints) -> Floats:
         from counterrank.kernels.plackett_luce_subsets import subset_log_prob
 
-        return subset_log_prob(self.scores, self.score_rows[which], self.items[which], self.masks[which])
+        return subset_log_prob(self.scores, self.order, self.score_rows[which], self.items[which], self.masks[which])
 
     def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
         from counterrank.kernels.plackett_luce_sampled import subset_log_prob
 
         limits = (float(self.limits.rtol), int(self.limits.max_samples), int(self.limits.seed))
-        # With one shared row of scores, rows of the log still differ by their items: group by log row.
-        scores = (
-            self.scores
-            if len(self.scores) > 1
-            else np.broadcast_to(self.scores, (len(self.prefix), self.scores.shape[1]))
-        )
-        return subset_log_prob(scores, self.rows[which], self.items[which], self.masks[which], limits)
+        row_of = (self.rows[which], self.score_rows[which])
+        return subset_log_prob(self.scores, row_of, self.items[which], self.masks[which], limits)
 
     def _singles(self, which: Ints) -> Floats:
         from counterrank.kernels.plackett_luce_singles import singles
@@ -149,7 +149,8 @@ class _Work:
         want[group, position] = True
         heads = which[first]
         table = self.scores if len(self.scores) == 1 else self.scores[self.rows[heads]]
-        found = singles(table, self.items[heads], self.lead[heads], want, nodes_per_octave(K))
+        order = self.order if len(self.scores) == 1 else self.order[self.rows[heads]]
+        found = singles(table, order, self.items[heads], self.lead[heads], want, nodes_per_octave(K))
         head: Floats = self.prefix[self.rows[which], self.lead[which]]
         values: Floats = found[group, position] + head
         return values
