@@ -18,22 +18,26 @@ def known(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def decimals(error: Any, *, shown: int = 2, most: int = 8) -> int:
-    """Return how many decimals leave `shown` significant digits of an error.
+def decimals(error: Any, *, most: int = 8) -> int:
+    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else one.
 
-    >>> decimals(0.0213), decimals(4.2), decimals(None)
-    (3, 1, 3)
+    The rule of the Particle Data Group (2024, section 5.3), which keeps rounding below the noise.
+
+    >>> decimals(0.0213), decimals(0.0061), decimals(4.2), decimals(None)
+    (3, 3, 0, 3)
     """
     if not known(error) or error <= 0:
         return 3
-    return min(max(shown - 1 - math.floor(math.log10(abs(error))), 0), most)
+    power = math.floor(math.log10(error))
+    digits = 2 if error / 10.0**power < 3.55 else 1
+    return min(max(digits - 1 - power, 0), most)
 
 
 def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
     """Return a number with the digits its error supports.
 
     >>> plain(0.48306, 0.0263), plain(0.0312, 0.0084, sign=True), plain(None)
-    ('0.483', '+0.0312', '–')
+    ('0.483', '+0.031', '–')
     """
     if not known(value):
         return NONE

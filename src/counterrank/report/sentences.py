@@ -151,9 +151,37 @@ def path(points: list[Mapping[str, Any]]) -> str:
     first = values[0]
     apart = [p for p in values[1:] if not p["low"] <= first["value"] <= p["high"]]
     wide = values[-1]["high"] - values[-1]["low"] > 4 * (first["high"] - first["low"])
-    drift = (
-        "Looking at each item alone gives a different answer: how items act on each other matters here."
-        if apart
-        else "No drift beyond the noise: this log shows no sign that items act on each other."
-    )
-    return drift + (" The intervals open up towards the right: there the data ends." if wide else "")
+    if apart:
+        text = "Looking at each item alone gives a different answer: how items act on each other matters here."
+    elif wide:
+        return "Within the noise, but the intervals open up towards the right: the data ends before this can be told."
+    else:
+        text = "No drift beyond the noise: this log shows no sign that items act on each other."
+    return text + (" The intervals open up towards the right: there the data ends." if wide else "")
+
+
+def headline(reading: Reading) -> str:
+    """Return the title of the page: every target in a few words."""
+    groups: dict[str, list[str]] = {}
+    for target in reading.targets:
+        known_to = "unknown" if reading.evidence(target) == "insufficient" else outcome(reading.lift(target))
+        groups.setdefault(known_to if reading.lift(target) else "value", []).append(target)
+    phrases = {
+        "better": "{} beats today's policy",
+        "worse": "{} does worse than today's policy",
+        "unclear": "{} cannot be told apart from today's policy",
+        "unknown": "this log cannot judge {}",
+        "value": "what {} would earn",
+    }
+    several = {"better": "{} beat today's policy", "worse": "{} do worse than today's policy"}
+    found = [
+        (several if len(groups[name]) > 1 and name in several else phrases)[name].format(_listed(groups[name]))
+        for name in phrases
+        if name in groups
+    ]
+    text = "; ".join(found) or "Evaluation"
+    return text[0].upper() + text[1:] if found and groups.keys() & {"unknown", "value"} else text
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

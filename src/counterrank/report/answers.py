@@ -1,0 +1,77 @@
+"""The top of the page: one card a target, the outcome and the evidence side by side and never mixed."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from counterrank.report import sentences
+from counterrank.report.numbers import known, percent, plain
+from counterrank.report.reading import Reading
+from counterrank.report.sections.parts import key, style_of
+
+WORDS = {"better": "▲ better than today", "worse": "▼ worse than today", "unclear": "◆ no clear difference"}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is said about one target."""
+
+    target: str
+    look: str
+    key: Markup
+    sentence: str
+    number: str
+    interval: str
+    outcome: str
+    outcome_words: str
+    level: str
+    level_name: str
+    level_sign: str
+    level_meaning: str
+    reasons: tuple[tuple[str, str, str], ...]
+    settle: tuple[str, ...]
+
+
+def cards(reading: Reading) -> list[Card]:
+    """Return a card for each target."""
+    return [_card(reading, target) for target in reading.targets]
+
+
+def _card(reading: Reading, target: str) -> Card:
+    lift = reading.lift(target)
+    outcome = sentences.outcome(lift)
+    level = reading.evidence(target)
+    number, interval = _numbers(reading, target)
+    words = "? not known from this log" if level == "insufficient" else WORDS[outcome]
+    return Card(
+        target=target, look=style_of(reading, target).look, key=key(reading, target),
+        sentence=sentences.answer(reading, target), number=number, interval=interval, outcome=outcome,
+        outcome_words=words if lift else "", level=level or "unknown",
+        level_name=sentences.EVIDENCE[level][0] if level else "No verdict",
+        level_sign=sentences.SIGNS.get(level, "?"), level_meaning=sentences.evidence(level),
+        reasons=_reasons(reading, target), settle=tuple(sentences.settle(reading, target)),
+    )  # fmt: skip
+
+
+def _numbers(reading: Reading, target: str) -> tuple[str, str]:
+    lift, best = reading.lift(target), reading.best(target)
+    if known(lift.get("relative")):
+        ends = (percent(lift.get(key), sign=True) for key in ("relative_low", "relative_high"))
+        return percent(lift["relative"], sign=True), f"{sentences.level(reading)} interval {' to '.join(ends)}"
+    if known(lift.get("value")):
+        ends = (plain(lift.get(key), lift.get("stderr"), sign=True) for key in ("low", "high"))
+        number = plain(lift["value"], lift.get("stderr"), sign=True)
+        return number, f"{sentences.level(reading)} interval {' to '.join(ends)}"
+    ends = (plain(best.get(key), best.get("stderr")) for key in ("low", "high"))
+    return plain(best.get("value"), best.get("stderr")), f"{sentences.level(reading)} interval {' to '.join(ends)}"
+
+
+def _reasons(reading: Reading, target: str) -> tuple[tuple[str, str, str], ...]:
+    signs = {"pass": "✓", "warn": "!", "fail": "✗"}
+    found = []
+    for reason in reading.reasons(target):
+        status = str(reason.get("status") or "warn")
+        text = str(reason.get("reason") or reason.get("check") or "")
+        found.append((status if status in signs else "warn", signs.get(status, "!"), text))
+    order = ("fail", "warn", "pass")
+    return tuple(sorted(dict.fromkeys(found), key=lambda item: order.index(item[0])))

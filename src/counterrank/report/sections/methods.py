@@ -1,0 +1,44 @@
+"""Estimators in one sentence and one formula each."""
+
+import re
+
+_TABLE = {
+    "auto": ("the recommended estimator: chooses from the log how many items to look at together, and corrects a "
+             "reward model where the log allows it", "chosen along the order path; see the documentation of auto"),
+    "ips": ("reweights whole rankings; unbiased whatever users do, with the largest variance",
+            "V = 1/n Σᵢ w(xᵢ, aᵢ) Σₖ αₖ rᵢₖ,  w = Πₖ π(aₖ|x) / π₀(aₖ|x)"),
+    "iips": ("reweights each item alone; unbiased only if no item acts on another",
+             "V = 1/n Σᵢ Σₖ αₖ wₖ rᵢₖ,  wₖ = π(aₖ|x) / π₀(aₖ|x)"),
+    "rips": ("reweights each item and those above it; unbiased if users read from the top",
+             "V = 1/n Σᵢ Σₖ αₖ w₁..ₖ rᵢₖ,  w₁..ₖ = Π_{l≤k} π(a_l|x) / π₀(a_l|x)"),
+    "aips": ("reweights the items that matter to each user, found by a tree of behaviours (Kiyohara et al. 2023)",
+             "V = 1/n Σᵢ Σₖ αₖ wₖ(c(xᵢ)) rᵢₖ,  wₖ(c) = Π_{l: c[k,l]} π(a_l|x) / π₀(a_l|x)"),
+    "cascade-dr": ("reward model corrected from the top down (Kiyohara et al. 2022)",
+                   "V = 1/n Σᵢ Σₖ w₁..ₖ (rₖ − Qₖ) + w₁..ₖ₋₁ E_π[Qₖ]"),
+    "dm": ("reward model only; no weights, as wrong as the model is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)]"),
+}  # fmt: skip
+
+
+def describe(name: str) -> tuple[str, str] | None:
+    """Return (sentence, formula) of an estimator, None when it is not known here.
+
+    >>> describe("snips")[0]
+    'ips divided by the mean weight: a little bias for much less variance'
+    """
+    if name in _TABLE:
+        return _TABLE[name]
+    order = re.fullmatch(r"(dr-)?order-(\d+)", name)
+    if order:
+        model = ", around a reward model" if order[1] else ""
+        sentence = f"unbiased when effects involve at most {order[2]} items at a time{model}"
+        return sentence, f"wₖ = ρₖ Σ over sets T of other items, |T| ≤ {int(order[2]) - 1}, of Π_{{l∈T}} (ρ_l − 1)"
+    if name.startswith("sn") and name[2:] in _TABLE:
+        return f"{name[2:]} divided by the mean weight: a little bias for much less variance", "V = Σᵢ wᵢ rᵢ / Σᵢ wᵢ"
+    if name.startswith("cv-") and name[3:] in _TABLE:
+        return (
+            f"{name[3:]} with the weights, whose mean is known, as control variate",
+            "V = mean(w r) − β (mean(w) − 1)",
+        )
+    if name.startswith("dr-"):
+        return "reward model corrected by weights: right if either is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)] + Σₖ wₖ (rᵢₖ − Qₖ)"
+    return None

@@ -1,0 +1,97 @@
+"""Planning: what this log can detect, what more would buy; and how wrong propensities may be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from counterrank.report.charts import plot
+from counterrank.report.charts.scale import around, logarithmic
+from counterrank.report.charts.svg import tag
+from counterrank.report.numbers import count, known, percent, plain, short
+from counterrank.report.reading import Reading, rows, table
+from counterrank.report.sections import parts
+
+
+def section(reading: Reading) -> parts.Section | None:
+    """Return detectable lifts, A/B equivalents, and sensitivity curves."""
+    plans = table(reading.model.get("planning"))
+    figures = [_curve(reading, target, table(plans.get(target))) for target in reading.targets]
+    facts = [_facts(reading, target, table(plans.get(target))) for target in reading.targets]
+    doubts = table(reading.model.get("sensitivity"))
+    figures += [_sensitivity(reading, target, table(doubts.get(target))) for target in reading.targets]
+    body = parts.grid(*facts) + parts.grid(*figures)
+    if not body:
+        return None
+    return parts.Section("planning", "Planning", "What this log can detect, and what more data would buy.", body)
+
+
+def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
+    ranking = reading.words()[1]
+    lines = []
+    if known(plan.get("detectable_relative")):
+        lines.append(("smallest lift this log can detect", percent(plan["detectable_relative"])))
+    elif known(plan.get("detectable_lift")):
+        lines.append(("smallest lift this log can detect", plain(plan["detectable_lift"])))
+    if known(plan.get("ab_rows")):
+        lines.append(("an A/B test as precise needs", f"{count(plan['ab_rows'])} {ranking}s"))
+    for row in rows(plan.get("rows_for")):
+        if known(row.get("rows")):
+            lines.append((f"to detect {percent(row.get('relative'))}, log", f"{count(row['rows'])} {ranking}s"))
+    for row in rows(plan.get("exploration")):
+        if known(row.get("stderr_ratio")):
+            name = f"{percent(row.get('epsilon'), digits=0)} exploration would change the error by"
+            lines.append((name, percent(row["stderr_ratio"] - 1, sign=True, digits=0)))
+    if not lines:
+        return Markup("")
+    body = [tag("div", tag("dt", name), tag("dd", value)) for name, value in lines]
+    return tag("div", tag("h3", parts.named(reading, target)), tag("dl", *body, class_="facts"), data_target=target)
+
+
+def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
+    found = [r for r in rows(plan.get("curve")) if known(r.get("rows")) and known(r.get("lift"))]
+    x, y = logarithmic([r["rows"] for r in found]), logarithmic([r["lift"] for r in found])
+    if x is None or y is None:
+        return Markup("")
+    reward, ranking = reading.words()
+    tips = [f"{count(r['rows'])} {ranking}s\ndetect {short(r['lift'])} {reward}" for r in found]
+    points = [plot.Point(float(r["rows"]), float(r["lift"]), tip=tip) for r, tip in zip(found, tips, strict=True)]
+    now = reading.log.get("n")
+    frame = plot.Frame(x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
+                       uprights=[(float(now), "this log")] if known(now) else [])  # type: ignore[arg-type]  # fmt: skip
+    style = parts.style_of(reading, target)
+    drawn = plot.chart([plot.Series(points=points, look=style.look, shape=style.shape)], frame, name="Detectable lift")
+    data = parts.table(
+        (f"{ranking}s", "detectable lift"), [(count(r["rows"]), short(r["lift"])) for r in found], texts=0
+    )
+    aid = "Four times the rows halve the smallest lift that can be told from noise."
+    title = Markup("{} detectable lift").format(parts.named(reading, target))
+    return parts.figure(title, aid, drawn, data, target=target)
+
+
+def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Markup:
+    curve = [r for r in rows(found.get("curve")) if all(known(r.get(k)) for k in ("gamma", "low", "high"))]
+    if len(curve) < 2:
+        return Markup("")
+    points = [
+        plot.Point(float(r["gamma"]), (r["low"] + r["high"]) / 2, r["low"], r["high"],
+                   f"wrong by up to a factor {short(r['gamma'])}\nlift {short(r['low'])} to {short(r['high'])}")
+        for r in curve
+    ]  # fmt: skip
+    frame = plot.Frame(
+        x=around([r["gamma"] for r in curve], margin=0.02), y=around([v for r in curve for v in (r["low"], r["high"])],
+        also=[0.0]), x_title="propensities wrong by up to this factor", y_title="lift", lines=[(0.0, "no change")],
+    )  # fmt: skip
+    style = parts.style_of(reading, target)
+    drawn = plot.chart([plot.Series(points=points, look=style.look, band=True, dots=False)], frame, name="Sensitivity")
+    turn = found.get("sign_changes_at")
+    aid = (
+        f"The sign holds until propensities are wrong by a factor of {short(turn)}."
+        if known(turn)
+        else "The sign holds over the whole range shown."
+    )
+    data = parts.table(
+        ("factor", "low", "high"), [(short(r["gamma"]), short(r["low"]), short(r["high"])) for r in curve]
+    )
+    title = Markup("{} if propensities were wrong").format(parts.named(reading, target))
+    return parts.figure(title, aid, drawn, data, target=target)

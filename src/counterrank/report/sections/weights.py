@@ -1,0 +1,138 @@
+"""Can we trust the weights? Effective rows, tails, and E[w] = 1."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from counterrank.report.charts import plot
+from counterrank.report.charts.scale import Scale, around, logarithmic
+from counterrank.report.charts.svg import percent as place
+from counterrank.report.charts.svg import tag
+from counterrank.report.numbers import count, known, percent, short
+from counterrank.report.reading import Reading, numbers, table
+from counterrank.report.sections import parts
+
+#: Curves beyond these are hard to tell apart.
+MOST = 4
+PREFERRED = ("ips", "rips", "iips", "order-2")
+
+
+def section(reading: Reading) -> parts.Section | None:
+    """Return effective rows, survival curves and the test of mean weights for each target."""
+    figures = [_rows(reading, t) for t in reading.targets]
+    figures += [_survival(reading, t) for t in reading.targets]
+    figures += [_means(reading, t) for t in reading.targets]
+    body = parts.grid(*figures)
+    if not body:
+        return None
+    lead = "Every estimate reweights logged rows. When few rows carry most of the weight, the estimate rests on them."
+    return parts.Section("weights", "Can we trust the weights?", lead, body)
+
+
+def _found(reading: Reading, target: str) -> list[tuple[str, Mapping[str, Any]]]:
+    names = list(dict.fromkeys(str(e.get("estimator")) for e in reading.of(target)))
+    return [(name, found) for name in names if (found := reading.diagnostics(target, name))]
+
+
+def _rows(reading: Reading, target: str) -> Markup:
+    style = parts.style_of(reading, target)
+    total = reading.log.get("n")
+    lines, body = [], []
+    for name, found in _found(reading, target):
+        ess, half = found.get("ess"), found.get("rows_carrying_50")
+        if not (known(ess) and known(total) and total):
+            continue
+        share = min(max(float(ess) / float(total), 0.0), 1.0)  # type: ignore[arg-type]
+        tip = f"{name}: {count(ess)} effective rows of {count(total)}"
+        tip += f"\nhalf of the weight on {percent(half)} of the rows" if known(half) else ""
+        tip += f"\ntail index {short(found.get('tail_index'))}"
+        lines.append(_bar(name, share, count(ess), tip, style.look))
+        body.append((name, count(ess), percent(share), percent(half), percent(found.get("rows_carrying_90")),
+                     short(found.get("tail_index")), percent(found.get("largest_share"))))  # fmt: skip
+    drawn = tag("div", *lines, class_="rows bars chart", role="group", tabindex="0") if lines else Markup("")
+    head = ("estimator", "effective rows", "share", "half on", "90 % on", "tail index", "largest row")
+    aid = f"Of {count(total)} rows, so many carry information. A tail index above 0.7 is a warning."
+    title = Markup("{} effective rows").format(parts.named(reading, target))
+    return parts.figure(title, aid, drawn, parts.table(head, body), target=target)
+
+
+def _bar(name: str, share: float, shown: str, tip: str, look: str) -> Markup:
+    bar = tag(
+        "svg",
+        tag("rect", x=0, y=9, width="100%", height=12, rx=3, class_="bar-all"),
+        tag("rect", x=0, y=9, width=place(share), height=12, rx=3, class_="bar"),
+        width="100%", height=30, class_=f"track {look}", aria_hidden="true",
+    )  # fmt: skip
+    cells = (tag("div", name, class_="label"), tag("div", bar, class_="cell"), tag("div", shown, class_="shown"))
+    return tag("div", *cells, class_="row mark", data_tip=tip)
+
+
+def _survival(reading: Reading, target: str) -> Markup:
+    best = reading.recommended(target)
+    wanted = list(dict.fromkeys((best, *PREFERRED)))
+    found = [(n, _curve(d)) for n, d in _found(reading, target) if n in wanted]
+    curves = sorted(((n, c) for n, c in found if len(c) > 1), key=lambda item: wanted.index(item[0]))[:MOST]
+    x = logarithmic([w for _, curve in curves for w, _ in curve])
+    y = logarithmic([s for _, curve in curves for _, s in curve])
+    if x is None or y is None:
+        return Markup("")
+    series = [_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
+    frame = plot.Frame(x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least as heavy (log)",
+                       uprights=[(1.0, "1")], y_percent=True)  # fmt: skip
+    legend = tag("p", *(_legend(index, name) for index, (name, _) in enumerate(curves)), class_="legend")
+    drawn = legend + plot.chart(series, frame, name=f"Survival curve of the weights of {target}")
+    aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
+    title = Markup("{} tail of the weights").format(parts.named(reading, target))
+    body = [(name, short(w), percent(s)) for name, curve in curves for w, s in curve]
+    return parts.figure(title, aid, drawn, parts.table(("estimator", "weight", "share above"), body), target=target)
+
+
+def _curve(found: Mapping[str, Any]) -> list[tuple[float, float]]:
+    data = table(found.get("survival"))
+    pairs = zip(numbers(data.get("weight")), numbers(data.get("share")), strict=False)
+    return [(w, s) for w, s in pairs if w is not None and s is not None and w > 0 and s > 0]
+
+
+def _series(index: int, name: str, curve: list[tuple[float, float]]) -> plot.Series:
+    points = [plot.Point(w, s, tip=f"{name}\n{percent(s)} of rows weigh {short(w)} or more") for w, s in curve]
+    return plot.Series(points=points, look=f"t{index} dash{index}", dots=False)
+
+
+def _legend(index: int, name: str) -> Markup:
+    stroke = tag("line", x1=0, x2=26, y1=7, y2=7, class_="curve")
+    return tag("span", tag("svg", stroke, width=26, height=14, class_=f"t{index} dash{index}"), " ", name)
+
+
+def _means(reading: Reading, target: str) -> Markup:
+    name = reading.recommended(target)
+    found = reading.diagnostics(target, name)
+    points = _mean_points(found)
+    if not points:
+        return Markup("")
+    style = parts.style_of(reading, target)
+    scale = around([v for p in points for v in (p.y, p.low, p.high)], also=[1.0])
+    frame = plot.Frame(
+        x=Scale(0.5, len(points) + 0.5), y=scale, x_title="position", y_title="mean weight",
+        lines=[(1.0, "should be 1")],
+        x_ticks=[(p.x, str(int(p.x))) for p in points][:: max(1, (len(points) + 9) // 10)], height=170,
+    )  # fmt: skip
+    one = plot.Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
+    drawn = plot.chart([one], frame, name=f"Mean weight of {target} by position")
+    aid = f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for all positions)."
+    body = [(int(p.x), short(p.y), short(p.low), short(p.high)) for p in points]
+    title = Markup("{} do the weights of {} average to 1?").format(parts.named(reading, target), name)
+    return parts.figure(title, aid, drawn, parts.table(("position", "mean weight", "low", "high"), body), target=target)
+
+
+def _mean_points(found: Mapping[str, Any]) -> list[plot.Point]:
+    means, tests = numbers(found.get("mean_weight")), numbers(found.get("mean_weight_z"))
+    points = []
+    for k, mean in enumerate(means, start=1):
+        z = tests[k - 1] if k <= len(tests) else None
+        if mean is None:
+            continue
+        reach = 2.576 * abs(mean - 1) / abs(z) if z else 0.0
+        tip = f"position {k}: mean weight {short(mean)}\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
+        points.append(plot.Point(float(k), mean, mean - reach, mean + reach, tip))
+    return points

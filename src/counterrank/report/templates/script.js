@@ -1,0 +1,115 @@
+"use strict";
+(() => {
+  const tip = document.getElementById("tip");
+  let shown = null;
+
+  function place(x, y) {
+    const box = tip.getBoundingClientRect();
+    const left = Math.min(Math.max(8, x + 14), document.documentElement.clientWidth - box.width - 8);
+    const above = y - box.height - 14;
+    tip.style.left = Math.max(8, left) + "px";
+    tip.style.top = (above > 8 ? above : y + 18) + "px";
+  }
+
+  function show(mark, x, y) {
+    if (shown !== mark) {
+      if (shown) shown.classList.remove("hot");
+      shown = mark;
+      mark.classList.add("hot");
+      // Text only: names come from users.
+      tip.textContent = mark.dataset.tip;
+      tip.hidden = false;
+    }
+    place(x, y);
+  }
+
+  function hide() {
+    if (shown) shown.classList.remove("hot");
+    shown = null;
+    tip.hidden = true;
+  }
+
+  const markOf = (event) => (event.target.closest ? event.target.closest("[data-tip]") : null);
+  document.addEventListener("pointermove", (event) => {
+    const mark = markOf(event);
+    if (mark) show(mark, event.clientX, event.clientY);
+    else if (event.pointerType === "mouse") hide();
+  });
+  document.addEventListener("pointerdown", (event) => {
+    const mark = markOf(event);
+    if (mark) show(mark, event.clientX, event.clientY);
+    else hide();
+  });
+  document.addEventListener("scroll", hide, { passive: true });
+
+  // One tab stop a chart; arrow keys walk through its marks.
+  for (const chart of document.querySelectorAll(".chart")) {
+    const marks = [...chart.querySelectorAll("[data-tip]")];
+    let at = -1;
+    chart.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (event.key === "Escape") hide();
+      if (!step || !marks.length) return;
+      event.preventDefault();
+      at = (at + step + marks.length) % marks.length;
+      const dot = marks[at].querySelector(".dot, .hit, .bar") || marks[at];
+      const box = dot.getBoundingClientRect();
+      show(marks[at], box.left + box.width / 2, box.top);
+    });
+    chart.addEventListener("blur", hide);
+  }
+
+  const root = document.documentElement;
+  const theme = document.getElementById("theme");
+  if (theme) {
+    theme.addEventListener("click", () => {
+      const dark = root.dataset.theme
+        ? root.dataset.theme === "dark"
+        : window.matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+    });
+  }
+
+  const save = document.getElementById("json");
+  const model = document.getElementById("model");
+  if (save && model) {
+    save.addEventListener("click", () => {
+      const text = JSON.stringify(JSON.parse(model.textContent), null, 2) + "\n";
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+      link.download = "report.json";
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+  }
+
+  // The section being read, in the list of sections.
+  const links = new Map();
+  for (const link of document.querySelectorAll("nav a")) links.set(link.hash.slice(1), link);
+  if (links.size && "IntersectionObserver" in window) {
+    const seen = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          const link = links.get(entry.target.id);
+          if (link && entry.isIntersecting) {
+            for (const other of links.values()) other.removeAttribute("aria-current");
+            link.setAttribute("aria-current", "true");
+          }
+        }
+      },
+      { rootMargin: "-15% 0px -75% 0px" },
+    );
+    for (const section of document.querySelectorAll("main > section")) seen.observe(section);
+  }
+
+  // Everything is open on paper.
+  let closed = [];
+  window.addEventListener("beforeprint", () => {
+    hide();
+    closed = [...document.querySelectorAll("details.reasons:not([open])")];
+    for (const one of closed) one.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of closed) one.open = false;
+  });
+})();

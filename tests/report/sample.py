@@ -1,0 +1,111 @@
+"""A complete model of made-up numbers: every section of the report has something to show."""
+
+from typing import Any
+
+TARGETS = ("personalised", "clickbait")
+K = 6
+
+
+def estimate(target: str, name: str, value: float, stderr: float, **more: Any) -> dict[str, Any]:
+    return {
+        "target": target, "estimator": name, "value": value, "stderr": stderr, "low": value - 1.96 * stderr,
+        "high": value + 1.96 * stderr, "level": 0.95, "ess": 24_000 * 0.01 / stderr, "flags": [],
+        "by_position": [{"value": value / K, "stderr": stderr / K**0.5} for _ in range(K)], **more,
+    }  # fmt: skip
+
+
+def lift(row: dict[str, Any], today: float) -> dict[str, Any]:
+    value, stderr = row["value"] - today, row["stderr"] * 0.9
+    ends = {"low": value - 1.96 * stderr, "high": value + 1.96 * stderr}
+    relative = {"relative": value / today, "relative_low": ends["low"] / today, "relative_high": ends["high"] / today}
+    by_position = [{"value": value / K * (1.6 - 0.25 * k), "stderr": stderr / K**0.5} for k in range(K)]
+    return {
+        "target": row["target"], "estimator": row["estimator"], "value": value, "stderr": stderr, **ends, **relative,
+        "by_position": by_position,
+    }  # fmt: skip
+
+
+def diagnostics(ess: float) -> dict[str, Any]:
+    weights = [0.25 * 2**j for j in range(12)]
+    return {
+        "ess": ess, "ess_by_position": [ess] * K, "tail_index": 0.31, "largest_share": 0.004, "rows_carrying_90": 0.7,
+        "rows_carrying_50": 0.21, "mean_weight": [1.0 + 0.01 * (k - 2) for k in range(K)],
+        "mean_weight_z": [0.8 * (k - 2) for k in range(K)], "mean_weight_p": 0.4,
+        "survival": {"weight": weights, "share": [min(1.0, 1.1 / (1 + w) ** 1.6) for w in weights]},
+    }  # fmt: skip
+
+
+def segment(target: str, column: str, label: str, value: float, stderr: float, ess: float) -> dict[str, Any]:
+    ends = {"value": value, "stderr": stderr, "low": value - 1.96 * stderr, "high": value + 1.96 * stderr}
+    return {
+        "column": column, "label": label, "target": target, "estimator": "auto", "n": 4000, "value": 1.2 + value,
+        "stderr": stderr, "low": 1.1, "high": 1.3, "ess": ess, "flags": [], "lift": ends,
+    }  # fmt: skip
+
+
+def model(today: float = 1.2) -> dict[str, Any]:
+    """Return the dictionary an Evaluation would give."""
+    path = [
+        {"order": m, "value": v, "stderr": s}
+        for m, v, s in ((1, 1.25, 0.008), (2, 1.30, 0.014), (3, 1.29, 0.02), (4, 1.31, 0.03), (6, 1.28, 0.06))
+    ]
+    rows = [
+        estimate("personalised", "auto", 1.30, 0.010, details={"order_path": path}),
+        estimate("personalised", "ips", 1.29, 0.03),
+        estimate("personalised", "rips", 1.28, 0.015),
+        estimate("personalised", "dr-order-2", 1.295, 0.012),
+        estimate("personalised", "iips", 1.25, 0.008),
+        estimate("clickbait", "auto", 1.08, 0.03),
+        estimate("clickbait", "ips", 1.15, 0.35, flags=["low-ess: only 40 of 24000 rows carry information"]),
+        estimate("clickbait", "iips", 1.33, 0.008),
+    ]
+    return {
+        "schema": "counterrank/evaluation/1",
+        "log": {"n": 24_000, "K": K, "fingerprint": "00ff00ff00ff00ff", "value": today, "stderr": 0.006,
+                "position_weights": [1.0] * K, "words": {"reward": "clicks", "ranking": "page"}},
+        "estimates": rows,
+        "lift": [lift(row, today) for row in rows],
+        "recommended": {"personalised": "auto", "clickbait": "auto"},
+        "comparisons": [{"better": "clickbait", "than": "personalised", "value": -0.22, "stderr": 0.02, "low": -0.26,
+                         "high": -0.18, "p_value": 1e-9}],
+        "segments": [
+            segment(target, column, label, sign * size, 0.02 + 0.01 * index, ess)
+            for target, sign in (("personalised", 1), ("clickbait", -1))
+            for column, cells in (("x_device", (("mobile", 0.11), ("desktop", 0.05), ("tablet", -0.01))),
+                                  ("x_country", (("DE", 0.08), ("FR", 0.02))))
+            for index, (label, size) in enumerate(cells)
+            for ess in ((50.0 if label == "tablet" else 900.0),)
+        ],
+        "diagnostics": {f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
+        "behavior": None,
+        "verdict": {
+            "level": "directional", "summary": "One check raised a doubt.",
+            "targets": {"personalised": "reliable", "clickbait": "directional"},
+            "reasons": [
+                {"target": "personalised", "check": "ess", "status": "pass", "reason": "9,000 effective rows", "help": None},
+                {"target": "clickbait", "check": "agreement", "status": "warn", "reason": "ips and rips differ by 2.3 errors",
+                 "help": "log more exploration at positions 5 and 6"},
+            ],
+        },
+        "planning": {
+            target: {"detectable_lift": 0.03, "detectable_relative": 0.025,
+                     "curve": [{"rows": 1000 * 2**j, "lift": 0.15 / 2 ** (j / 2)} for j in range(9)], "ab_rows": 61_000,
+                     "rows_for": [{"relative": 0.01, "rows": 150_000}, {"relative": 0.02, "rows": 38_000}],
+                     "exploration": [{"epsilon": 0.2, "stderr_ratio": 0.8}]}
+            for target in TARGETS
+        },
+        "sensitivity": {"personalised": {"curve": [{"gamma": 1 + g / 10, "low": 0.1 - g / 50, "high": 0.1 + g / 50}
+                                                   for g in range(9)], "sign_changes_at": 1.5}},
+        "audit": [
+            {"check": "propensities in (0, 1]", "status": "passed", "found": "144,000 numbers", "examples": [], "cause": None,
+             "remedy": None},
+            {"check": "duplicates", "status": "warned", "found": "12 rows occur twice", "examples": [{"row": 17, "same as": 3}],
+             "cause": "a file was read twice", "remedy": "drop one copy"},
+            {"check": "sums", "status": "failed", "found": "rows add up to 1.04", "examples": ["row 3: 1.04"],
+             "cause": "rounding to two digits", "remedy": "log more digits"},
+            {"check": "drift", "status": "skipped", "found": "no column of days", "examples": [], "cause": None, "remedy": None},
+        ],
+        "skipped": [{"target": "clickbait", "estimator": "cascade-dr", "reason": "needs propensity_dist"}],
+        "provenance": {"counterrank": "0.1.0", "python": "3.11", "numpy": "2.0", "command": "counterrank evaluate log.parquet",
+                       "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},
+    }  # fmt: skip
