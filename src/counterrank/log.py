@@ -63,6 +63,8 @@ class RankingLog:
     start: int = 0
     #: What a reader had to say: repairs, assumptions. They end up in `flags`.
     notes: tuple[str, ...] = ()
+    #: (n,) indices of the rows in the whole log, when this is a selection of them and no stretch.
+    selected: Ints | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -113,8 +115,13 @@ class RankingLog:
         """What the logging policy earned: mean over rankings of sum_k alpha_k r_k."""
         return float((self.reward @ self.position_weights).mean())
 
+    @property
+    def rows(self) -> Rows:
+        """Where these rows stand in the whole log: index other (n, ...) arrays with it."""
+        return slice(self.start, self.start + self.n) if self.selected is None else self.selected
+
     def take(self, rows: Rows) -> Self:
-        """Return the log of the selected rows; nothing is validated again."""
+        """Return the log of the selected rows, which remember where they stood; nothing is validated again."""
         part = object.__new__(type(self))
         put = object.__setattr__
         for name in self.__dataclass_fields__:
@@ -123,8 +130,8 @@ class RankingLog:
             put(part, name, _take(getattr(self, name), rows))
         for name in ("targets", "dists", "columns"):
             put(part, name, {key: _take(value, rows) for key, value in getattr(self, name).items()})
-        first = rows.start or 0 if isinstance(rows, slice) else 0
-        put(part, "start", self.start + first)
+        put(part, "start", self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0))
+        put(part, "selected", self._selected(rows))
         return part
 
     def chunks(self, size: int) -> Iterator[Self]:
@@ -167,6 +174,7 @@ class RankingLog:
         rows = np.flatnonzero(np.asarray(keep, dtype=bool))
         part = self.take(rows)
         object.__setattr__(part, "start", 0)
+        object.__setattr__(part, "selected", None)
         return part
 
     @classmethod
@@ -180,6 +188,12 @@ class RankingLog:
         """Return a log from a file; the same as `counterrank.read_log`."""
         log: RankingLog = _readers().read_log(path, **options)
         return log
+
+    def _selected(self, rows: Rows) -> Ints | None:
+        if self.selected is not None:
+            return self.selected[rows]
+        stretch = isinstance(rows, slice) and rows.step in (None, 1)
+        return None if stretch else self.start + np.arange(self.n)[rows]
 
     def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
         if isinstance(given, Policy):

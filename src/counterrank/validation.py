@@ -28,14 +28,7 @@ def actions(values: Any) -> Ints:
         array = _whole_numbers(array)
     if array.dtype.kind not in "iub":
         raise LogError(f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names")
-    result = np.ascontiguousarray(array, dtype=np.int64)
-    if result.min() < -1:
-        row, position = np.argwhere(result < -1)[0]
-        raise LogError(
-            f"action is {result[row, position]} at row {row}, position {position + 1}; ids start at 0 and -1 pads "
-            "a shorter ranking"
-        )
-    return result
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _whole_numbers(array: NDArray[Any]) -> Ints:
@@ -53,6 +46,12 @@ def lengths(action: Ints, *, start: int) -> Ints:
 
     result = np.empty(action.shape[0], dtype=np.int64)
     row = ranking_lengths(action, result)
+    if row >= 0 and action[row].min() < -1:
+        position = int(np.argmax(action[row] < -1))
+        raise LogError(
+            f"action is {action[row, position]} at row {start + row}, position {position + 1}; ids start at 0 and -1 "
+            "pads a shorter ranking"
+        )
     if row >= 0:
         raise LogError(
             f"row {start + row} has an item after an empty position: {action[row].tolist()}; move padding to the end"

@@ -73,7 +73,8 @@ def neighbors(length: int, reach: int) -> Bools:
     [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
     """
     rows, columns = np.indices((length, length))
-    return np.abs(rows - columns) <= reach
+    near: Bools = np.abs(rows - columns) <= reach
+    return near
 
 
 def first_items(length: int, count: int) -> Bools:

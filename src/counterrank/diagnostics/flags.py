@@ -8,9 +8,16 @@ HEAVY_TAIL = 0.7
 LARGE_SHARE = 0.1
 
 
+def units(moments: Moments) -> int:
+    """Return the number of independent parts: buckets of units when rows are clustered, else rows."""
+    return moments.n if moments.buckets is None else int((moments.buckets[:, -1] > 0).sum())
+
+
 def weight_flags(moments: Moments) -> tuple[str, ...]:
     """Return what a careful analyst would say about these weights."""
     found = []
+    if units(moments) < 2:
+        found.append("one-unit: a single ranking or unit shows no spread; there is no standard error")
     ess = weights.effective_rows(moments)
     if ess < LOW_ESS:
         found.append(f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short")

@@ -96,4 +96,4 @@ def tail_index(moments: Moments) -> float:
         return 0.0
     typical = sums[above] / counts[above]
     hill = float((counts[above] * np.log(typical / edges[max(start, 1)])).sum() / size)
-    return (size * hill + 5.0) / (size + 10.0)
+    return float((size * hill + 5.0) / (size + 10.0))

@@ -5,6 +5,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.inference.control import control_coefficients
 from counterrank.moments import Moments
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,9 @@ class Aggregate(Protocol):
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """Return dV/d(mean y) (K, K) and dV/d(mean w) (K, K): row k is the gradient of V_k."""
 
+    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
+        """Return V (B, K) where the means were y and w (B, K): what a bootstrap draws."""
+
 
 class Mean:
     """V_k = mean of y_k."""
@@ -36,6 +40,10 @@ class Mean:
         length = moments.K
         return np.eye(length), np.zeros((length, length))
 
+    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
+        """Return y."""
+        return y
+
 
 class SelfNormalised:
     """V_k = mean y_k / mean w_k (Hajek); biased O(1/n), steadier when weights are heavy."""
@@ -44,14 +52,17 @@ class SelfNormalised:
 
     def positions(self, moments: Moments) -> Floats:
         """Return the ratio of means, zero where no weight is left."""
-        y, w = moments.mean("y"), moments.mean("w")
-        return np.divide(y, w, out=np.zeros_like(y), where=w != 0)
+        return self.at(moments, moments.mean("y"), moments.mean("w"))
 
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """d(y/w) = dy/w - (y/w) dw/w."""
         w = moments.mean("w")
         inverse = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
         return np.diag(inverse), np.diag(-self.positions(moments) * inverse)
+
+    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
+        """Return y / w, zero where no weight is left."""
+        return np.divide(y, w, out=np.zeros_like(y), where=w != 0)
 
 
 class ControlVariate:
@@ -64,18 +75,15 @@ class ControlVariate:
 
     def positions(self, moments: Moments) -> Floats:
         """Return the controlled means."""
-        return moments.mean("y") - self._beta(moments) @ (moments.mean("w") - 1.0)
+        return self.at(moments, moments.mean("y"), moments.mean("w"))
 
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """One in y, -beta in w; beta's own error is of second order."""
-        return np.eye(moments.K), -self._beta(moments)
+        return np.eye(moments.K), -control_coefficients(moments)
 
-    def _beta(self, moments: Moments) -> Floats:
-        length = moments.K
-        covariance = moments.covariance
-        of_w = covariance[length : 2 * length, length : 2 * length]
-        beta: Floats = covariance[:length, length : 2 * length] @ np.linalg.pinv(of_w, rcond=1e-10, hermitian=True)
-        return beta
+    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
+        """Return y - beta (w - 1) with beta from all rows."""
+        return y - (w - 1.0) @ control_coefficients(moments).T
 
 
 AGGREGATES: dict[str, Aggregate] = {"mean": Mean(), "ratio": SelfNormalised(), "control": ControlVariate()}

@@ -84,7 +84,8 @@ def _by_row(array: NDArray[Any], length: int, n: int | None) -> Callable[[View],
 
 
 def _rows_of(values: NDArray[Any], view: View) -> NDArray[Any]:
-    return values[view.batch.start : view.batch.start + view.batch.n]
+    rows: NDArray[Any] = values[view.batch.rows]
+    return rows
 
 
 def _per_position(choice: NDArray[Any], length: int) -> NDArray[np.int64]:

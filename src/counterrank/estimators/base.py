@@ -57,6 +57,8 @@ class Workspace:
     seed: int = 0
     #: Sum by unit too: clustered errors and bootstrap.
     by_unit: bool = False
+    #: Collect the Gram matrix of contributions and weights too, whatever the aggregate: Cressie-Read intervals.
+    full: bool = False
     memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
@@ -118,14 +120,20 @@ class Estimator(ABC):
         *,
         level: float = 0.95,
         seed: int = 0,
+        by_unit: bool | None = None,
+        full: bool = False,
     ) -> Estimate:
-        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity or a Policy."""
+        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity or a Policy.
+
+        `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals need; `full`
+        collects the Gram matrix, which Cressie-Read intervals need.
+        """
         from counterrank.engines.local import MemorySource
 
         name = target if isinstance(target, str) else "target"
-        full = log if isinstance(target, str) else log.with_targets({name: target})
-        by_unit = full.unit is not None
-        workspace = Workspace(MemorySource(full), name, level=level, seed=seed, by_unit=by_unit)
+        whole = log if isinstance(target, str) else log.with_targets({name: target})
+        units = whole.unit is not None if by_unit is None else by_unit
+        workspace = Workspace(MemorySource(whole), name, level=level, seed=seed, by_unit=units, full=full)
         plan = self.plan(workspace)
         state = workspace.source.reduce(lambda batch: plan.partial(View(batch, name)).state, label=self.name)
         return plan.finish(state)

@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from counterrank.diagnostics.flags import weight_flags
 from counterrank.diagnostics.weights import effective_rows
+from counterrank.errors import EstimatorError
 from counterrank.estimators.aggregate import AGGREGATES
 from counterrank.estimators.base import Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
+from counterrank.inference.evidence import Evidence
 from counterrank.inference.linear import degrees_of_freedom, variance
 from counterrank.inference.normal import normal_interval
 from counterrank.moments import Moments, moments_of
@@ -27,7 +29,7 @@ class ContributionPlan(Plan[Moments]):
         self.workspace = workspace
         self.aggregate = AGGREGATES[aggregate]
         # Plans with one key share the state of the most detailed among them.
-        self.detail = int(self.aggregate.needs_gram)
+        self.detail = int(self.aggregate.needs_gram or workspace.full)
         self.flags: tuple[str, ...] = ()
 
     @abstractmethod
@@ -39,20 +41,34 @@ class ContributionPlan(Plan[Moments]):
         y, w = self.contributions(view)
         bucket = view.batch.bucket if self.workspace.by_unit else None
         state, totals = moments_of(y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket)
-        return Part(state, totals[:, None])
+        # A ratio of means varies with y and w position by position; the plain total serves the mean.
+        return Part(state, np.column_stack([totals, y, w]) if self.detail else totals[:, None])
+
+    def combination(self, state: Moments) -> Floats:
+        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,)."""
+        if state.gram is None:
+            return np.ones(1)
+        if not self.aggregate.needs_gram:
+            return np.concatenate([[1.0], np.zeros(2 * state.K)])
+        return np.concatenate([[0.0], self._gradient(state)[:-1]])
+
+    def _gradient(self, state: Moments) -> Floats:
+        on_y, on_w = self.aggregate.slope(state)
+        return np.concatenate([state.alpha @ on_y, state.alpha @ on_w, [0.0]])
 
     def finish(self, state: Moments) -> Estimate:
         """Return value, standard error, positions, lift and flags."""
         alpha, length = state.alpha, state.K
         values = self.aggregate.positions(state)
         on_y, on_w = self.aggregate.slope(state)
-        total = np.concatenate([alpha @ on_y, alpha @ on_w, [0.0]])
+        total = self._gradient(state)
         single = [np.concatenate([on_y[k], on_w[k], [0.0]]) for k in range(length)]
+        evidence = self._evidence(state, float(alpha @ values), float(np.sqrt(variance(state, total))))
         return Estimate(
             target=self.workspace.target,
             estimator=self.name,
-            value=float(alpha @ values),
-            stderr=float(np.sqrt(variance(state, total))),
+            value=evidence.value,
+            stderr=evidence.stderr,
             by_position=tuple(
                 PositionValue(float(v), float(np.sqrt(variance(state, g)))) for v, g in zip(values, single, strict=True)
             ),
@@ -63,13 +79,30 @@ class ContributionPlan(Plan[Moments]):
             flags=(*self.flags, *weight_flags(state)),
             details={},
             moments=state,
-            interval_at=_interval(float(alpha @ values), state, total),
+            evidence=evidence,
+        )
+
+    def _evidence(self, state: Moments, value: float, stderr: float) -> Evidence:
+        if not np.isfinite(value) or not np.isfinite(stderr) and degrees_of_freedom(state) > 1:
+            raise EstimatorError(_overflow(self.name, state))
+        return Evidence(
+            value=value,
+            stderr=stderr,
+            moments=state,
+            value_at=lambda y, w: self.aggregate.at(state, y, w) @ state.alpha,
+            linear=not self.aggregate.needs_gram,
+            clustered=self.workspace.by_unit and self.workspace.first.unit is not None,
+            seed=self.workspace.seed,
         )
 
 
-def _interval(value: float, state: Moments, gradient: Floats):  # type: ignore[no-untyped-def]
-    stderr, df = float(np.sqrt(variance(state, gradient))), degrees_of_freedom(state)
-    return lambda level: normal_interval(value, stderr, level, df)
+def _overflow(name: str, state: Moments) -> str:
+    worst = int(np.argmax(np.nan_to_num(state.peaks[:-1], nan=np.inf)))
+    return (
+        f"'{name}' overflows: the largest weight at position {worst + 1} is {state.peaks[worst]:.3g}, whose square or "
+        f"product is no number any more. Look for logging propensities near zero, or use an estimator with smaller "
+        f"products, such as iips or order-2"
+    )
 
 
 def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> Lift:

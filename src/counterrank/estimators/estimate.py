@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.moments import Moments
+
+if TYPE_CHECKING:
+    from counterrank.inference.evidence import Evidence
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -56,16 +59,27 @@ class Estimate:
     flags: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     moments: Moments | None = field(default=None, repr=False)
+    #: An interval of the estimator's own making, which then is the default.
     interval_at: Callable[[float], Interval] | None = field(default=None, repr=False)
+    #: What the other methods of `interval` start from.
+    evidence: "Evidence | None" = field(default=None, repr=False)
 
-    def interval(self, level: float | None = None) -> Interval:
-        """Return (low, high) at a confidence level (that of the evaluation by default)."""
+    def interval(self, level: float | None = None, method: str = "t") -> Interval:
+        """Return (low, high) at a confidence level (that of the evaluation by default).
+
+        `method`: "t" (the estimate's own, the default), "normal", "bootstrap", "poisson", "bernstein" or
+        "cressie-read"; see `counterrank.inference.methods` for what each needs.
+        """
+        from counterrank.inference import methods
+
         wanted = self.level if level is None else level
-        if self.interval_at is None:
-            from counterrank.inference.normal import normal_interval
-
-            return normal_interval(self.value, self.stderr, wanted)
-        return self.interval_at(wanted)
+        if method == "t" and self.interval_at is not None:
+            return self.interval_at(wanted)
+        if self.evidence is not None:
+            return methods.interval(self.evidence, wanted, method)
+        if method in ("t", "normal"):
+            return methods.normal_interval(self.value, self.stderr, wanted)
+        raise methods.unavailable(method, self.estimator)
 
     @property
     def low(self) -> float:

@@ -17,8 +17,10 @@ def variance(moments: Moments, gradient: Floats) -> float:
     """Return Var(g' column means): clustered when sums by unit are there, else from rows.
 
     Rows: g' Cov g / n. Clustered (Liang & Zeger 1986): with psi_u = sum of g'(row - mean) over unit u,
-    U/(U-1) sum_u psi_u^2 / n^2.
+    U/(U-1) sum_u psi_u^2 / n^2. NaN for a single row or unit, which shows no spread at all.
     """
+    if moments.n < 2:
+        return math.nan
     if moments.buckets is not None:
         return _clustered(moments, gradient)
     if moments.gram is not None:
@@ -64,7 +66,8 @@ def _from_rows(moments: Moments, gradient: Floats) -> float:
     yy, yw, ww = (
         float(spread(moments.mean(ab)[k], a * b, n)) for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
     )
-    return max(on_y[k] ** 2 * yy + 2 * on_y[k] * on_w[k] * yw + on_w[k] ** 2 * ww, 0.0) / n
+    total = float(on_y[k] ** 2 * yy + 2 * on_y[k] * on_w[k] * yw + on_w[k] ** 2 * ww)
+    return max(total, 0.0) / n
 
 
 def _row_spread(moments: Moments, product: str, left: str, right: str) -> float:

@@ -4,6 +4,8 @@ Arrays are position-major, (K, n), so that every inner loop runs over consecutiv
 in blocks that stay in the first-level cache; `weighted` is the same pass for contributions y = w r.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,7 +82,7 @@ def _row_sums(total: Floats, base: Floats, weight: Floats, out: Floats) -> None:
 
 
 @jit
-def largest(values: Floats, floor: int) -> int:
+def largest(values: Floats, floor: Any) -> Any:
     """Return max(floor, bits of the largest |value|): integers order like floats, and maxima of them vectorise."""
     bits = values.view(np.int64)
     for i in range(values.shape[0]):

@@ -18,21 +18,27 @@ def first_bad(values: NDArray[np.float64], valid: NDArray[np.int64], low: float,
         for k in range(valid[i]):
             value = values[i, k]
             if not (value > low and value <= high):
-                return i * length + k
+                place: int = i * length + k
+                return place
     return -1
 
 
 @jit
 def ranking_lengths(action: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
-    """Fill `lengths` (n,) with the number of items before the padding; return the first row with a gap, or -1."""
+    """Fill `lengths` (n,) with the number of items before the padding of -1.
+
+    Return the first row with a gap or an id below -1, or -1 when there is none.
+    """
     n, length = action.shape
     for i in range(n):
-        used = 0
+        used, last, lowest = 0, 0, 0
         for k in range(length):
-            if action[i, k] >= 0:
-                if used != k:
-                    return i
-                used += 1
+            shown = action[i, k] >= 0
+            used += shown
+            last = k + 1 if shown else last
+            lowest = min(lowest, action[i, k])
+        if last != used or lowest < -1:
+            return i
         lengths[i] = used
     return -1
 
