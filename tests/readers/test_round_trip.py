@@ -67,7 +67,9 @@ def test_arrow_encodings(kit, kind):
     elif kind == "fixed":
         table = table.set_column(0, "action", table["action"].cast(pa.list_(pa.int64(), 3)))
     elif kind == "dictionary":
-        inner = pa.ListArray.from_arrays([*range(0, 181, 3)], table["action"].combine_chunks().flatten().dictionary_encode())
+        inner = pa.ListArray.from_arrays(
+            [*range(0, 181, 3)], table["action"].combine_chunks().flatten().dictionary_encode()
+        )
         table = table.set_column(0, "action", inner)
         table = table.set_column(5, "x_device", table["x_device"].dictionary_encode())
         table = table.set_column(6, "unit", table["unit"].dictionary_encode())

@@ -10,7 +10,6 @@ __getattr__, __dir__, __all__ = attach(
         "adapters.seznam": ["read_seznam"],
         "adapters.vowpal": ["read_vw_ccb", "read_vw_slates"],
         "files": ["read_log"],
-        "fingerprint": ["fingerprint"],
         "frames": ["from_frame"],
         "options": ["ReadOptions"],
         "scan": ["FileSource", "scan_log"],

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.log import Probabilities, RankingLog
@@ -30,8 +31,21 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
         dists={name: _arrays([piece.dists[name] for piece in pieces]) for name in first.dists},
         columns={name: _arrays([piece.columns[name] for piece in pieces]) for name in first.columns},
         bucket=np.concatenate([piece.bucket for piece in pieces]),
+        selected=_places(pieces),
         notes=tuple(dict.fromkeys(note for piece in pieces for note in piece.notes)),
     )
+
+
+def _places(pieces: Sequence[RankingLog]) -> NDArray[np.int64] | None:
+    """Where the rows stand in the whole log; None when they are one stretch of it."""
+    places = np.concatenate([_place(piece) for piece in pieces])
+    stretch = np.arange(pieces[0].start, pieces[0].start + len(places))
+    return None if np.array_equal(places, stretch) else places
+
+
+def _place(piece: RankingLog) -> NDArray[np.int64]:
+    rows = piece.rows
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
 
 def _arrays(parts: Sequence[Any]) -> Any:

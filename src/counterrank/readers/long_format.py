@@ -123,7 +123,7 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
     at = pc.index(pc.fill_null(same, False), False).as_py()
     if at < 0:
         return result
-    if name in spec.guessed:
+    if name in spec.guessed and name not in (*spec.context, spec.unit, spec.behavior):
         return None
     raise LogError(
         f"row {groups.order[at]}: '{name}' is {ordered[at].as_py()!r}, but {spread[at].as_py()!r} elsewhere in the "

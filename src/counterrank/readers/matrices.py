@@ -55,7 +55,10 @@ def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
     longest = int(counts.max(initial=0))
     if longest > length:
         row = int(counts.argmax())
-        raise LogError(f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} positions")
+        raise LogError(
+            f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} positions; "
+            "pad shorter rankings with nulls"
+        )
     same = len(counts) > 0 and int(counts.min()) == length
     return Lists(array.flatten(), None if same else counts, len(array), length, start)
 

@@ -66,8 +66,11 @@ def read_part(
         with guard(part.file.path, prefix=True):
             log, count = _decoded(table, spec, start, where)
         start += count
+        # A suspended generator keeps its variables alive: let go of each batch before the next is read.
+        del table
         if log is not None:
             yield log
+        del log
 
 
 def batch_rows(spec: LogSpec) -> int:
@@ -125,7 +128,9 @@ def _decoded(table: pa.Table, spec: LogSpec, start: int, where: Where | None) ->
     if not keep.any():
         return None, table.num_rows
     bucket = _row_buckets(start, table.num_rows)[keep]
-    return decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket), table.num_rows
+    log = decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket)
+    object.__setattr__(log, "selected", start + np.flatnonzero(keep))
+    return log, table.num_rows
 
 
 def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:

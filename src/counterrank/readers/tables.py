@@ -15,6 +15,7 @@ from counterrank.readers.paths import DataFile
 BLOCK = 16 << 20
 #: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
 MOST_EXPANSION = 20_000
+HARMLESS_VALUES = 1 << 27
 
 Columns = Sequence[str] | None
 Types = dict[str, pa.DataType] | None
@@ -55,9 +56,18 @@ def row_groups(file: DataFile, groups: Sequence[int], columns: Columns, *, rows:
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
     with guard(where, prefix=True), open_parquet(file) as opened:
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
-        for batch in opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted):
-            if batch.num_rows:
-                yield _with_partitions(pa.Table.from_batches([batch]), file, columns)
+        found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
+        # A chain of `map` and `filter` holds no batch while the caller works on it.
+        pieces = map(_as_table, filter(_has_rows, found))
+        yield from (_with_partitions(piece, file, columns) for piece in pieces) if file.partitions else pieces
+
+
+def _as_table(batch: Any) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+def _has_rows(batch: Any) -> bool:
+    return bool(batch.num_rows)
 
 
 def open_parquet(file: DataFile) -> Any:
@@ -114,7 +124,7 @@ def _refuse_bomb(opened: Any, file: DataFile, columns: Columns) -> None:
             if wanted is None or chunk.path_in_schema.partition(".")[0] in wanted:
                 numbers += max(chunk.num_values, 0)
     size = os.path.getsize(file.path)
-    if numbers > max(1 << 27, MOST_EXPANSION * size):
+    if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
         raise LogError(f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made to harm")
 
 
