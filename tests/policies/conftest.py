@@ -81,6 +81,18 @@ def fair_pairs(base):
             yield ranking, 0.5 / 2 ** len(pairs)
 
 
+def team_draft(first, second, K):
+    """All coin paths, each team's pick in words."""
+    for coins in itertools.product((0, 1), repeat=(K + 1) // 2):
+        shown = []
+        for coin in coins:
+            for team in (coin, 1 - coin):
+                pick = next((a for a in (first, second)[team] if a not in shown), None)
+                if pick is not None:
+                    shown.append(pick)
+        yield shown, 0.5 ** len(coins)
+
+
 def top_shuffled(base, n):
     orders = list(itertools.permutations(base[:n]))
     for order in orders:
@@ -165,6 +177,11 @@ def build_cases():
             [collect(swaps(r, weights, K), K) for r in rankings.tolist()],
         ),
         Case("fair-pairs", cp.FairPairs(rankings), [collect(fair_pairs(r), K) for r in rankings.tolist()]),
+        Case(
+            "team-draft",
+            cp.TeamDraft(rankings, rankings[:, ::-1]),
+            [collect(team_draft(r, r[::-1], K), K) for r in rankings.tolist()],
+        ),
         Case(
             "mixture",
             cp.Mixture([cp.PlackettLuce(scores), cp.UniformPermutation(A)], shares),

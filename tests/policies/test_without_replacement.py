@@ -17,6 +17,7 @@ from counterrank.policies import (
     RandTopN,
     SlotEpsilonGreedy,
     Softmax,
+    TeamDraft,
     UniformPermutation,
     epsilon_mixture,
     pooled,
@@ -117,6 +118,9 @@ def test_padded_bases():
         (lambda: Deterministic([[0, 0]]), "row 0: ranking .* distinct"),
         (lambda: Deterministic([[-1, 0]]), "padded with -1 at the end"),
         (lambda: Deterministic([[0.5]]), "integers"),
+        (lambda: TeamDraft([[0, 1]], [[1, 1]]), "row 0: ranking .* distinct"),
+        (lambda: TeamDraft([[0]] * 2, [[0]] * 3), "2 and 3 rows"),
+        (lambda: TeamDraft([[0]], [[0]]).prefix_log_prob(np.full((1, 31), -1)), "at most 30 positions, got 31"),
         (lambda: RandTopN([[0, 1]], 0), "at least 1"),
         (lambda: RandomSwap([[0, 1]], [[0, 1.5], [0, 0]]), "sum at most 1"),
         (lambda: UniformPermutation(0), "at least one"),
@@ -192,3 +196,16 @@ def test_autoregressive_follows_its_rows():
     expected = np.log(table[rows[:, None], items])
     np.testing.assert_allclose(policy.take(rows).position_log_prob(items), expected)
     np.testing.assert_allclose(policy.take(rows).prefix_log_prob(items), np.cumsum(expected, axis=1))
+
+
+def test_team_draft_goes_on_with_one_team_and_ends_with_both():
+    policy = TeamDraft([[0, 1, -1]], [[2, 0, 3]])
+    drawn = policy.sample(5, np.random.default_rng(0), size=300)[0]
+    assert {tuple(r) for r in drawn.tolist()} == {
+        (0, 2, 1, 3, -1),
+        (0, 2, 3, 1, -1),
+        (2, 0, 1, 3, -1),
+        (2, 0, 3, 1, -1),
+    }
+    np.testing.assert_allclose(np.exp(policy.prefix_log_prob(np.array([[0, 2, 1, 3]]))), [[0.5, 0.5, 0.25, 0.25]])
+    assert policy.prefix_log_prob(np.array([[0, 2, 1, 3, 2]]))[0, -1] == -np.inf

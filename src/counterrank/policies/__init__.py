@@ -26,6 +26,7 @@ _HOME = {
     "RandTopN": "rand_top_n",
     "RandomSwap": "random_swap",
     "FairPairs": "fair_pairs",
+    "TeamDraft": "team_draft",
     "Enumerated": "enumerated",
     "Autoregressive": "autoregressive",
     "SubsetRatios": "ratios",

@@ -10,6 +10,30 @@ from counterrank.policies.arrays import ClosedFormPolicy
 from counterrank.policies.base import Bools, Floats, Ints
 
 
+def as_rankings(values: ArrayLike) -> Ints:
+    """Return base rankings as (n, R) int64."""
+    base = np.asarray(values)
+    if base.ndim != 2 or not np.issubdtype(base.dtype, np.integer) or base.size == 0:
+        raise PolicyError(f"a base ranking must be (n, R) integers, got {base.dtype} of shape {base.shape}")
+    return np.ascontiguousarray(base, dtype=np.int64)
+
+
+def check_rankings(base: Ints, n_items: int) -> None:
+    """Raise unless every row holds distinct items below `n_items`, padded at the end only."""
+    bad = (base < -1) | (base >= n_items)
+    bad[:, 1:] |= (base[:, 1:] >= 0) & (base[:, :-1] < 0)
+    bad[:, 0] |= base[:, 0] < 0
+    ordered = np.sort(base, axis=1)
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    wrong = bad.any(axis=1) | twice
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise PolicyError(
+            f"row {i}: ranking {base[i].tolist()} must hold distinct items of 0..{n_items - 1}, "
+            "padded with -1 at the end only"
+        )
+
+
 class RankedPolicy(ClosedFormPolicy):
     """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead of items."""
 
@@ -17,27 +41,12 @@ class RankedPolicy(ClosedFormPolicy):
     shared_fields: ClassVar[tuple[str, ...]] = ("n_items",)
 
     def __init__(self, ranking: ArrayLike, n_actions: int | None = None) -> None:
-        base = np.asarray(ranking)
-        if base.ndim != 2 or not np.issubdtype(base.dtype, np.integer) or base.size == 0:
-            raise PolicyError(f"ranking must be (n, R) integers, got {base.dtype} of shape {base.shape}")
-        self.ranking: Ints = np.ascontiguousarray(base, dtype=np.int64)
-        self.n_items = int(base.max()) + 1 if n_actions is None else int(n_actions)
+        self.ranking: Ints = as_rankings(ranking)
+        self.n_items = int(self.ranking.max()) + 1 if n_actions is None else int(n_actions)
         self.check()
 
     def check(self) -> None:
-        base = self.ranking
-        bad = (base < -1) | (base >= self.n_items)
-        bad[:, 1:] |= (base[:, 1:] >= 0) & (base[:, :-1] < 0)
-        bad[:, 0] |= base[:, 0] < 0
-        ordered = np.sort(base, axis=1)
-        twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
-        wrong = bad.any(axis=1) | twice
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise PolicyError(
-                f"row {i}: ranking {base[i].tolist()} must hold distinct items of 0..{self.n_items - 1}, "
-                "padded with -1 at the end only"
-            )
+        check_rankings(self.ranking, self.n_items)
 
     @property
     def n_actions(self) -> int:

@@ -30,6 +30,7 @@ REGISTRY = {
     "RandTopN": "rand_top_n",
     "RandomSwap": "random_swap",
     "FairPairs": "fair_pairs",
+    "TeamDraft": "team_draft",
     "Enumerated": "enumerated",
     "Deterministic": "ranked",
 }
