@@ -1,61 +1,114 @@
 """From sums to the finished Evaluation: segments, diagnostics, verdict, planning, provenance."""
 
-import platform
-from collections.abc import Hashable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank._version import __version__
 from counterrank.diagnostics import weights
+from counterrank.diagnostics.support import support
 from counterrank.estimators.estimate import Estimate
-from counterrank.evaluation.options import Options
+from counterrank.evaluation.agreement import order_of, order_path, rivals
+from counterrank.evaluation.comparison import compare
+from counterrank.evaluation.evidence import Evidence
+from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.manifest import manifest
+from counterrank.evaluation.pairing import Pairing, pairing
+from counterrank.evaluation.planning import planning, sensitivity
 from counterrank.evaluation.result import Evaluation
-from counterrank.evaluation.state import PassState
+from counterrank.evaluation.segment_table import segment_table
+from counterrank.evaluation.state import PassState, Totals
 from counterrank.evaluation.verdict import verdict
 from counterrank.moments import Moments
-from counterrank.source import Source
 
 if TYPE_CHECKING:
-    from counterrank.evaluation.run import Job
+    from counterrank.evaluation.run import Run
+
+#: Logs up to this many rankings are audited along the way.
+AUDITED_ROWS = 500_000
+#: The flag of a log whose propensities were not logged.
+ESTIMATED = "estimated-propensity"
 
 
 def assemble(
-    source: Source, options: Options, estimates: tuple[Estimate, ...], total: PassState, *,
-    recommended: dict[str, str], jobs: "Sequence[Job]", groups: Sequence[Hashable], main: "Sequence[list[Job]]",
-    skipped: tuple[dict[str, str], ...], comparisons: tuple[dict[str, Any], ...],
-) -> Evaluation:  # fmt: skip
+    run: "Run", total: PassState, estimates: tuple[Estimate, ...], *, command: str | None = None
+) -> Evaluation:
     """Return the finished evaluation."""
-    first = source.first
-    logged = float(total.totals.sums[0] / total.totals.n)
-    diagnostics = {
-        f"{e.target}/{e.estimator}": weight_diagnostics(e.moments) for e in estimates if e.moments is not None
-    }
+    options, first = run.options, run.first
+    logged, logged_stderr = _logged(total.totals)
+    pairs = pairing(run.jobs, run.states(total), total.totals)
+    chosen = [(j, e) for j, e in zip(run.jobs, estimates, strict=True) if run.recommended[j.target] == j.name]
+    supports = {target: support(run.probe, target) for target in options.targets}
+    ranges = {e.target: sensitivity(e, j, run.probe, logged=logged) for j, e in chosen}
+    evidence = [
+        _evidence(run, pairs, job, one, estimates, logged, supports[one.target], ranges[one.target])
+        for job, one in chosen
+    ]
     return Evaluation(
         log={
             "n": total.totals.n,
             "K": first.K,
-            "fingerprint": f"{total.fingerprint:016x}",
+            "fingerprint": str(total.fingerprint),
             "value": logged,
-            "stderr": float(np.sqrt(total.totals.variance(np.eye(len(total.totals.sums))[0]))),
+            "stderr": logged_stderr,
+            "units": total.totals.units,
             "position_weights": first.position_weights,
         },
         estimates=estimates,
-        recommended=recommended,
-        comparisons=comparisons,
-        segments=_segments(total, main, recommended),
-        diagnostics=diagnostics,
-        behavior=_behavior(jobs),
-        verdict=verdict(estimates, recommended, logged),
-        skipped=skipped,
-        provenance={
-            "counterrank": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "options": asdict(options),
+        recommended=run.recommended,
+        comparisons=compare(run.jobs, estimates, pairs, run.recommended, options.level),
+        segments=segment_table(total, run.main, run.recommended),
+        diagnostics=_diagnostics(options.targets, estimates, supports),
+        behavior=_behavior(run.jobs),
+        verdict=verdict(evidence),
+        planning={
+            e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr) for _, e in chosen
         },
+        sensitivity={target: found for target, found in ranges.items() if found is not None},
+        audit=_audit(run, total.totals.n),
+        skipped=run.skipped,
+        provenance=manifest(
+            options,
+            fingerprint=str(total.fingerprint),
+            estimators=list(dict.fromkeys(job.name for job in run.jobs)),
+            command=command,
+        ),
     )
+
+
+def _logged(totals: Totals) -> tuple[float, float]:
+    only = np.eye(len(totals.sums))[0]
+    return float(totals.sums[0] / totals.n), float(np.sqrt(totals.variance(only)))
+
+
+def _evidence(
+    run: "Run", pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate], logged: float,
+    supported: dict[str, Any] | None, ranged: dict[str, Any] | None,
+) -> Evidence:  # fmt: skip
+    basis = str(one.details.get("chosen") or one.estimator)
+    return Evidence(
+        estimate=one,
+        logged=logged,
+        units=pairs.totals.units,
+        outcomes=pairs.effective_outcomes(job),
+        rivals=rivals(one, estimates, run.jobs, pairs),
+        assumption_free=order_of(basis, run.first.K) == run.first.K,
+        unsupported=() if supported is None else supported["rare_share"],
+        practical=run.options.practical,
+        estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
+        sign_changes_at=None if ranged is None else ranged["sign_changes_at"],
+    )
+
+
+def _diagnostics(
+    targets: Sequence[str], estimates: Sequence[Estimate], supports: dict[str, dict[str, Any] | None]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        f"{e.target}/{e.estimator}": weight_diagnostics(e.moments) for e in estimates if e.moments is not None
+    }
+    found["order_path"] = {target: order_path(target, estimates) for target in targets}
+    found["support"] = {target: one for target, one in supports.items() if one is not None}
+    return found
 
 
 def weight_diagnostics(moments: Moments) -> dict[str, Any]:
@@ -78,25 +131,23 @@ def weight_diagnostics(moments: Moments) -> dict[str, Any]:
     }
 
 
-def _segments(total: PassState, main: "Sequence[list[Job]]", recommended: dict[str, str]) -> tuple[dict[str, Any], ...]:
-    rows = []
-    for (column, label), states in sorted(total.segments.items()):
-        for group, state in zip(main, states, strict=True):
-            job = next(job for job in group if recommended[job.target] == job.name)
-            found = job.plan.finish(state)
-            rows.append(
-                {
-                    "column": column, "label": label, "target": job.target, "estimator": job.name, "n": found.n,
-                    "value": found.value, "stderr": found.stderr, "low": found.low, "high": found.high,
-                    "ess": found.ess, "flags": list(found.flags),
-                    "lift": {"value": found.lift.value, "stderr": found.lift.stderr,
-                             "low": found.lift.low, "high": found.lift.high},
-                }
-            )  # fmt: skip
-    return tuple(rows)
+def _audit(run: "Run", n: int) -> tuple[dict[str, Any], ...]:
+    wanted = run.options.audit if run.options.audit is not None else n <= AUDITED_ROWS
+    if not wanted:
+        return ()
+    from counterrank.diagnostics.audit import audit
+
+    found = audit(run.source, run.options.targets, segments=_columns(run), time=run.options.time)
+    return tuple(finding.to_dict() for finding in found)
 
 
-def _behavior(jobs: "Sequence[Job]") -> dict[str, Any] | None:
+def _columns(run: "Run") -> list[str]:
+    from counterrank.evaluation.options import TREE
+
+    return [name for name in run.options.segments if name != TREE]
+
+
+def _behavior(jobs: Sequence[Job]) -> dict[str, Any] | None:
     for job in jobs:
         model = getattr(job.plan, "behavior_model", None)
         if model is not None and hasattr(model, "describe"):

@@ -6,7 +6,11 @@ from counterrank.errors import ConfigError
 from counterrank.inference.normal import check_level
 
 #: What is run when nothing is asked for; what a log cannot support is left out and said so.
-DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "aips", "order-2")
+DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "aips", "order-2", "order-3")
+#: The name for every estimator there is; those that cannot run are left out and said so.
+ALL = "all"
+#: The segment column that stands for the groups of a fitted behaviour tree.
+TREE = "tree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +24,16 @@ class Options:
     seed: int = 0
     #: A lift smaller than this, relative to the logger's value, is of no practical interest.
     practical: float | None = None
-    #: Sum by unit for clustered errors and bootstrap: None decides by whether the log has units.
-    clustered: bool | None = None
+    #: How missing propensities are estimated: None when the log's own are used.
+    estimate_propensity: str | None = None
+    #: Audit the log as well: None does so for logs up to `AUDITED_ROWS` rankings.
+    audit: bool | None = None
+    #: The column with the time of each ranking, for the audit.
+    time: str | None = None
 
     def __post_init__(self) -> None:
         check_level(self.level)
         if len(set(self.targets)) != len(self.targets):
             raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
-
-    @property
-    def explicit(self) -> bool:
-        """Estimators were named, so one that cannot run is an error rather than a remark."""
-        return bool(self.estimators)
+        if self.practical is not None and not self.practical > 0:
+            raise ConfigError(f"practical is the smallest relative lift that matters, above 0; got {self.practical}")

@@ -28,6 +28,7 @@ class Evaluation:
     behavior: dict[str, Any] | None = None
     verdict: dict[str, Any] = field(default_factory=dict)
     planning: dict[str, Any] = field(default_factory=dict)
+    sensitivity: dict[str, Any] = field(default_factory=dict)
     audit: tuple[dict[str, Any], ...] = ()
     skipped: tuple[dict[str, str], ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Evaluation:
                 "behavior": self.behavior,
                 "verdict": self.verdict,
                 "planning": self.planning,
+                "sensitivity": self.sensitivity,
                 "audit": list(self.audit),
                 "skipped": list(self.skipped),
                 "provenance": self.provenance,

@@ -2,51 +2,54 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.errors import ConfigError, CounterrankError
-from counterrank.estimators import registry
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.base import Estimator
 from counterrank.estimators.estimate import Estimate
-from counterrank.evaluation.comparison import compare
-from counterrank.evaluation.options import DEFAULT_ESTIMATORS, Options
+from counterrank.evaluation.assemble import assemble
+from counterrank.evaluation.deterministic import refuse_deterministic
+from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended
+from counterrank.evaluation.options import TREE, Options
+from counterrank.evaluation.passing import make_partial
 from counterrank.evaluation.result import Evaluation
-from counterrank.evaluation.segments import Segmentation, segmentation
-from counterrank.evaluation.state import PassState, totals_of
+from counterrank.evaluation.segments import Cut, cuts_of
+from counterrank.evaluation.state import PassState
 from counterrank.log import Probabilities, RankingLog
-from counterrank.policies.base import Policy
 from counterrank.source import Source
 
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One estimator for one target, made ready."""
-
-    target: str
-    name: str
-    plan: Plan[Any]
+#: Rows looked at where all of them are not needed: cuts of segments, support, exploration, sensitivity.
+PROBE_ROWS = 20_000
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913
     log: Any,
     targets: "Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None" = None,
     *,
-    estimators: Sequence[str | Estimator] | None = None,
+    estimators: "Sequence[str | Estimator] | str | None" = None,
     position_weights: "str | ArrayLike | None" = None,
     level: float = 0.95,
     segments: Sequence[str] = (),
     seed: int = 0,
     practical: float | None = None,
+    estimate_propensity: bool | str = False,
+    audit: bool | None = None,
+    time: str | None = None,
+    command: str | None = None,
     **reading: Any,
 ) -> Evaluation:
     """Return what each target policy would have earned on this log, and how far that can be believed.
 
     `log` is a RankingLog, a frame, a path to files, a Spark or Dask frame, or a Source; `targets` maps names to
-    arrays, `Propensity` or `Policy`, or names columns of the log. `practical` is the smallest relative lift that
-    matters. Further options go to the reader.
+    arrays, `Propensity` or `Policy`, or names columns of the log. `estimators` that are named must be able to run;
+    of "all" and of the defaults, those that cannot are listed under `skipped`. `segments` names columns, or "tree"
+    for the groups of the fitted behaviour tree. `practical` is the smallest relative lift that matters.
+    `estimate_propensity` (True, or how: "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS") is for logs
+    without propensities. `audit` adds the findings of `counterrank check`, `time` names its time column; `command`
+    is recorded. Further options go to the reader.
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
@@ -54,138 +57,107 @@ def evaluate(
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.engines.opening import opened
+    from counterrank.engines.opening import open_source
 
-    wanted, custom = _named(estimators)
-    with opened(log, targets, position_weights=position_weights, segments=tuple(segments), **reading) as found:
-        source, names = found
-        options = Options(names, wanted, level, tuple(segments), seed, practical)
-        return evaluate_source(source, options, custom)
+    method = _method(estimate_propensity)
+    carried = tuple(dict.fromkeys([*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]))
+    if method is not None:
+        reading = {"require_propensity": False, **reading}
+    source, names = open_source(log, targets, position_weights=position_weights, segments=carried, **reading)
+    wanted, custom = named(estimators)
+    options = Options(names, wanted, level, tuple(segments), seed, practical, method, audit, time)
+    return evaluate_source(source, options, custom, command=command)
 
 
-def evaluate_source(source: Source, options: Options, custom: Mapping[str, Estimator] | None = None) -> Evaluation:
+def evaluate_source(
+    source: Source, options: Options, custom: Mapping[str, Estimator] | None = None, *, command: str | None = None
+) -> Evaluation:
     """Return the evaluation of a source that knows its targets by name."""
-    jobs, skipped = _jobs(source, options, custom or {})
-    groups = _groups(jobs)
-    cuts = _segmentations(source, options)
-    chosen = _recommended(jobs)
-    by_unit = source.first.unit is not None
-    main = [group for group in groups.values() if any(chosen[job.target] == job.name for job in group)]
+    replicas: Sequence[Source] = ()
+    if options.estimate_propensity is not None:
+        from counterrank.propensities import estimated_source
 
-    def partial(batch: RankingLog) -> PassState:
-        return _partial(batch, list(groups.values()), main, cuts, by_unit=by_unit)
-
-    total = source.reduce(partial, label="estimating")
-    states = dict(zip(groups, total.states, strict=True))
-    estimates = tuple(_finished(job, states[job.plan.key], source.first.notes) for job in jobs)
-    from counterrank.evaluation.assemble import assemble
-
-    return assemble(
-        source, options, estimates, total,
-        recommended=chosen, jobs=jobs, groups=list(groups), main=main, skipped=tuple(skipped),
-        comparisons=compare(jobs, estimates, states, list(groups), total.totals, chosen, options.level),
-    )  # fmt: skip
-
-
-def _named(given: Sequence[str | Estimator] | None) -> tuple[tuple[str, ...], dict[str, Estimator]]:
-    if given is None:
-        return (), {}
-    if isinstance(given, str):
-        given = [part for part in given.split(",") if part.strip()]
-    names, custom = [], {}
-    for item in given:
-        name = item.strip().lower() if isinstance(item, str) else item.name
-        names.append(name)
-        if not isinstance(item, str):
-            custom[name] = item
-    return tuple(dict.fromkeys(_expanded(names))), custom
-
-
-def _expanded(names: Sequence[str]) -> list[str]:
-    return [name for item in names for name in (registry.names() if item == "all" else [item])]
-
-
-def _jobs(source: Source, options: Options, custom: Mapping[str, Estimator]) -> tuple[list[Job], list[dict[str, str]]]:
-    jobs: list[Job] = []
-    skipped: list[dict[str, str]] = []
-    names = options.estimators or DEFAULT_ESTIMATORS
-    for target in options.targets:
-        workspace = Workspace(
-            source, target, level=options.level, seed=options.seed, by_unit=source.first.unit is not None
+        source, replicas = estimated_source(
+            source, options.estimate_propensity, targets=options.targets, seed=options.seed
         )
-        for name in names:
-            try:
-                estimator = custom[name] if name in custom else registry.get(name)
-                jobs.append(Job(target, estimator.name, estimator.plan(workspace)))
-            except CounterrankError as problem:
-                if options.explicit and "all" not in options.estimators and len(names) == 1:
-                    raise
-                if options.explicit and not _is_unsupported(problem):
-                    raise
-                skipped.append({"target": target, "estimator": name, "reason": str(problem)})
-        if not any(job.target == target for job in jobs):
-            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1]['reason']}")
-    return jobs, skipped
+    run = Run(source, options)
+    refuse_deterministic(run.probe, options.targets)
+    run.prepare(custom or {})
+    total = run.sums(source)
+    estimates = run.estimates(total)
+    if replicas:
+        from counterrank.evaluation.inflation import inflated
+
+        estimates = inflated(estimates, [run.estimates(run.sums(replica)) for replica in replicas])
+    return assemble(run, total, estimates, command=command)
 
 
-def _is_unsupported(problem: CounterrankError) -> bool:
-    return False
+@dataclass
+class Run:
+    """One evaluation under way: the source, what will run on it, and a sample of rows to look at."""
 
+    source: Source
+    options: Options
+    jobs: Sequence[Job] = ()
+    skipped: tuple[Skipped, ...] = ()
+    cuts: Sequence[Cut] = ()
 
-def _groups(jobs: Sequence[Job]) -> dict[Hashable, list[Job]]:
-    groups: dict[Hashable, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(job.plan.key, []).append(job)
-    # The most detailed plan of a group makes the state that all of them finish from.
-    return {key: sorted(group, key=lambda job: -job.plan.detail) for key, group in groups.items()}
+    @cached_property
+    def first(self) -> RankingLog:
+        """A small batch."""
+        return self.source.first
 
+    @cached_property
+    def probe(self) -> RankingLog:
+        """A sample of rows; the same for the same seed."""
+        return self.source.sample(PROBE_ROWS, np.random.default_rng(self.options.seed))
 
-def _recommended(jobs: Sequence[Job]) -> dict[str, str]:
-    preference = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
-    chosen: dict[str, str] = {}
-    for job in jobs:
-        names = [other.name for other in jobs if other.target == job.target]
-        chosen[job.target] = next((name for name in preference if name in names), names[0])
-    return chosen
+    @cached_property
+    def groups(self) -> dict[Hashable, list[Job]]:
+        """The jobs by shared state."""
+        return grouped(self.jobs)
 
+    @cached_property
+    def recommended(self) -> dict[str, str]:
+        """The recommended estimator of each target."""
+        return recommended(self.jobs)
 
-def _segmentations(source: Source, options: Options) -> list[Segmentation]:
-    if not options.segments:
-        return []
-    sample = source.sample(10_000, np.random.default_rng(options.seed))
-    return [segmentation(sample, name) for name in options.segments]
+    @cached_property
+    def main(self) -> list[list[Job]]:
+        """The groups with a recommended estimator, for which segments are summed."""
+        return [group for group in self.groups.values() if any(self.recommended[j.target] == j.name for j in group)]
 
+    def prepare(self, custom: Mapping[str, Estimator]) -> None:
+        """Fit what needs fitting."""
+        self.jobs, self.skipped = make_jobs(self.source, self.options, custom)
+        self.cuts = cuts_of(self.options.segments, lambda: self.probe, [job.plan for job in self.jobs])
 
-def _partial(
-    batch: RankingLog, groups: list[list[Job]], main: list[list[Job]], cuts: list[Segmentation], *, by_unit: bool
-) -> PassState:
-    views: dict[str, View] = {}
-    columns = [batch.reward @ batch.position_weights]
-    states = []
-    for group in groups:
-        view = views.setdefault(group[0].target, View(batch, group[0].target))
-        part = group[0].plan.partial(view)
-        states.append(part.state)
-        columns.extend(part.totals.T)
-    segments = {}
-    for cut in cuts:
-        for label, rows in cut.groups(batch):
-            piece = batch.take(rows)
-            segments[(cut.column, label)] = tuple(
-                group[0].plan.partial(View(piece, group[0].target)).state for group in main
-            )
-    totals = totals_of(np.stack(columns, axis=1), batch.bucket if by_unit else None)
-    return PassState(tuple(states), totals, segments, _fingerprint(batch))
+    def sums(self, source: Source) -> PassState:
+        """Return the sums over all rows of a source."""
+        by_unit = self.first.unit is not None
+        partial = make_partial(list(self.groups.values()), self.main, self.cuts, by_unit=by_unit)
+        return source.reduce(partial, label="estimating")
 
+    def states(self, total: PassState) -> dict[Hashable, Any]:
+        """Return the state of each plan key."""
+        return dict(zip(self.groups, total.states, strict=True))
 
-def _fingerprint(batch: RankingLog) -> int:
-    from counterrank.kernels.fingerprint import sum_of_row_hashes
-
-    logging = batch.propensity
-    numbers = np.empty((batch.n, 0)) if isinstance(logging, Policy) else logging.values.reshape(batch.n, -1)
-    return int(sum_of_row_hashes(batch.action, batch.reward, np.ascontiguousarray(numbers)))
+    def estimates(self, total: PassState) -> tuple[Estimate, ...]:
+        """Return the estimate of each job."""
+        states = self.states(total)
+        return tuple(_finished(job, states[job.plan.key], self.first.notes) for job in self.jobs)
 
 
 def _finished(job: Job, state: Any, notes: tuple[str, ...]) -> Estimate:
     estimate = job.plan.finish(state)
     return replace(estimate, estimator=job.name, flags=(*notes, *estimate.flags))
+
+
+def _method(given: bool | str) -> str | None:
+    if isinstance(given, bool):
+        return "auto" if given else None
+    return given
+
+
+def _columns(method: str | None) -> list[str]:
+    return [part for part in (method or "").partition(":")[2].split(",") if part]

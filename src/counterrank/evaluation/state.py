@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.readers.fingerprint import Fingerprint
+
 Floats = NDArray[np.float64]
 
 
@@ -14,17 +16,25 @@ Floats = NDArray[np.float64]
 class Totals:
     """Sums and Gram matrix of per-row totals: column 0 is what the logger earned, then those of each plan.
 
-    `buckets` (1024, T+1) holds the same sums by unit, with row counts last, when errors are clustered.
+    `absolute` sums |total|; `buckets` (1024, T+1) holds the sums by unit, with row counts last, when errors are
+    clustered.
     """
 
     n: int
     sums: Floats
     gram: Floats
+    absolute: Floats
     buckets: Floats | None = None
 
     def __add__(self, other: Self) -> Self:
         buckets = None if self.buckets is None or other.buckets is None else self.buckets + other.buckets
-        return type(self)(self.n + other.n, self.sums + other.sums, self.gram + other.gram, buckets)
+        absolute = self.absolute + other.absolute
+        return type(self)(self.n + other.n, self.sums + other.sums, self.gram + other.gram, absolute, buckets)
+
+    @property
+    def units(self) -> int:
+        """Number of independent pieces: rows, or used buckets of units (at most 1024) when clustered."""
+        return self.n if self.buckets is None else int((self.buckets[:, -1] > 0).sum())
 
     def variance(self, combination: Floats) -> float:
         """Return the variance of the mean of a combination of the columns (T,)."""
@@ -48,7 +58,7 @@ def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
         table = np.zeros((BUCKETS, columns.shape[1] + 1))
         np.add.at(table[:, :-1], bucket, columns)
         table[:, -1] = np.bincount(bucket, minlength=BUCKETS)
-    return Totals(len(columns), columns.sum(axis=0), columns.T @ columns, table)
+    return Totals(len(columns), columns.sum(axis=0), columns.T @ columns, np.abs(columns).sum(axis=0), table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,14 +68,14 @@ class PassState:
     states: tuple[Any, ...]
     totals: Totals
     segments: Mapping[tuple[str, str], tuple[Any, ...]]
-    fingerprint: int
+    fingerprint: Fingerprint
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
             tuple(a + b for a, b in zip(self.states, other.states, strict=True)),
             self.totals + other.totals,
             _merged(self.segments, other.segments),
-            (self.fingerprint + other.fingerprint) % 2**64,
+            self.fingerprint + other.fingerprint,
         )
 
 

@@ -1,0 +1,84 @@
+"""The audit of a log and its propensities: every check in one additive pass."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from counterrank.diagnostics import audit_distributions, audit_rows, audit_time, audit_values, audit_weights
+from counterrank.diagnostics.columns import MAX_GROUPS, column_of, segmentation
+from counterrank.diagnostics.finding import Finding, Subject
+from counterrank.diagnostics.tally import Tallies, Tally
+from counterrank.log import RankingLog
+from counterrank.source import Source
+
+
+class Check(Protocol):
+    """One check: counts that add, and what they mean."""
+
+    name: str
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Return the counts of a batch."""
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return what the counts of the whole log mean."""
+
+
+#: A new check is a class and its name here.
+CHECKS: tuple[Check, ...] = (
+    audit_values.Range(),
+    audit_values.Rounding(),
+    audit_values.Deterministic(),
+    audit_values.Meaning(),
+    audit_values.SameAsLogger(),
+    audit_distributions.Candidates(),
+    audit_distributions.Consistency(),
+    audit_distributions.Calibration(),
+    audit_distributions.Replacement(),
+    audit_weights.MeanWeight(),
+    audit_weights.MeanWeightByGroup(),
+    audit_time.Drift(),
+    audit_rows.Duplicates(),
+    audit_rows.Rewards(),
+    audit_rows.Units(),
+)
+
+
+def audit(
+    source: Source, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
+    time: str | None = None, checks: Sequence[Check] = CHECKS,
+) -> list[Finding]:  # fmt: skip
+    """Return the findings of every check, in a fixed order.
+
+    `segments` None looks at up to five columns with few values; `time` None at a column whose name says time.
+
+    >>> from counterrank.engines.local import MemorySource
+    >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
+    >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
+    ['100.0% of shown items were a random choice']
+    """
+    first = source.first
+    if time is not None:
+        column_of(first, time)
+    when = time or audit_time.time_column(first)
+    names = _few_valued(first, when) if segments is None else list(segments)
+    chosen = tuple(targets) if targets is not None else tuple(first.targets)
+    for name in chosen:
+        first.target(name)
+    subject = Subject(first, chosen, [segmentation(first, name) for name in names], when, source.n)
+
+    def partial(batch: RankingLog) -> Tallies:
+        return Tallies(tuple(check.partial(batch, subject) for check in checks))
+
+    total = source.reduce(partial, label="auditing")
+    return [found for check, tally in zip(checks, total.parts, strict=True) for found in check.finish(tally, subject)]
+
+
+def _few_valued(first: RankingLog, time: str | None) -> list[str]:
+    names = [name for name in (*first.columns, *first.categories) if name != time]
+    return [name for name in names if 2 <= _distinct(column_of(first, name)) <= min(20, MAX_GROUPS)][:5]
+
+
+def _distinct(values: Any) -> int:
+    return len(np.unique(values.astype(str)))

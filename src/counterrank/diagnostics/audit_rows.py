@@ -1,0 +1,168 @@
+"""Checks of the rows: duplicates, rewards, units."""
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.diagnostics.finding import FAILED, PASSED, SKIPPED, WARNED, Finding, Subject
+from counterrank.diagnostics.tally import Tally, examples_at
+from counterrank.kernels import row_hash
+from counterrank.log import RankingLog
+
+#: Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so none is split.
+ALL_HASHES = 2_000_000
+_THIN = np.uint64(16)
+
+
+class Duplicates:
+    """Rankings that occur twice, where something tells rankings apart."""
+
+    name = "duplicates"
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Collect a hash of the whole row, and one of what identifies it (context, unit, other columns)."""
+        key = np.zeros((batch.n, 2), dtype=np.uint64)
+        row_hash.start(key)
+        identified = _absorb_identity(key, batch)
+        whole = key.copy()
+        row_hash.absorb_integers(whole, batch.action)
+        row_hash.absorb_floats(whole, batch.reward, batch.lengths)
+        kept = np.ones(batch.n, bool)
+        if subject.n is None or subject.n > ALL_HASHES:
+            kept = whole[:, 0] % _THIN == 0
+        rows = np.flatnonzero(kept)
+        return Tally(
+            sums={"identified": np.array([int(identified)])},
+            lists={"whole": whole[rows, 0], "key": key[rows, 0], "row": rows + batch.start},
+        )
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn from 1 in 1000, fail from 1 in 20; without identity equal rows are no evidence."""
+        whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
+        if not len(whole):
+            return [Finding(self.name, SKIPPED, "too few rankings to look for duplicates")]
+        _, where, back = np.unique(whole, return_index=True, return_inverse=True)
+        second = np.flatnonzero(np.asarray(where)[np.asarray(back).reshape(-1)] != np.arange(len(whole)))
+        share = len(second) / len(whole)
+        if not tally.count("identified") or len(np.unique(keys)) < 0.2 * len(keys):
+            return [
+                Finding(self.name, SKIPPED, f"{share:.1%} of rankings equal another one, but nothing (context, unit, "
+                        "time) tells rankings apart, so they need not be duplicates")
+            ]  # fmt: skip
+        if share < 0.001:
+            return [Finding(self.name, PASSED, f"{len(second):,} of {len(whole):,} rankings equal another one")]
+        original = np.asarray(where)[np.asarray(back).reshape(-1)[second[:3]]]
+        examples = tuple(
+            {"row": int(rows[i]), "equals": int(rows[j])} for i, j in zip(second[:3], original, strict=True)
+        )
+        return [
+            Finding(
+                self.name, FAILED if share > 0.05 else WARNED, f"{share:.1%} of rankings equal an earlier one, "
+                "context and all", examples,
+                "events delivered twice, or a join that multiplied rows",
+                "drop repeated rows: they make intervals too short",
+            )
+        ]  # fmt: skip
+
+
+def _absorb_identity(state: NDArray[np.uint64], batch: RankingLog) -> bool:
+    found = False
+    if batch.context is not None:
+        row_hash.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
+        found = True
+    others = [
+        *([batch.unit] if batch.unit is not None else []),
+        *(batch.columns[name] for name in sorted(batch.columns)),
+    ]
+    for values in others:
+        row_hash.absorb_floats(state, _numbers(values)[:, None], np.ones(batch.n, dtype=np.int64))
+        found = True
+    return found
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
+    if values.dtype.kind in "iufb":
+        return np.ascontiguousarray(values, dtype=np.float64)
+    return np.fromiter((zlib.crc32(str(value).encode()) for value in values.tolist()), np.float64, len(values))
+
+
+class Rewards:
+    """Rewards that vary, and that no single ranking dominates."""
+
+    name = "rewards"
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Sum absolute rewards and non-zero ones; keep extremes."""
+        earned = batch.reward @ batch.position_weights
+        used = subject.used(batch)
+        inside = batch.reward[used]
+        largest = np.abs(earned) == np.abs(earned).max()
+        return Tally(
+            sums={
+                "total": np.array([np.abs(earned).sum(), float(batch.n)]),
+                "nonzero": ((batch.reward != 0) & used).sum(axis=0),
+                "negative": np.array([(inside < 0).sum()]),
+                "binary": np.array([((inside != 0) & (inside != 1)).sum()]),
+            },
+            peaks={"row": np.array([np.abs(earned).max()]), "span": np.array([inside.max(), -inside.min()])},
+            examples={f"{np.abs(earned).max():.17g}": examples_at(largest, earned, batch.start)[:1]},
+        )
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
+        (high, low), total = tally.peaks["span"], float(tally.sums["total"][0])
+        if high + low == 0:
+            return [
+                Finding(self.name, FAILED, f"every reward is {high:g}", cause="the join with the outcomes failed, or a "
+                        "constant column was read", remedy="check the reward column and its join")
+            ]  # fmt: skip
+        n = float(tally.sums["total"][1])
+        share = float(tally.peaks["row"][0]) / total if total > 0 else 0.0
+        if share > 0.05 and n >= 100:
+            example = tally.examples.get(f"{float(tally.peaks['row'][0]):.17g}", ())
+            return [
+                Finding(self.name, WARNED, f"one ranking has {share:.0%} of all reward", example,
+                        "an outlier, a test order, or another unit of money",
+                        "cap rewards at a sensible value, or check that row")
+            ]  # fmt: skip
+        negative = tally.count("negative")
+        if negative and tally.count("binary") == negative and low == 1:
+            return [
+                Finding(self.name, WARNED, f"{negative:,} rewards are -1 among zeros and ones", cause="-1 codes a missing "
+                        "outcome", remedy="drop those rankings, or set the reward to what it means")
+            ]  # fmt: skip
+        empty = [int(k) + 1 for k in np.flatnonzero(tally.sums["nonzero"] == 0)]
+        text = f"rewards lie between {-low:.4g} and {high:.4g}"
+        if empty:
+            text += f"; none at position {', '.join(map(str, empty))}"
+        return [Finding(self.name, PASSED, text)]
+
+
+class Units:
+    """Users or sessions none of whom is the log."""
+
+    name = "units"
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count rows by bucket of units."""
+        if batch.unit is None:
+            return Tally()
+        return Tally(sums={"rows": np.bincount(batch.bucket, minlength=1024)})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn when one bucket holds a tenth of the rows, or few are used."""
+        if not tally.sums:
+            return [Finding(self.name, SKIPPED, "no unit column: rankings are taken as independent")]
+        rows = tally.sums["rows"]
+        share, used = float(rows.max() / rows.sum()), int((rows > 0).sum())
+        if used < 50 or share > 0.1:
+            return [
+                Finding(
+                    self.name, WARNED, f"one of {used:,} groups of units has {share:.0%} of the rankings",
+                    cause="few users, a robot, or a default id for unknown users",
+                    remedy="drop robots and default ids; with few units intervals are only rough",
+                )
+            ]  # fmt: skip
+        return [Finding(self.name, PASSED, "no unit has a large share of the rankings")]

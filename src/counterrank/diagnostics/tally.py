@@ -1,0 +1,90 @@
+"""Tally: named counts, extremes, collected values and example rows that add over batches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Example = dict[str, Any]
+#: Example rows kept for each disease.
+KEPT = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """`sums` add (shorter arrays are padded with zeros), `peaks` take the larger, `lists` and `examples` follow."""
+
+    sums: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    peaks: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    lists: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    examples: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            _joined(self.sums, other.sums, padded_sum),
+            _joined(self.peaks, other.peaks, np.maximum),
+            _joined(self.lists, other.lists, lambda a, b: np.concatenate([a, b])),
+            _joined(self.examples, other.examples, lambda a, b: (*a, *b)[:KEPT]),
+        )
+
+    def count(self, name: str) -> int:
+        """Return a count, 0 when nothing was counted."""
+        found = self.sums.get(name)
+        return 0 if found is None else int(np.sum(found))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tallies:
+    """The tallies of all checks, in order."""
+
+    parts: tuple[Tally, ...]
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+
+def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Return a + b where the shorter last axis is padded with zeros.
+
+    >>> padded_sum(np.array([1, 2]), np.array([1, 1, 1])).tolist()
+    [2, 3, 1]
+    """
+    if a.shape == b.shape:
+        total: NDArray[Any] = a + b
+        return total
+    shape = tuple(max(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    total = np.zeros(shape, dtype=np.result_type(a, b))
+    for part in (a, b):
+        total[tuple(slice(0, size) for size in part.shape)] += part
+    return total
+
+
+def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tuple[Example, ...]:
+    """Return the first few places where `bad` (n,) or (n, K) is true, counted from row `start`."""
+    found = []
+    for place in np.argwhere(bad)[:KEPT]:
+        example: Example = {"row": int(place[0]) + start}
+        if len(place) > 1:
+            example["position"] = int(place[1]) + 1
+        example["value"] = np.asarray(values[tuple(place)]).tolist()
+        found.append(example)
+    return tuple(found)
+
+
+def _joined(left: Mapping[str, Any], right: Mapping[str, Any], merge: Any) -> dict[str, Any]:
+    joined = dict(left)
+    for key, value in right.items():
+        joined[key] = merge(joined[key], value) if key in joined else value
+    return joined
+
+
+def listed(items: Sequence[Any], most: int = 5) -> str:
+    """Return the first few items as text.
+
+    >>> listed([1, 2, 3], most=2)
+    '1, 2 and 1 more'
+    """
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"

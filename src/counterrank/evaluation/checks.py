@@ -1,0 +1,206 @@
+"""Each check of the evidence: a measured number, its status, a reason in words and what would help."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from counterrank.diagnostics import weights
+from counterrank.evaluation.evidence import Evidence
+from counterrank.evaluation.thresholds import FAIL, PASS, POSITION_ESS, SIGNIFICANT, THRESHOLDS, WARN
+from counterrank.inference.multiplicity import holm, two_sided
+
+Reason = dict[str, Any]
+EXPLORE = "a logging policy that explores more"
+
+
+def reasons(evidence: Evidence) -> list[Reason]:
+    """Return a row for every check that could be made."""
+    found: list[Reason] = []
+    for check in CHECKS:
+        for status, reason, help_text in check(evidence):
+            name = check.__name__.replace("_", "-")
+            found.append(
+                {"target": evidence.estimate.target, "check": name, "status": status, "reason": reason,
+                 "help": "" if status == PASS else help_text}
+            )  # fmt: skip
+    return found
+
+
+Found = Iterator[tuple[str, str, str]]
+
+
+def units(e: Evidence) -> Found:
+    """Enough independent rows."""
+    line = THRESHOLDS["units"]
+    short = math.ceil(line.reliable - e.units)
+    yield line.status(e.units), f"{e.units:,} independent rows or groups of users", f"at least {short:,} more of them"
+
+
+def ess(e: Evidence) -> Found:
+    """Enough effective rows, in all and at each position."""
+    line, found = THRESHOLDS["ess"], e.estimate
+    status = line.status(found.ess)
+    reason = f"the weights leave {found.ess:,.0f} effective of {found.n:,} rows"
+    if status == PASS and found.moments is not None:
+        by_position = weights.effective_rows_by_position(found.moments)
+        weak = np.flatnonzero(by_position < POSITION_ESS) + 1
+        if len(weak):
+            status = WARN
+            reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
+            found_ess = float(by_position.min())
+            yield status, reason, f"{_rows(found.n, POSITION_ESS / max(found_ess, 1.0))}, or {EXPLORE} there"
+            return
+    more = f"{_rows(found.n, line.reliable / max(found.ess, 1.0))}, or {EXPLORE}"
+    if found.moments is not None and weights.tail_index(found.moments) > THRESHOLDS["tail"].reliable:
+        more = f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows"
+    yield status, reason, more
+
+
+def outcomes(e: Evidence) -> Found:
+    """Enough rows with an outcome."""
+    line = THRESHOLDS["outcomes"]
+    more = _rows(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
+    yield line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", more
+
+
+def tail(e: Evidence) -> Found:
+    """A tail of the weights that permits an average."""
+    if e.estimate.moments is not None:
+        value = weights.tail_index(e.estimate.moments)
+        help_text = f"{EXPLORE}, or an estimator with lighter weights (lower interaction order, self-normalised)"
+        yield (
+            THRESHOLDS["tail"].status(value),
+            f"the largest weights fall off with a tail index of {value:.2f}",
+            help_text,
+        )
+
+
+def concentration(e: Evidence) -> Found:
+    """No single row that decides."""
+    if e.estimate.moments is not None:
+        value = weights.largest_weight_share(e.estimate.moments)
+        status = THRESHOLDS["concentration"].status(value)
+        yield status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}"
+
+
+def mean_weight(e: Evidence) -> Found:
+    """Weights whose mean is compatible with 1."""
+    if e.estimate.moments is None:
+        return
+    test = weights.mean_weight_test(e.estimate.moments)
+    worst = int(np.nanargmax(np.abs(test.z)))
+    off = float(np.abs(test.mean - 1).max())
+    if test.p_value > SIGNIFICANT:
+        yield PASS, f"weights average 1 within chance (furthest: {test.mean[worst]:.3g} at position {worst + 1})", ""
+        return
+    status = max(WARN, THRESHOLDS["mean-weight"].status(off), key=[PASS, WARN, FAIL].index)
+    reason = (
+        f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = {test.p_value:.1g}): wrong "
+        "propensities or target probabilities, items that were never shown, or a tail not yet seen"
+    )
+    yield status, reason, "run 'counterrank check' on this log: it names the likely cause"
+
+
+def support(e: Evidence) -> Found:
+    """The logger shows what the target would show."""
+    if not len(e.unsupported):
+        return
+    shares = np.asarray(e.unsupported)
+    worst = int(shares.argmax())
+    line = THRESHOLDS["support"]
+    weak = np.flatnonzero(shares > line.reliable) + 1
+    reason = f"the target puts {shares[worst]:.1%} of position {worst + 1} on items the logger hardly ever shows"
+    yield line.status(float(shares[worst])), reason, f"explore those items at position {_listed(weak)}"
+
+
+def agreement(e: Evidence) -> Found:
+    """Estimators that assume less say the same, as far as they can tell."""
+    if e.assumption_free:
+        yield PASS, "the estimator assumes nothing about how items affect each other", ""
+        return
+    usable = [rival for rival in e.rivals if rival.usable]
+    if not usable:
+        names = ", ".join(rival.name for rival in e.rivals) or "none was run"
+        yield (
+            WARN,
+            f"no estimator with fewer assumptions is precise enough to check this one ({names})",
+            f"more rows, or {EXPLORE}; or run more estimators: --estimators all",
+        )
+        return
+    p = holm([two_sided(rival.difference, rival.stderr) for rival in usable])
+    half = (e.estimate.high - e.estimate.low) / 2
+    names = ", ".join(rival.name for rival in usable)
+    apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
+    if not apart:
+        yield PASS, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less", ""
+        return
+    worst = max(apart, key=lambda rival: abs(rival.difference))
+    distance = abs(worst.difference) / half if half > 0 else math.inf
+    reason = (
+        f"{worst.name} assumes less and differs by {worst.difference:+.4g} +- {worst.stderr:.2g}, "
+        f"{distance:.1f} times the half-width of the interval: items seem to affect each other"
+    )
+    status = max(WARN, THRESHOLDS["agreement"].status(distance), key=[PASS, WARN, FAIL].index)
+    yield status, reason, f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}"
+
+
+def precision(e: Evidence) -> Found:
+    """An interval that is narrow, relative to the logger's value or to the lift."""
+    lift, line = e.estimate.lift, THRESHOLDS["precision"]
+    half = (lift.high - lift.low) / 2
+    scale = abs(e.logged) or abs(e.estimate.value)
+    relative = half / scale if scale > 0 else (0.0 if half == 0 else math.inf)
+    goal = e.practical or line.reliable
+    loose = line.directional if e.practical is None else 5 * goal
+    if not math.isfinite(half):
+        yield FAIL, "the interval cannot be computed", "more rows"
+        return
+    status = PASS if relative <= goal or half <= abs(lift.value) / 2 else WARN
+    if status == WARN and relative > loose and half > abs(lift.value):
+        status = FAIL
+    reason = f"the lift is known to +- {relative:.1%} of what the logger earns"
+    factor = min((relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf)
+    yield status, reason, _rows(e.estimate.n, factor)
+
+
+def propensities(e: Evidence) -> Found:
+    """Logged rather than estimated propensities."""
+    if not e.estimated_propensity:
+        return
+    turns = "" if e.sign_changes_at is None else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
+    yield (
+        WARN,
+        f"propensities were estimated, not logged{turns}",
+        "log the probability of each shown item when it is shown",
+    )
+
+
+CHECKS: tuple[Callable[[Evidence], Found], ...] = (
+    units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision, propensities,
+)  # fmt: skip
+
+
+def _rows(n: int, factor: float) -> str:
+    if not math.isfinite(factor):
+        return "more rows"
+    needed = round_up(n * factor)
+    return f"about {needed:,} rows like these ({factor:.3g} times as many)"
+
+
+def round_up(value: float) -> int:
+    """Return a count rounded up to two significant digits: needs are never known better.
+
+    >>> round_up(12345), round_up(7)
+    (13000, 7)
+    """
+    whole = math.ceil(value - 1e-9)
+    if whole < 100:
+        return whole
+    step = int(10 ** (len(str(whole)) - 2))
+    return -(-whole // step) * step
+
+
+def _listed(numbers: "np.ndarray[Any, Any]") -> str:
+    return ", ".join(str(int(k)) for k in numbers)

@@ -1,0 +1,30 @@
+"""A logger that always shows the same list tells nothing about others: refuse, and say what is possible."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from counterrank.errors import PropensityError
+from counterrank.log import RankingLog
+from counterrank.propensity import Propensity
+
+WHAT_IS_POSSIBLE = (
+    "What is possible: (1) if the same context was shown different lists over time, estimate the propensities "
+    "(--estimate-propensity by-list:COLUMNS); (2) show a random list, or swap neighbouring items at random, for a few "
+    "percent of requests and log the probabilities; (3) an A/B test"
+)
+
+
+def refuse_deterministic(probe: RankingLog, targets: Sequence[str]) -> None:
+    """Raise when every logged propensity is 1 while a target's probabilities are not."""
+    logging = probe.propensity
+    if not isinstance(logging, Propensity) or not bool((logging.values == 1.0).all()):
+        return
+    others = [probe.target(name) for name in targets]
+    same = [isinstance(p, Propensity) and bool((np.abs(p.values - 1.0) < 1e-12).all()) for p in others]
+    if all(same):
+        return
+    raise PropensityError(
+        "every logged propensity is 1: the logging policy is deterministic, or the column holds no propensities. "
+        f"Weights then compare nothing, and no estimate is given. {WHAT_IS_POSSIBLE}"
+    )

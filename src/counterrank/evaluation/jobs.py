@@ -1,0 +1,93 @@
+"""Which estimators run for which target, and which cannot."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from counterrank.errors import ConfigError, CounterrankError
+from counterrank.estimators import registry
+from counterrank.estimators.base import Estimator, Plan, Workspace
+from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, Options
+from counterrank.source import Source
+
+#: The recommended estimator is the first of these that runs; else the first that was asked for.
+PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One estimator for one target, made ready."""
+
+    target: str
+    name: str
+    plan: Plan[Any]
+
+
+Skipped = dict[str, str]
+
+
+def named(given: "Sequence[str | Estimator] | str | None") -> tuple[tuple[str, ...], dict[str, Estimator]]:
+    """Return the names that were asked for, and the ready-made estimators among them.
+
+    >>> named("ips, Order-2,ips")[0]
+    ('ips', 'order-2')
+    """
+    if given is None:
+        return (), {}
+    if isinstance(given, str):
+        given = [part for part in given.split(",") if part.strip()]
+    names, custom = [], {}
+    for item in given:
+        name = item.strip().lower() if isinstance(item, str) else item.name
+        names.append(name)
+        if not isinstance(item, str):
+            custom[name] = item
+    return tuple(dict.fromkeys(names)), custom
+
+
+def wanted(options: Options) -> dict[str, bool]:
+    """Return the estimators to run, and whether each was named: then it must run, or the evaluation is an error."""
+    asked = options.estimators or DEFAULT_ESTIMATORS
+    result = {name: bool(options.estimators) for name in asked if name != ALL}
+    if ALL in asked:
+        result |= {name: False for name in registry.names() if name not in result}
+    return result
+
+
+def make_jobs(
+    source: Source, options: Options, custom: Mapping[str, Estimator]
+) -> tuple[list[Job], tuple[Skipped, ...]]:
+    """Return a job for each target and estimator that can run, and the reason for each that cannot."""
+    jobs: list[Job] = []
+    skipped: list[Skipped] = []
+    by_unit = source.first.unit is not None
+    for target in options.targets:
+        workspace = Workspace(source, target, level=options.level, seed=options.seed, by_unit=by_unit)
+        for name, required in wanted(options).items():
+            try:
+                estimator = custom[name] if name in custom else registry.get(name)
+                jobs.append(Job(target, estimator.name, estimator.plan(workspace)))
+            except CounterrankError as problem:
+                if required:
+                    raise type(problem)(f"'{name}' cannot run for target '{target}': {problem}") from problem
+                skipped.append({"target": target, "estimator": name, "reason": str(problem)})
+        if not any(job.target == target for job in jobs):
+            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1]['reason']}")
+    return jobs, tuple(skipped)
+
+
+def grouped(jobs: Sequence[Job]) -> dict[Hashable, list[Job]]:
+    """Return the jobs by the state they share; the most detailed plan of a group makes it for all."""
+    groups: dict[Hashable, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.plan.key, []).append(job)
+    return {key: sorted(group, key=lambda job: -job.plan.detail) for key, group in groups.items()}
+
+
+def recommended(jobs: Sequence[Job]) -> dict[str, str]:
+    """Return the recommended estimator of each target."""
+    chosen: dict[str, str] = {}
+    for job in jobs:
+        names = [other.name for other in jobs if other.target == job.target]
+        chosen[job.target] = next((name for name in PREFERENCE if name in names), names[0])
+    return chosen

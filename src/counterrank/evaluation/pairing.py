@@ -1,0 +1,50 @@
+"""How the estimates of one pass vary together: paired differences and how many rows make each."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.state import Totals
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairing:
+    """The row totals of a pass and which of their columns belong to which plan; column 0 is the logger."""
+
+    totals: Totals
+    states: Mapping[Hashable, Any]
+    offsets: Mapping[Hashable, int]
+
+    def combination(self, job: Job) -> Floats:
+        """Return how the job's estimate combines the columns (T,)."""
+        result = np.zeros(len(self.totals.sums))
+        own = job.plan.combination(self.states[job.plan.key])
+        first = self.offsets[job.plan.key]
+        result[first : first + len(own)] = own
+        return result
+
+    def stderr_of_difference(self, left: Job, right: Job) -> float:
+        """Return the standard error of the difference of two estimates on the same rows."""
+        return float(np.sqrt(self.totals.variance(self.combination(left) - self.combination(right))))
+
+    def effective_outcomes(self, job: Job) -> float:
+        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the rows with a 1."""
+        used = self.combination(job) != 0
+        square = float(self.totals.gram.diagonal()[used].sum())
+        return float(self.totals.absolute[used].sum()) ** 2 / square if square > 0 else 0.0
+
+
+def pairing(jobs: Sequence[Job], states: Mapping[Hashable, Any], totals: Totals) -> Pairing:
+    """Return the pairing of jobs whose states stand in the order of the pass."""
+    plans = {job.plan.key: job.plan for job in jobs}
+    offsets, first = {}, 1
+    for key, state in states.items():
+        offsets[key] = first
+        first += len(plans[key].combination(state))
+    return Pairing(totals, states, offsets)

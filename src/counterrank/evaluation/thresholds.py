@@ -1,0 +1,74 @@
+"""The lines between reliable, directional and insufficient evidence: one table, each with its reason."""
+
+from dataclasses import dataclass
+
+PASS, WARN, FAIL = "pass", "warn", "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A check passes up to `reliable`, warns up to `directional` and fails beyond it."""
+
+    check: str
+    measures: str
+    reliable: float
+    directional: float
+    more_is_better: bool
+    why: str
+
+    def status(self, value: float) -> str:
+        """Return pass, warn or fail; what cannot be computed fails.
+
+        >>> THRESHOLDS["ess"].status(250.0)
+        'warn'
+        """
+        if self.more_is_better:
+            return PASS if value >= self.reliable else WARN if value >= self.directional else FAIL
+        return PASS if value <= self.reliable else WARN if value <= self.directional else FAIL
+
+
+_TABLE = (
+    Threshold(
+        "units", "independent rows, or buckets of users when clustered", 500, 100, True,
+        "a standard error from m pieces is itself uncertain by about 1/sqrt(2m): 3 % at 500, 7 % at 100",
+    ),
+    Threshold(
+        "ess", "effective rows of the weights, (sum w)^2 / sum w^2", 500, 100, True,
+        "with fewer, intervals based on the normal law are too short, because the few heavy rows are skewed",
+    ),
+    Threshold(
+        "outcomes", "rows that make the estimate, (sum |t|)^2 / sum t^2 of row totals", 100, 30, True,
+        "a rate from 30 events is known within 36 % at best, from 100 within 20 %",
+    ),
+    Threshold(
+        "tail", "Pareto shape of the largest weights", 0.7, 1.0, False,
+        "above 0.7 the estimate converges too slowly to trust, above 1 its mean may not exist (Vehtari et al. 2024)",
+    ),
+    Threshold(
+        "concentration", "largest share of the weight on one row", 0.1, 0.33, False,
+        "the interval cannot know what one row will do next time",
+    ),
+    Threshold(
+        "mean-weight", "distance of the mean weight from 1 where it is significant (1 %)", 0.0, 0.1, False,
+        "true propensities give weights of mean 1; a distance d biases the value by about d",
+    ),
+    Threshold(
+        "support", "target's probability of items the logger shows with less than 1/1000", 0.01, 0.05, False,
+        "what was never shown cannot be weighed: that share of the value is unknown",
+    ),
+    Threshold(
+        "agreement", "distance to estimators with fewer assumptions, in half-widths of the interval", 1.0, 2.0, False,
+        "an assumption that moves the value further than its interval is wide makes the interval wrong; only "
+        "distances significant at 1 % count",
+    ),
+    Threshold(
+        "precision", "half-width of the lift's interval relative to the logger's value", 0.05, 0.25, False,
+        "a lift of 5 % is a common size; half as wide as the lift itself is as good, for gains and losses alike",
+    ),
+)  # fmt: skip
+
+THRESHOLDS: dict[str, Threshold] = {row.check: row for row in _TABLE}
+#: Positions with fewer effective rows than this are named.
+POSITION_ESS = 100.0
+#: Significance of E[w] = 1 and of disagreement.
+SIGNIFICANT = 0.01
