@@ -13,7 +13,7 @@ from counterrank.estimators.aggregate import AGGREGATES
 from counterrank.estimators.base import Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
 from counterrank.inference.evidence import Evidence
-from counterrank.inference.linear import degrees_of_freedom, variance
+from counterrank.inference.linear import degrees_of_freedom, variance, variances
 from counterrank.inference.normal import normal_interval
 from counterrank.moments import Moments, moments_of
 
@@ -38,7 +38,9 @@ class ContributionPlan(Plan[Moments]):
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions, weights and what the logger earned."""
-        y, w = self.contributions(view)
+        # Weights too large for a number are reported at the end, with where they come from.
+        with np.errstate(over="ignore", invalid="ignore"):
+            y, w = self.contributions(view)
         bucket = view.batch.bucket if self.workspace.by_unit else None
         state, totals = moments_of(y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket)
         # A ratio of means varies with y and w position by position; the plain total serves the mean.
@@ -58,20 +60,20 @@ class ContributionPlan(Plan[Moments]):
 
     def finish(self, state: Moments) -> Estimate:
         """Return value, standard error, positions, lift and flags."""
+        if not (np.isfinite(state.positions).all() and np.isfinite(state.rows).all()):
+            raise EstimatorError(_overflow(self.name, state))
         alpha, length = state.alpha, state.K
         values = self.aggregate.positions(state)
         on_y, on_w = self.aggregate.slope(state)
         total = self._gradient(state)
-        single = [np.concatenate([on_y[k], on_w[k], [0.0]]) for k in range(length)]
+        single = np.sqrt(variances(state, np.column_stack([on_y, on_w, np.zeros(length)])))  # (K,)
         evidence = self._evidence(state, float(alpha @ values), float(np.sqrt(variance(state, total))))
         return Estimate(
             target=self.workspace.target,
             estimator=self.name,
             value=evidence.value,
             stderr=evidence.stderr,
-            by_position=tuple(
-                PositionValue(float(v), float(np.sqrt(variance(state, g)))) for v, g in zip(values, single, strict=True)
-            ),
+            by_position=tuple(PositionValue(float(v), float(e)) for v, e in zip(values, single, strict=True)),
             ess=effective_rows(state),
             n=state.n,
             level=self.workspace.level,
@@ -83,8 +85,6 @@ class ContributionPlan(Plan[Moments]):
         )
 
     def _evidence(self, state: Moments, value: float, stderr: float) -> Evidence:
-        if not np.isfinite(value) or not np.isfinite(stderr) and degrees_of_freedom(state) > 1:
-            raise EstimatorError(_overflow(self.name, state))
         return Evidence(
             value=value,
             stderr=stderr,

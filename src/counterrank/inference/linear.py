@@ -3,8 +3,6 @@
 Every aggregate is, to first order, constant + g' (column means), where the columns are y_1..y_K, w_1..w_K, b.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,13 +17,18 @@ def variance(moments: Moments, gradient: Floats) -> float:
     Rows: g' Cov g / n. Clustered (Liang & Zeger 1986): with psi_u = sum of g'(row - mean) over unit u,
     U/(U-1) sum_u psi_u^2 / n^2. NaN for a single row or unit, which shows no spread at all.
     """
+    return float(variances(moments, gradient[None])[0])
+
+
+def variances(moments: Moments, gradients: Floats) -> Floats:
+    """Return the variances (m,) for the rows of gradients (m, 2K+1)."""
     if moments.n < 2:
-        return math.nan
+        return np.full(len(gradients), np.nan)
     if moments.buckets is not None:
-        return _clustered(moments, gradient)
+        return _clustered(moments, gradients)
     if moments.gram is not None:
-        return max(float(gradient @ moments.covariance @ gradient), 0.0) / moments.n
-    return _from_rows(moments, gradient)
+        return np.maximum(((gradients @ moments.covariance) * gradients).sum(axis=1), 0.0) / moments.n
+    return np.array([_from_rows(moments, gradient) for gradient in gradients])
 
 
 def degrees_of_freedom(moments: Moments) -> float:
@@ -35,15 +38,15 @@ def degrees_of_freedom(moments: Moments) -> float:
     return max(int((moments.buckets[:, -1] > 0).sum()) - 1, 1)
 
 
-def _clustered(moments: Moments, gradient: Floats) -> float:
+def _clustered(moments: Moments, gradients: Floats) -> Floats:
     assert moments.buckets is not None
-    sums, counts = moments.buckets[:, :-1], moments.buckets[:, -1]
-    used = counts > 0
-    units = int(used.sum())
+    used = moments.buckets[moments.buckets[:, -1] > 0]
+    units = len(used)
     if units < 2:
-        return math.nan
-    scores = sums[used] @ gradient - counts[used] * float(moments.columns @ gradient)  # (units,)
-    return units / (units - 1) * float(scores @ scores) / moments.n**2
+        return np.full(len(gradients), np.nan)
+    scores = used[:, :-1] @ gradients.T - np.outer(used[:, -1], gradients @ moments.columns)  # (units, m)
+    squares: Floats = (scores**2).sum(axis=0)
+    return units / (units - 1) * squares / moments.n**2
 
 
 def _from_rows(moments: Moments, gradient: Floats) -> float:
