@@ -173,7 +173,7 @@ class Meaning:
             return [
                 Finding(
                     self.name, FAILED, "each ranking has the same number at all positions",
-                    tally.examples.get("same", ()), "the probability of the whole ranking was repeated at each position",
+                    tally.examples.get("same", ()), "the whole ranking's probability was repeated at each position",
                     "read it with --propensity-kind joint",
                 )
             ]  # fmt: skip

@@ -128,7 +128,7 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
             "compare candidate sets of both policies; log propensities after filtering",
         )
     return (
-        "the propensities are too small for how often items are shown, or the target's probabilities sum to more than 1",
+        "the propensities are too small for how often items are shown, or the target's probabilities sum to over 1",
         "check that propensities and target probabilities are of the same event (item at its position)",
     )
 

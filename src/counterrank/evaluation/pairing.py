@@ -34,10 +34,14 @@ class Pairing:
         return float(np.sqrt(self.totals.variance(self.combination(left) - self.combination(right))))
 
     def effective_outcomes(self, job: Job) -> float:
-        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the rows with a 1."""
-        used = self.combination(job) != 0
-        square = float(self.totals.gram.diagonal()[used].sum())
-        return float(self.totals.absolute[used].sum()) ** 2 / square if square > 0 else 0.0
+        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the rows with a 1.
+
+        The smaller of the logger's own and, where the estimate is one column, the estimate's.
+        """
+        used = np.flatnonzero(self.combination(job))
+        columns = [0, int(used[0])] if len(used) == 1 else [0]
+        square, absolute = self.totals.gram.diagonal()[columns], self.totals.absolute[columns]
+        return float(np.divide(absolute**2, square, out=np.zeros_like(square), where=square > 0).min())
 
 
 def pairing(jobs: Sequence[Job], states: Mapping[Hashable, Any], totals: Totals) -> Pairing:
