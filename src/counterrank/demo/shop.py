@@ -51,7 +51,8 @@ class Visits:
     @property
     def phone(self) -> NDArray[np.bool_]:
         """On a phone."""
-        return self.device == "mobile"
+        found: NDArray[np.bool_] = self.device == "mobile"
+        return found
 
 
 def visits(n: int, rng: np.random.Generator) -> Visits:
@@ -97,14 +98,16 @@ def matters(who: Visits) -> NDArray[np.bool_]:
     above = np.tri(SLOTS, k=-1, dtype=bool)
     others = ~np.eye(SLOTS, dtype=bool)
     desk_new = ~who.phone & ~who.returning
-    return (who.phone[:, None, None] & above) | (desk_new[:, None, None] & others)
+    found: NDArray[np.bool_] = (who.phone[:, None, None] & above) | (desk_new[:, None, None] & others)
+    return found
 
 
 def click_probability(who: Visits, shown: NDArray[np.int64]) -> Floats:
     """Return (n, K): the probability of a click on each slot of the pages shown (n, K)."""
     own = np.take_along_axis(appeal(who), shown, axis=1)
     kept = np.where(matters(who), (1 - HARM[shown])[:, None, :], 1.0).prod(axis=2)
-    return EXAMINED * own * kept
+    found: Floats = EXAMINED * own * kept
+    return found
 
 
 def true_value(who: Visits, policy: Floats) -> float:
@@ -181,4 +184,5 @@ def _shares(scores: Floats) -> Floats:
 def _draw(policy: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
     edges = np.cumsum(policy, axis=1)
     uniform = rng.random((len(policy), SLOTS))
-    return np.minimum((uniform[:, :, None] > edges[:, None, :]).sum(axis=2), len(MODULES) - 1).astype(np.int64)
+    drawn: NDArray[np.int64] = (uniform[:, :, None] > edges[:, None, :]).sum(axis=2)
+    return np.minimum(drawn, len(MODULES) - 1)

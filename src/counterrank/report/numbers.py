@@ -73,6 +73,18 @@ def count(value: Any) -> str:
     return _tidy(f"{value:,.0f}")
 
 
+def roughly(value: Any) -> str:
+    """Return a count of two significant digits: a plan is no more exact than that.
+
+    >>> roughly(91_861), roughly(1_234_567), roughly(7.2)
+    ('92,000', '1.2 million', '8')
+    """
+    if not known(value):
+        return NONE
+    whole = math.ceil(value)
+    return count(float(f"{whole:.2g}"))
+
+
 def short(value: Any) -> str:
     """Return a number of three significant digits, for axes and labels.
 

@@ -76,7 +76,7 @@ class Reading:
     def practical(self) -> float | None:
         """The smallest relative lift that matters, if the user gave one."""
         value = table(table(self.model.get("provenance")).get("options")).get("practical")
-        return float(value) if known(value) else None
+        return float(value) if value is not None and known(value) else None
 
     def of(self, target: str) -> list[Mapping[str, Any]]:
         """Return the estimates of a target, the recommended one first."""
@@ -109,6 +109,10 @@ class Reading:
         """Return the diagnostics of the weights of one estimate."""
         return table(table(self.model.get("diagnostics")).get(f"{target}/{estimator}"))
 
+    def support(self, target: str) -> Mapping[str, Any]:
+        """Return what the logger rarely or never shows of a target."""
+        return table(table(table(self.model.get("diagnostics")).get("support")).get(target))
+
     def evidence(self, target: str | None = None) -> str:
         """Return the evidence level of a target, or of the whole evaluation; empty when unknown."""
         verdict = table(self.model.get("verdict"))
@@ -132,6 +136,9 @@ class Reading:
             path = rows(table(found.get("details")).get("order_path"))
             if len(path) > 1:
                 return [_with_interval(row, index + 1) for index, row in enumerate(path)]
+        path = rows(table(table(self.model.get("diagnostics")).get("order_path")).get(target))
+        if len(path) > 1:
+            return [_with_interval(row, index + 1) for index, row in enumerate(path)]
         return self._path_of_estimates(target)
 
     def _path_of_estimates(self, target: str) -> list[Mapping[str, Any]]:

@@ -1,16 +1,18 @@
 """The report in a terminal: answer, evidence, estimates, flags, segments."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import sentences
 from counterrank.report.numbers import NARROW, count, percent, plain
-from counterrank.report.reading import Model, Reading, rows
+from counterrank.report.reading import Model, Reading, family, rows, table
 
 STYLES = {"reliable": "bold black on green", "directional": "bold black on yellow", "insufficient": "bold white on red"}
 MARKS = {
@@ -18,6 +20,11 @@ MARKS = {
     "pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"),
 }  # fmt: skip
 MOST_SEGMENTS = 14
+#: A terminal at least this wide gets every column.
+WIDE = 96
+LOOK: dict[str, Any] = {
+    "title_justify": "left", "title_style": "bold", "header_style": "bold", "box": box.SIMPLE_HEAD, "pad_edge": False,
+}  # fmt: skip
 
 
 def renderables(model: Model) -> Iterator[RenderableType]:
@@ -29,7 +36,7 @@ def renderables(model: Model) -> Iterator[RenderableType]:
     for row in rows(model.get("comparisons")):
         yield _safe(sentences.comparison(reading, row))
     if reading.estimates:
-        yield Padding(_estimates(reading), (1, 0, 0, 0))
+        yield Padding(_Estimates(reading), (1, 0, 0, 0))
     yield from _notes(reading)
     if rows(model.get("segments")):
         yield Padding(_segments(reading), (1, 0, 0, 0))
@@ -56,46 +63,49 @@ def _answer(reading: Reading, target: str) -> RenderableType:
     return Padding(Group(head, *help_lines), (1, 0, 0, 0))
 
 
-def _estimates(reading: Reading) -> Table:
-    table = Table(title="Estimates (★ recommended)", title_justify="left", title_style="bold", header_style="bold")
-    for name in ("target", "estimator"):
-        table.add_column(name, no_wrap=True)
-    for name in (
-        "value",
-        "± se",
-        f"{sentences.level(reading)} interval".replace(NARROW, " "),
-        "lift",
-        "relative",
-        "eff. rows",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("flags", justify="left")
-    numbers = _flag_numbers(reading)
-    for target in reading.targets:
-        for index, found in enumerate(reading.of(target)):
-            table.add_row(*_cells(reading, target, found, first=index == 0, numbers=numbers))
-        table.add_section()
-    return table
+@dataclass(frozen=True)
+class _Estimates:
+    """The table of estimates; a narrow terminal gets fewer columns rather than cut ones."""
+
+    reading: Reading
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.table(wide=options.max_width >= WIDE)
+
+    def table(self, *, wide: bool) -> Table:
+        """Return the table, with standard errors and effective rows where there is room."""
+        interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
+        numbers = _flag_numbers(self.reading)
+        table = Table(title="Estimates (★ recommended)", **LOOK)
+        table.add_column("estimator", no_wrap=True)
+        for name in ("value", *(["± se"] if wide else []), interval, "lift", "rel.", *(["eff. rows"] if wide else [])):
+            table.add_column(name, justify="right", no_wrap=True)
+        if numbers:
+            table.add_column("flags", no_wrap=True)
+        for target in self.reading.targets:
+            table.add_row(_safe(target, "bold underline"))
+            for index, found in enumerate(self.reading.of(target)):
+                cells = _cells(self.reading, target, found, first=index == 0, wide=wide)
+                flags = " ".join(f"[{numbers[flag]}]" for flag in _flags(found))
+                table.add_row(*cells, *([_safe(flags, "yellow")] if numbers else []))
+            table.add_section()
+        return table
 
 
-def _cells(
-    reading: Reading, target: str, found: Mapping[str, Any], *, first: bool, numbers: Mapping[str, int]
-) -> list[Text]:
+def _cells(reading: Reading, target: str, found: Mapping[str, Any], *, first: bool, wide: bool) -> list[Text]:
     error = found.get("stderr")
     lift = reading.lift(target, str(found.get("estimator")))
-    style = "bold" if first else ""
-    flags = " ".join(f"[{numbers[flag]}]" for flag in _flags(found))
-    return [
-        _safe(target if first else "", style),
-        _safe(f"{'★' if first else ' '} {found.get('estimator')}", style),
-        _safe(plain(found.get("value"), error), style),
-        _safe(plain(error, error)),
-        _safe(f"{plain(found.get('low'), error)} to {plain(found.get('high'), error)}", style),
-        _safe(plain(lift.get("value"), lift.get("stderr"), sign=True), style),
-        _safe(percent(lift.get("relative"), sign=True), style),
-        _safe(count(found.get("ess"))),
-        _safe(flags, "yellow"),
+    style = "bold" if first else "dim" if family(found) == "biased" else ""
+    cells = [
+        f"{'★' if first else ' '} {found.get('estimator')}",
+        plain(found.get("value"), error),
+        plain(error, error),
+        f"{plain(found.get('low'), error)} to {plain(found.get('high'), error)}",
+        plain(lift.get("value"), lift.get("stderr"), sign=True),
+        percent(lift.get("relative"), sign=True),
+        count(found.get("ess")),
     ]
+    return [_safe(cell, style) for j, cell in enumerate(cells) if wide or j not in (2, 6)]
 
 
 def _flags(found: Mapping[str, Any]) -> list[str]:
@@ -117,21 +127,23 @@ def _notes(reading: Reading) -> Iterator[RenderableType]:
 
 
 def _segments(reading: Reading) -> Table:
-    found = sorted(rows(reading.model.get("segments")), key=lambda s: -float((s.get("lift") or {}).get("value") or 0))
+    found = sorted(rows(reading.model.get("segments")), key=lambda s: -float(table(s.get("lift")).get("value") or 0.0))
     shown = found if len(found) <= MOST_SEGMENTS else [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
     title = "Lift by segment" + (f" (top and bottom of {len(found)})" if len(shown) < len(found) else "")
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for name, justify in (("target", "left"), ("segment", "left"), ("rows", "right"), ("lift", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column(f"{sentences.level(reading)} interval".replace(NARROW, " "), justify="right")
+    result = Table(title=title, **LOOK)
+    for name in ("target", "segment"):
+        result.add_column(name)
+    for name in ("rows", "lift", f"{sentences.level(reading)} interval".replace(NARROW, " ")):
+        result.add_column(name, justify="right", no_wrap=True)
     for row in shown:
-        lift = row.get("lift") or {}
+        lift = table(row.get("lift"))
         error = lift.get("stderr")
         interval = f"{plain(lift.get('low'), error, sign=True)} to {plain(lift.get('high'), error, sign=True)}"
         label = f"{str(row.get('column')).removeprefix('x_')} = {row.get('label')}"
-        value = plain(lift.get("value"), error, sign=True)
-        table.add_row(*map(_safe, (row.get("target"), label, count(row.get("n")), value, interval)))
-    return table
+        cells = (row.get("target"), label, count(row.get("n")), plain(lift.get("value"), error, sign=True), interval)
+        weak = row.get("evidence") == "insufficient"
+        result.add_row(*(_safe(cell, "dim" if weak else "") for cell in cells))
+    return result
 
 
 def _audit(reading: Reading) -> Iterator[RenderableType]:

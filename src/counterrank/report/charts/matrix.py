@@ -9,17 +9,18 @@ from counterrank.report.charts.svg import tag
 
 def chart(mask: Sequence[Sequence[bool]], *, size: int = 72, name: str = "") -> Markup:
     """Return a K x K matrix: full cells where item l matters to the reward at k, the own item outlined."""
-    length = len(mask)
-    cell = size / max(length, 1)
+    cell = size / max(len(mask[0]) if mask else 1, 1)
+    height = round(cell * max(len(mask), 1), 2)
     parts = []
     for k, row in enumerate(mask):
         for column, on in enumerate(row):
-            look = "own" if k == column else "on" if on else "off"
+            own = k == column and len(mask) > 1
+            look = "own" if own else "on" if on else "off"
             parts.append(
                 tag("rect", x=column * cell + 0.75, y=k * cell + 0.75, width=cell - 1.5, height=cell - 1.5,
                     rx=min(2.0, cell / 5), class_=look)
             )  # fmt: skip
     return tag(
-        "svg", tag("title", name), *parts, width=size, height=size, viewBox=f"0 0 {size} {size}", class_="matrix",
+        "svg", tag("title", name), *parts, width=size, height=height, viewBox=f"0 0 {size} {height:g}", class_="matrix",
         role="img",
     )  # fmt: skip

@@ -66,7 +66,7 @@ def _point(reading: Reading, row: object) -> plot.Point:
     if known(found.get("ess")):
         tip += f"\neffective rows {count(found['ess'])}"
     ends = (float(low), float(high)) if known(low) and known(high) else (None, None)  # type: ignore[arg-type]
-    return plot.Point(float(found["order"]), float(found["value"]), *ends, tip=tip)
+    return plot.Point(float(found["order"]), float(found["value"]), ends[0], ends[1], tip)
 
 
 def _table(reading: Reading, target: str) -> Markup:

@@ -70,7 +70,7 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
 
 
 def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Markup:
-    curve = [r for r in rows(found.get("curve")) if all(known(r.get(k)) for k in ("gamma", "low", "high"))]
+    curve = _lifts(found)
     if len(curve) < 2:
         return Markup("")
     points = [
@@ -95,3 +95,13 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
     )
     title = Markup("{} if propensities were wrong").format(parts.named(reading, target))
     return parts.figure(title, aid, drawn, data, target=target)
+
+
+def _lifts(found: Mapping[str, Any]) -> list[dict[str, float]]:
+    """The range of the lift at each factor; older results call it low and high."""
+    curve = []
+    for row in rows(found.get("curve")):
+        low, high = row.get("lift_low", row.get("low")), row.get("lift_high", row.get("high"))
+        if known(row.get("gamma")) and known(low) and known(high):
+            curve.append({"gamma": float(row["gamma"]), "low": float(low), "high": float(high)})
+    return curve

@@ -11,6 +11,9 @@ from counterrank.report.reading import Reading, table
 from counterrank.report.sections import parts
 from counterrank.report.sections.methods import describe
 
+#: Shown in a place of their own.
+_ELSEWHERE = ("options", "command", "fingerprint", "estimators")
+
 
 def section(reading: Reading) -> parts.Section | None:
     """Return the estimators in words and formulas, versions, options, fingerprint."""
@@ -38,7 +41,7 @@ def _facts(reading: Reading) -> list[tuple[str, Any]]:
         ("data fingerprint", tag("code", log.get("fingerprint", "–"))),
     ]  # fmt: skip
     options = table(provenance.get("options"))
-    facts += [(_name(k), _text(v)) for k, v in provenance.items() if k not in ("options", "command")]
+    facts += [(_name(k), _text(v)) for k, v in provenance.items() if k not in _ELSEWHERE and v is not None]
     facts += [(f"option {_name(k)}", _text(v)) for k, v in options.items() if v not in (None, [], "")]
     return facts
 
@@ -50,4 +53,6 @@ def _name(key: str) -> str:
 def _text(value: Any) -> "str | Markup":
     if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int, float)) for item in value):
         return ", ".join(map(str, value))
+    if isinstance(value, dict) and all(isinstance(item, (str, int, float)) for item in value.values()):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)

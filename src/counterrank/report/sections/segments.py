@@ -27,12 +27,21 @@ def section(reading: Reading) -> parts.Section | None:
 
 
 def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[float, float] | None:
-    """Return the interval that holds for all segments at once (Bonferroni over `looks`)."""
+    """Return the interval that holds for all segments at once: the recorded one, or Bonferroni over `looks`."""
+    if known(lift.get("adjusted_low")) and known(lift.get("adjusted_high")):
+        return float(lift["adjusted_low"]), float(lift["adjusted_high"])
     value, error = lift.get("value"), lift.get("stderr")
     if not (known(value) and known(error)):
         return None
     reach = NormalDist().inv_cdf(1 - (1 - reading.level) / 2 / max(looks, 1)) * float(error)  # type: ignore[arg-type]
     return float(value) - reach, float(value) + reach  # type: ignore[arg-type]
+
+
+def weak(s: Mapping[str, Any]) -> bool:
+    """Return whether a segment's evidence is insufficient: as judged, or by its effective rows."""
+    if s.get("evidence"):
+        return bool(s["evidence"] == "insufficient")
+    return known(s.get("ess")) and float(s["ess"]) < FEW
 
 
 def _figure(reading: Reading, target: str, found: list[Mapping[str, Any]]) -> Markup:
@@ -58,7 +67,7 @@ def _row(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> cha
     style = parts.style_of(reading, target)
     outer = adjusted(reading, lift, looks)
     flags = texts(s.get("flags"))
-    few = known(s.get("ess")) and float(s["ess"]) < FEW
+    few = weak(s)
     lines = [
         f"{parts.column_name(s.get('column'))} = {s.get('label')}",
         f"lift {plain(lift.get('value'), error, sign=True)} ± {plain(error, error)}",
@@ -68,10 +77,10 @@ def _row(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> cha
     if outer is not None:
         lines.insert(2, f"adjusted interval {plain(outer[0], error, sign=True)} to {plain(outer[1], error, sign=True)}")
     return charts.Row(
-        label=str(s.get("label")), note=f"{count(s.get('n'))} rows" + (", too few effective" if few else ""),
+        label=str(s.get("label")), note=f"{count(s.get('n'))} rows" + (", too little evidence" if few else ""),
         value=lift.get("value"), low=lift.get("low"), high=lift.get("high"), outer=outer,
         shown=plain(lift.get("value"), error, sign=True), tip="\n".join(lines), look=style.look, shape=style.shape,
-        faded=bool(few),
+        faded=few,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from counterrank.report.charts.scale import Scale, around, logarithmic
 from counterrank.report.charts.svg import percent as place
 from counterrank.report.charts.svg import tag
 from counterrank.report.numbers import count, known, percent, short
-from counterrank.report.reading import Reading, numbers, table
+from counterrank.report.reading import Reading, numbers, rows, table
 from counterrank.report.sections import parts
 
 #: Curves beyond these are hard to tell apart.
@@ -23,6 +23,7 @@ def section(reading: Reading) -> parts.Section | None:
     figures = [_rows(reading, t) for t in reading.targets]
     figures += [_survival(reading, t) for t in reading.targets]
     figures += [_means(reading, t) for t in reading.targets]
+    figures += [_support(reading, t) for t in reading.targets]
     body = parts.grid(*figures)
     if not body:
         return None
@@ -136,3 +137,26 @@ def _mean_points(found: Mapping[str, Any]) -> list[plot.Point]:
         tip = f"position {k}: mean weight {short(mean)}\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
         points.append(plot.Point(float(k), mean, mean - reach, mean + reach, tip))
     return points
+
+
+def _support(reading: Reading, target: str) -> Markup:
+    found = reading.support(target)
+    rare, never = numbers(found.get("rare_share")), numbers(found.get("unlogged_share"))
+    if not rare or not any(rare):
+        return Markup("")
+    below = short(found.get("rare_below") or 1e-3)
+    never += [None] * (len(rare) - len(never))
+    tips = [f"position {k}: {percent(r)} of what {target} shows\n{percent(u)} is never logged"
+            for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1)]  # fmt: skip
+    style = parts.style_of(reading, target)
+    most = max(value or 0.0 for value in rare)
+    bars = [_bar(f"position {k}", (v or 0.0) / most, percent(v), tip, style.look)
+            for k, (v, tip) in enumerate(zip(rare, tips, strict=True), start=1)]  # fmt: skip
+    drawn = tag("div", *bars, class_="rows bars chart", role="group", tabindex="0")
+    items = ", ".join(f"{a.get('action')} ({percent(a.get('share'))})" for a in rows(found.get("actions")))
+    aid = f"Share of what {target} shows that today's policy shows with a probability below {below}."
+    aid += f" Most of all: {items}." if items else ""
+    body = [(k, percent(r), percent(u)) for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1)]
+    title = Markup("{} support").format(parts.named(reading, target))
+    data = parts.table(("position", "rarely logged", "never logged"), body)
+    return parts.figure(title, aid, drawn, data, target=target)
