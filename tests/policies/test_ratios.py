@@ -94,6 +94,30 @@ def test_shared_masks_are_worked_on_once(monkeypatch):
     np.testing.assert_array_equal(per_row, first)
 
 
+def test_masks_by_row_are_worked_on_once_a_row(monkeypatch):
+    rng = np.random.default_rng(3)
+    logging, target = PlackettLuce(rng.normal(size=(6, 9))), PlackettLuce(rng.normal(size=(6, 9)), max_states=1)
+    items = logging.sample(4, rng)[:, 0]
+    sets = rng.random((6, 5, 4)) < 0.5
+    fresh, errors = subset_log_ratio(logging, target, items, sets)
+    ratios = SubsetRatios(logging, target, items)
+    ratios.log_ratio(sets[:, :3])
+    ratios.log_ratio(sets[0, :2])
+    again, same_errors = ratios.log_ratio(sets)
+    # Singles asked for together share their nodes, so the last digit may differ.
+    np.testing.assert_allclose(again, fresh, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(same_errors, errors, rtol=1e-12)
+    for j in range(5):  # one set for all rows, asked after some rows are known
+        shared, _ = ratios.log_ratio(sets[2, j][None])
+        np.testing.assert_allclose(shared[2, 0], fresh[2, j], rtol=1e-12, atol=1e-13)
+
+    def refuse(self, actions, masks):
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(PlackettLuce, "subset_log_prob", refuse)
+    np.testing.assert_allclose(ratios.log_ratio(sets)[0], fresh, rtol=1e-12, atol=1e-13)
+
+
 def test_policies_without_the_capability_are_refused():
     class PrefixOnly(UniformPermutation):
         capabilities = frozenset({"prefix", "joint"})

@@ -4,38 +4,69 @@ import numpy as np
 
 from counterrank.errors import PropensityError
 from counterrank.policies.base import Bools, Floats, Ints, Policy
-from counterrank.policies.events import as_actions, as_masks
+from counterrank.policies.events import as_actions, as_masks, distinct_masks
 
 #: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
 MAX_CORRECTION = 0.5
 
+#: A question with more distinct sets than this is answered without keeping the answers.
+MAX_KEPT = 256
+
 
 class SubsetRatios:
-    """Ratios target / logging of one log's rows; sets shared by all rows are kept once computed."""
+    """Ratios target / logging of one log's rows; what was computed for a row and a set is kept.
+
+    Ask for many sets at once where possible: single positions share one quadrature and sampled sets share draws.
+    """
 
     def __init__(self, logging: Policy, target: Policy, actions: Ints) -> None:
         logging.require("subset")
         target.require("subset")
         self.logging, self.target = logging, target
         self.actions = as_actions(actions, logging)
-        self._known: dict[bytes, tuple[Floats, Floats]] = {}
+        self._known: dict[bytes, tuple[Floats, Floats]] = {}  # mask -> log w, rel_var (n,); NaN where not yet known
 
     def log_ratio(self, masks: Bools) -> tuple[Floats, Floats]:
         """Return log w (n, J) and its squared relative error (n, J) for masks (J, K) or (n, J, K)."""
         sets = as_masks(masks, self.actions)
-        if sets.ndim == 3:
-            return _log_ratio(self.logging, self.target, self.actions, sets)
+        return self._per_row(sets) if sets.ndim == 3 else self._shared(sets)
+
+    def _shared(self, sets: Bools) -> tuple[Floats, Floats]:
         keys = [mask.tobytes() for mask in sets]
-        new = {key: j for j, key in enumerate(keys) if key not in self._known}
+        new = {key: j for j, key in enumerate(keys) if key not in self._known or np.isnan(self._known[key][0]).any()}
         if new:
             found = _log_ratio(self.logging, self.target, self.actions, sets[list(new.values())])
             for column, key in enumerate(new):
                 self._known[key] = found[0][:, column], found[1][:, column]
-        log_w = np.empty((len(self.actions), len(keys)))
-        rel_var = np.empty_like(log_w)
+        log_w, rel_var = np.empty((len(self.actions), len(keys))), np.empty((len(self.actions), len(keys)))
         for j, key in enumerate(keys):
             log_w[:, j], rel_var[:, j] = self._known[key]
         return log_w, rel_var
+
+    def _per_row(self, sets: Bools) -> tuple[Floats, Floats]:
+        n, J, K = sets.shape
+        flat = sets.reshape(n * J, K)
+        first, which = distinct_masks(flat)
+        if len(first) > MAX_KEPT:
+            return _log_ratio(self.logging, self.target, self.actions, sets)
+        rows = np.repeat(np.arange(n), J)
+        log_w, rel_var = np.full(n * J, np.nan), np.zeros(n * J)
+        entries = [self._entry(flat[cell].tobytes(), n) for cell in first]
+        cells = [np.flatnonzero(which == u) for u in range(len(first))]
+        for entry, mine in zip(entries, cells, strict=True):
+            log_w[mine], rel_var[mine] = entry[0][rows[mine]], entry[1][rows[mine]]
+        missing = np.isnan(log_w)
+        if missing.any():
+            # An empty set costs nothing: known cells are asked for nothing.
+            asked = (flat & missing[:, None]).reshape(n, J, K)
+            found = _log_ratio(self.logging, self.target, self.actions, asked)
+            log_w[missing], rel_var[missing] = found[0].reshape(-1)[missing], found[1].reshape(-1)[missing]
+            for entry, mine in zip(entries, cells, strict=True):
+                entry[0][rows[mine]], entry[1][rows[mine]] = log_w[mine], rel_var[mine]
+        return log_w.reshape(n, J), rel_var.reshape(n, J)
+
+    def _entry(self, key: bytes, n: int) -> tuple[Floats, Floats]:
+        return self._known.setdefault(key, (np.full(n, np.nan), np.zeros(n)))
 
 
 def subset_log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> tuple[Floats, Floats]:

@@ -41,6 +41,8 @@ class SlotEpsilonGreedy(ArrayPolicy):
     def check(self) -> None:
         if not 0 <= self.epsilon <= 1:
             raise PolicyError(f"epsilon must lie in [0, 1], got {self.epsilon}")
+        if self.rank.ndim != 2 or self.rank.min() < -2 or self.rank.max() >= self.rank.shape[1]:
+            raise PolicyError(f"ranks must be an (n, A) table of places 0..A-1, got shape {self.rank.shape}")
 
     @property
     def n_actions(self) -> int:
