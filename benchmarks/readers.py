@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterrank.readers import from_frame, read_log
+from counterrank.readers import from_frame, read_log, scan_log
+from counterrank.readers.fingerprint import fingerprint
 
 COLUMNS = ["action", "reward", "propensity", "new", *(f"x_{j}" for j in range(5))]
 
@@ -28,6 +29,10 @@ def write(path: Path, n: int, length: int, rng: np.random.Generator) -> None:
     }
     columns |= {f"x_{j}": pa.array(rng.normal(size=n)) for j in range(5)}
     pq.write_table(pa.table(columns), path, row_group_size=131_072)
+
+
+def stream(path: Path) -> int:
+    return sum(batch.n for batch in scan_log(path, targets="new").batches())
 
 
 def cpu(function: Callable[[], object], repeat: int) -> float:
@@ -50,13 +55,16 @@ def main() -> None:
         path = Path(folder) / "log.parquet"
         write(path, given.n, given.k, np.random.default_rng(0))
         table = pq.read_table(path, columns=COLUMNS)
-        read_log(path, targets="new")
+        log = read_log(path, targets="new")
+        fingerprint(log)
         plain = cpu(lambda: pq.read_table(path, columns=COLUMNS), given.repeat)
         rows = {
             "pyarrow reads the columns": plain,
             "read_log": cpu(lambda: read_log(path, targets="new"), given.repeat),
             "read_log, no options": cpu(lambda: read_log(path), given.repeat),
+            "scan_log, every batch": cpu(lambda: stream(path), given.repeat),
             "from_frame (no reading)": cpu(lambda: from_frame(table, targets="new"), given.repeat),
+            "fingerprint (no reading)": cpu(lambda: fingerprint(log), given.repeat),
         }
     print(f"{given.n:,} rankings, K={given.k}, CPU seconds (best of {given.repeat}), ratio to pyarrow")
     for name, seconds in rows.items():
