@@ -1,0 +1,90 @@
+"""Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run can resume."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from counterrank import atomic
+from counterrank.engines.local import default_threads
+from counterrank.experiments import figures
+from counterrank.experiments.names import FIGURES
+from counterrank.experiments.spec import Experiment
+from counterrank.progress import reporter
+
+
+def reproduce(
+    figure: str, *, seeds: int, out: str, jobs: int | None = None, preset: str = "published"
+) -> Iterator[str]:
+    """Make a figure (or all), yielding a line of text for each thing that was written."""
+    from counterrank.experiments.outcome import write_outcome
+
+    names = list(FIGURES) if figure == "all" else [figure]
+    for name in names:
+        experiment = figures.get(name)
+        folder = Path(out) / name
+        run_seeds(experiment, preset, range(seeds), folder, jobs=jobs or default_threads())
+        yield from write_outcome(experiment, preset, range(seeds), folder)
+    if figure == "all":
+        from counterrank.experiments.page import write_page
+
+        yield from write_page(Path(out), preset, seeds)
+
+
+def seed_file(folder: Path, preset: str, seed: int) -> Path:
+    """Return where the results of one seed are kept."""
+    return folder / preset / f"seed-{seed:06d}.parquet"
+
+
+def run_seeds(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path, *, jobs: int) -> None:
+    """Run every seed that has no file yet, `jobs` at a time."""
+    missing = [seed for seed in seeds if not seed_file(folder, preset, seed).exists()]
+    reporter().begin(experiment.name, len(missing))
+    if not missing:
+        return
+    if jobs <= 1 or len(missing) == 1:
+        for seed in missing:
+            run_seed(experiment, preset, seed, folder)
+            reporter().advance(1)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
+        waiting: list[Future[None]] = [pool.submit(run_seed, experiment, preset, seed, folder) for seed in missing]
+        try:
+            for done in as_completed(waiting):
+                done.result()
+                reporter().advance(1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> None:
+    """Run one seed at every value of the figure and write its file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = seed_rows(experiment, preset, seed)
+    table = pa.Table.from_pylist([{"seed": seed, "preset": preset, **row} for row in rows])
+    with atomic.replacing(seed_file(folder, preset, seed)) as temporary:
+        pq.write_table(table, temporary)
+
+
+def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
+    """Return the results of one seed: a row for each value of the figure and estimator."""
+    if experiment.kind in ("accuracy", "runtime"):
+        from counterrank.experiments import trial
+
+        rows = []
+        for x in experiment.values:
+            drawn = trial.draw(preset, experiment.setting(x), seed)
+            rows += [{"x": float(x), **row} for row in trial.run(drawn, experiment.estimators)]
+        return rows
+    from counterrank.experiments import special
+
+    return special.seed_rows(experiment, preset, seed)
+
+
+def _one_thread() -> None:
+    # One process a core: threads inside would only get in each other's way.
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
