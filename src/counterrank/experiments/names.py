@@ -7,7 +7,7 @@ FIGURES = {
     "behavior": "over the behaviour distribution delta (figure 5)",
     "reward-noise": "over the reward noise sigma (appendix)",
     "epsilon": "over the randomness of the evaluation policy (appendix)",
-    "lambda": "over the identifiability of behaviour (appendix)",
+    "identifiability": "over the identifiability of behaviour (appendix)",
     "noise-data-size": "AIPS with bias errors .1, .3, .5 over the number of rankings (appendix)",
     "noise-slate-size": "AIPS with bias errors .1, .3, .5 over the length of the ranking (appendix)",
     "noise-behavior": "AIPS with bias errors .1, .3, .5 over delta (appendix)",

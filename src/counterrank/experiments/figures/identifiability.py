@@ -3,7 +3,7 @@
 from counterrank.experiments.spec import Experiment
 
 EXPERIMENT = Experiment(
-    name="lambda",
+    name="identifiability",
     title="MSE over the identifiability of behaviour",
     parameter="lam",
     label="identifiability of behaviour lambda",
