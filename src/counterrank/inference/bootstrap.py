@@ -16,8 +16,10 @@ DRAWS = 2000
 def bootstrap_interval(evidence: Evidence, level: float, *, draws: int = DRAWS) -> tuple[float, float]:
     """Return percentiles of the value over buckets drawn with replacement (Efron 1979, on clusters)."""
     used = _buckets(evidence)
-    rng = np.random.default_rng([evidence.seed, 1])
-    times = rng.multinomial(len(used), np.full(len(used), 1 / len(used)), size=draws)  # (B, buckets)
+    count = len(used)
+    drawn = np.random.default_rng([evidence.seed, 1]).integers(0, count, (draws, count), dtype=np.int32)
+    drawn += count * np.arange(draws, dtype=np.int32)[:, None]
+    times = np.bincount(drawn.ravel(), minlength=draws * count).reshape(draws, count)  # (B, buckets)
     return _percentiles(evidence, level, used, times.astype(np.float64))
 
 
