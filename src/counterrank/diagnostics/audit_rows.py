@@ -131,7 +131,8 @@ class Rewards:
         if negative and tally.count("binary") == negative and low == 1:
             return [
                 Finding(self.name, WARNED, f"{negative:,} rewards are -1 among zeros and ones",
-                        cause="-1 codes a missing outcome", remedy="drop those rankings, or set the reward to what it means")
+                        cause="-1 codes a missing outcome",
+                        remedy="drop those rankings, or set the reward to what it means")
             ]  # fmt: skip
         empty = [int(k) + 1 for k in np.flatnonzero(tally.sums["nonzero"] == 0)]
         text = f"rewards lie between {-low:.4g} and {high:.4g}"

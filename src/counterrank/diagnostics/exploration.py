@@ -39,9 +39,11 @@ def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | Non
     """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not independent."""
     old, new = log.distribution(LOGGING), log.distribution(target)
     if old is not None and new is not None:
+        old, new = (table[:, None] if table.ndim == 2 else table for table in (old, new))  # (n, 1 or K, A)
         b = (1 - epsilon) * old + epsilon / old.shape[-1]
-        sums = np.divide(new**2, b, out=np.zeros(np.broadcast_shapes(new.shape, b.shape)), where=b > 0).sum(axis=-1)
-        return np.broadcast_to(sums[:, None], log.action.shape) if sums.ndim == 1 else sums
+        shape = np.broadcast_shapes(new.shape, b.shape)
+        sums = np.divide(new**2, b, out=np.zeros(shape), where=np.broadcast_to(b > 0, shape)).sum(axis=-1)
+        return np.broadcast_to(sums, log.action.shape)
     try:
         if ratios_of(log, target).kind != "factored":
             return None
