@@ -249,3 +249,34 @@ def test_any_number_and_any_text_survive(rewards, labels):
     assert log.reward[:, 0].tolist() == [r + 0.0 for r in rewards[:n]]
     assert log.columns["seg"].tolist() == log.unit.tolist() == labels[:n]
     assert [log.categories["x_c"][int(code)] for code in log.context[:, 0]] == labels[:n]
+
+
+def test_categories_of_pandas_and_polars():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    base = {"action": [[0, 1], [1, 2]], "reward": [[0, 1], [1, 1]], "propensity": [[0.5, 0.5]] * 2}
+    labels = ["b", "a"]
+    frames = [
+        pandas.DataFrame({**base, "x_c": pandas.Categorical(labels), "unit": pandas.array(labels, dtype="string")}),
+        polars.DataFrame({**base, "x_c": polars.Series(labels, dtype=polars.Categorical), "unit": labels}),
+        polars.DataFrame({**base, "x_c": polars.Series(labels, dtype=polars.Enum(["b", "a"])), "unit": labels}),
+    ]
+    for frame in frames:
+        log = from_frame(frame)
+        assert log.categories["x_c"] == ("a", "b") and log.context.tolist() == [[1], [0]]
+        assert (
+            log.unit.tolist() == labels and log.bucket.tolist() == from_frame({**base, "unit": labels}).bucket.tolist()
+        )
+
+
+def test_more_than_nine_numbered_columns_keep_their_order():
+    wide = {f"{name}_{k}": [value * k] for name, value in (("action", 1), ("reward", 0.5)) for k in range(1, 13)}
+    log = from_frame({**wide, **{f"propensity_{k}": [0.5] for k in range(1, 13)}})
+    assert log.action.tolist() == [list(range(1, 13))]
+
+
+def test_packed_files_of_several_members(tmp_path):
+    import gzip
+
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(b"action_1,reward_1,propensity_1\n1,0,1\n") + gzip.compress(b"2,0,1\n"))
+    assert read_log(path).action.tolist() == [[1], [2]]

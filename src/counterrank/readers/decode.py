@@ -1,12 +1,10 @@
 """A piece of Arrow data, whose spec is known, as a RankingLog."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from counterrank import position_weights
 from counterrank.errors import LogError
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
@@ -32,7 +30,6 @@ def decode(table: pa.Table, spec: LogSpec, *, start: int = 0, bucket: Ints | Non
     used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
     shape = _Shape(spec, start, raw, used)
     reward, notes = _rewards(table, spec, shape)
-    columns, skipped = _segments(table, spec)
     unit, bucket = units.read(table, spec.unit, start, bucket)
     return RankingLog(
         action=action,
@@ -46,11 +43,11 @@ def decode(table: pa.Table, spec: LogSpec, *, start: int = 0, bucket: Ints | Non
         behavior=values.objects(values.one_chunk(table[spec.behavior])) if spec.behavior else None,
         targets=_targets(table, spec, shape),
         dists=distributions.read(table, spec, used, start),
-        columns=columns,
-        position_weights=_weights(spec),
+        columns={name: values.objects(values.one_chunk(table[name])) for name in spec.segments},
+        position_weights=position_weights.parse(spec.position_weights, spec.K),
         bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
         start=start,
-        notes=(*spec.notes, *notes, *skipped),
+        notes=(*spec.notes, *notes),
     )
 
 
@@ -154,19 +151,3 @@ def _guessed(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Pro
         return None
     inside = (found.values >= 0) & (found.values <= 1)
     return found if bool(inside.all()) else None
-
-
-def _segments(table: pa.Table, spec: LogSpec) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    columns: dict[str, NDArray[Any]] = {}
-    for name in spec.segments:
-        columns[name] = values.objects(values.one_chunk(table[name]))
-    return columns, []
-
-
-def _weights(spec: LogSpec) -> Any:
-    from counterrank import position_weights
-
-    return position_weights.parse(spec.position_weights, spec.K)
-
-
-Columns = Mapping[str, NDArray[Any]]

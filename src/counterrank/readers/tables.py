@@ -1,5 +1,6 @@
 """Arrow tables from files of any format: whole, or in batches."""
 
+import csv
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from counterrank.readers.paths import DataFile
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
+#: A JSON object longer than this is no ranking.
+MOST_LINE = 256 << 20
 #: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
 MOST_EXPANSION = 20_000
 HARMLESS_VALUES = 1 << 27
@@ -163,13 +166,13 @@ def _is_file(file: DataFile) -> bool:
 
 
 def _csv_options(file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     delimiter, names = _header(file)
     return {
-        "read_options": csv.ReadOptions(block_size=BLOCK),
-        "parse_options": csv.ParseOptions(delimiter=delimiter),
-        "convert_options": csv.ConvertOptions(
+        "read_options": arrow_csv.ReadOptions(block_size=BLOCK),
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
+        "convert_options": arrow_csv.ConvertOptions(
             strings_can_be_null=True, include_columns=_present(names, columns, file), column_types=types
         ),
     }
@@ -183,21 +186,21 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
     if "\0" in text:
         raise LogError(f"{file.path} is not text: its first line holds zero bytes")
     delimiter = max(",\t;|", key=text.count)
-    return delimiter, [name.strip('"') for name in text.split(delimiter)]
+    return delimiter, next(csv.reader([text], delimiter=delimiter), [])
 
 
 def _csv(file: DataFile, columns: Columns) -> pa.Table:
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     with streams.arrow_stream(file) as stream:
-        return csv.read_csv(stream, **_csv_options(file, columns))
+        return arrow_csv.read_csv(stream, **_csv_options(file, columns))
 
 
 def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     with streams.arrow_stream(file) as stream:
-        for batch in csv.open_csv(stream, **_csv_options(file, columns, types)):
+        for batch in arrow_csv.open_csv(stream, **_csv_options(file, columns, types)):
             for first in range(0, batch.num_rows, rows):
                 yield pa.Table.from_batches([batch.slice(first, rows)])
 
@@ -247,7 +250,9 @@ def _line_blocks(file: DataFile) -> Iterator[bytes]:
             whole, newline, tail = (rest + chunk).rpartition(b"\n")
             if newline and whole.strip():
                 yield whole + newline
-            rest = tail if newline else tail or rest + chunk
+            rest = tail
+            if len(rest) > MOST_LINE:
+                raise LogError(f"{file.path} has a line of more than {MOST_LINE >> 20} MB; write one object a line")
         if rest.strip():
             yield rest + b"\n"
 

@@ -36,7 +36,7 @@ def is_scalar(kind: pa.DataType) -> bool:
 def plain(array: pa.Array) -> pa.Array:
     """Return the array without dictionary or view encodings."""
     if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
+        return plain(array.dictionary).take(array.indices)
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     return array
@@ -117,9 +117,10 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
+    chunks = column.chunks
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
+        chunks = [plain(chunk) for chunk in chunks]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)
 
 
 def _numpy(array: pa.Array) -> Floats:
