@@ -68,7 +68,8 @@ def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tup
         example: Example = {"row": int(place[0]) + start}
         if len(place) > 1:
             example["position"] = int(place[1]) + 1
-        example["value"] = np.asarray(values[tuple(place)]).tolist()
+        value = np.asarray(values[tuple(place)])
+        example["value"] = value.tolist() if value.dtype.kind not in "f" or np.isfinite(value).all() else str(value)
         found.append(example)
     return tuple(found)
 

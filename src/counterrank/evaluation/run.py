@@ -57,16 +57,16 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.engines.opening import open_source
+    from counterrank.engines.opening import opened
 
     method = _method(estimate_propensity)
     carried = tuple(dict.fromkeys([*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]))
     if method is not None:
         reading = {"require_propensity": False, **reading}
-    source, names = open_source(log, targets, position_weights=position_weights, segments=carried, **reading)
     wanted, custom = named(estimators)
-    options = Options(names, wanted, level, tuple(segments), seed, practical, method, audit, time)
-    return evaluate_source(source, options, custom, command=command)
+    with opened(log, targets, position_weights=position_weights, segments=carried, **reading) as (source, names):
+        options = Options(names, wanted, level, tuple(segments), seed, practical, method, audit, time)
+        return evaluate_source(source, options, custom, command=command)
 
 
 def evaluate_source(

@@ -1,0 +1,133 @@
+"""A second look at a file that is no log: count what is wrong with its numbers, and keep the rows that can be used."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from counterrank.diagnostics.finding import FAILED, WARNED, Finding
+from counterrank.diagnostics.tally import examples_at
+from counterrank.log import LOGGING, RankingLog
+from counterrank.readers import matrices, tables
+from counterrank.readers.frames import from_table
+from counterrank.readers.options import ReadOptions
+from counterrank.readers.paths import expand
+from counterrank.readers.resolve import resolve
+from counterrank.readers.spec import Field, LogSpec
+from counterrank.readers.survey import Survey
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def repaired(
+    path: "str | os.PathLike[str]", targets: Sequence[str], *, format: str | None = None, **reading: Any
+) -> tuple[list[Finding], RankingLog | None]:
+    """Return findings about single numbers, and the log of the rows whose numbers can be used, if there are any."""
+    options = ReadOptions.of(**{**reading, "targets": tuple(targets)})
+    pieces = [tables.read_table(file) for file in expand(path, format)]
+    table = pa.concat_tables(pieces, promote_options="permissive")
+    survey = Survey(resolve(table, options, in_memory=True), options.encode_actions)
+    survey.absorb(table)
+    spec = survey.finish(table.slice(0, 1000))
+    if spec.layout == "long":
+        return [], None
+    used = matrices.actions(table, spec, 0)[0] >= 0
+    good: Bools = np.asarray(used.any(axis=1))
+    findings: list[Finding] = []
+    for role, field in _fields(spec).items():
+        values = matrices.numbers(table, field, spec, 0)[0]
+        cells = used if values.shape == used.shape else np.ones(values.shape, dtype=bool)
+        found, fine = look_at(role, field.name, values, cells)
+        findings += found
+        if found and found[0].cause.startswith("log"):
+            table = _with_numbers(table, field, np.exp(values))
+        else:
+            good &= fine
+    if not good.any():
+        return findings, None
+    kept = int(good.sum())
+    if kept < len(good):
+        findings.append(
+            Finding("usable-rows", WARNED, f"the rest of the audit looks at {kept:,} of {len(good):,} rankings",
+                    remedy="repair or drop the others; a pattern among them would bias any result")
+        )  # fmt: skip
+    return findings, from_table(table.filter(pa.array(good)), options)
+
+
+def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Finding], Bools]:
+    """Return what is wrong with a field's numbers, and which rows (n,) are fine."""
+    if role == "reward":
+        bad = ~np.isfinite(values) & cells
+        return _rewards(name, values, bad), np.asarray(~bad.any(axis=1))
+    inside = values[cells]
+    finite = inside[np.isfinite(inside)]
+    if len(finite) and finite.max() <= 0 and finite.min() < 0:
+        return [
+            Finding("probabilities", FAILED, f"all of '{name}' lies between {finite.min():.4g} and {finite.max():.4g}",
+                    examples_at(cells, values, 0), "log-probabilities were logged",
+                    "store exp of these values; the rest of this audit did so")
+        ], np.ones(len(values), dtype=bool)  # fmt: skip
+    missing, above, zero = np.isnan(values) & cells, (values > 1 + 1e-9) & cells, (values == 0) & cells
+    negative = (values < 0) & cells
+    found = [
+        _wrong(
+            name, "missing", missing, values, "the join with the propensities lost rows", "join again, or drop them"
+        ),
+        _wrong(name, "above 1", above, values, _scale_of(finite), "store probabilities between 0 and 1"),
+        _wrong(name, "below 0", negative, values, "a failed computation, or -1 for a missing value", "drop those rows"),
+    ]
+    bad = missing | above | negative
+    if role == LOGGING:
+        bad |= zero
+        found.append(
+            _wrong(name, "0, yet the item was shown", zero, values, "rounding, a pinned item, or a join with another "
+                   "request's propensities", "log full precision, and the probability after all filters")
+        )  # fmt: skip
+    return [one for one in found if one is not None], np.asarray(~bad.any(axis=1))
+
+
+def _wrong(name: str, what: str, bad: Bools, values: Floats, cause: str, remedy: str) -> Finding | None:
+    count = int(bad.sum())
+    if not count:
+        return None
+    rows = int(bad.any(axis=1).sum())
+    found = f"'{name}' is {what} {count:,} time{'s' if count > 1 else ''}, in {rows:,} rankings"
+    return Finding("probabilities", FAILED, found, examples_at(bad, values, 0), cause, remedy)
+
+
+def _scale_of(finite: Floats) -> str:
+    largest = float(finite.max(initial=0.0))
+    if 1 < largest <= 100 and float(np.median(finite)) > 1:
+        return "percentages were logged, or inverse propensities (weights)"
+    return "scores, odds or weights were logged, not probabilities"
+
+
+def _rewards(name: str, values: Floats, bad: Bools) -> list[Finding]:
+    count = int(bad.sum())
+    if not count:
+        return []
+    return [
+        Finding("rewards", FAILED, f"'{name}' is missing or infinite {count:,} times", examples_at(bad, values, 0),
+                "outcomes that have not arrived, or an outer join", "read with missing_reward='zero' if none means 0")
+    ]  # fmt: skip
+
+
+def _fields(spec: LogSpec) -> dict[str, Field]:
+    found = {role: spec.fields[role] for role in ("reward", LOGGING) if role in spec.fields}
+    return {**found, **spec.targets}
+
+
+def _with_numbers(table: pa.Table, field: Field, values: Floats) -> pa.Table:
+    """Replace a field's columns by other numbers."""
+    for k, name in enumerate(field.columns):
+        place = table.column_names.index(name)
+        if field.form == "wide":
+            column: Any = pa.array(values[:, k], from_pandas=True)
+        else:
+            column = pa.array([row[~np.isnan(row)].tolist() for row in values])
+        table = table.set_column(place, name, column)
+    return table
