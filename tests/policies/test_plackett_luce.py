@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from counterrank.errors import PolicyError
-from counterrank.kernels import plackett_luce_singles
+from counterrank.kernels import plackett_luce_singles, plackett_luce_subsets, plackett_luce_wide
 from counterrank.policies import PlackettLuce
 from counterrank.policies.plackett_luce_plan import nodes_per_octave
 
@@ -63,13 +63,45 @@ def test_prefix_keeps_its_digits_when_almost_all_mass_is_used():
     np.testing.assert_allclose(found[0], expected, rtol=1e-13, atol=1e-13)
 
 
-def test_prefix_works_for_any_span_and_sets_say_what_they_cannot_do():
+def test_any_span_works_for_prefixes_and_sets():
     policy = PlackettLuce([[0.0, -2000.0, -4000.0]])
     items = np.array([[2, 1, 0]])
     np.testing.assert_allclose(policy.prefix_log_prob(items), [[-4000.0, -6000.0, -6000.0]])
-    with pytest.raises(PolicyError, match="row 0: scores span 4000 nats"):
-        policy.position_log_prob(items)
+    # Item 1 is second unless it or item 2 jumps ahead; item 0 is third only when both do, in either order.
+    np.testing.assert_allclose(policy.position_log_prob(items), [[-4000.0, 0.0, np.log(2) - 6000.0]], atol=1e-12)
     assert policy.sample(3, np.random.default_rng(0))[0, 0].tolist() == [0, 1, 2]
+
+
+def test_programme_in_logarithms_agrees_with_the_linear_one(all_masks):
+    rng = np.random.default_rng(12)
+    scores, items = rows_of(rng, 4, 9, 6, 2.0)
+    masks = all_masks(6)
+    gapped = masks[(masks.sum(axis=1) > 0) & (np.diff(masks.astype(int), axis=1) > 0).any(axis=1)]
+    row_of, order = np.repeat(np.arange(4), len(gapped)), np.argsort(-scores, axis=1)
+    tasks = (scores, order, row_of, items[row_of], np.tile(gapped, (4, 1)))
+    found = plackett_luce_wide.subset_log_prob(*tasks, 10**6)
+    np.testing.assert_allclose(found, plackett_luce_subsets.subset_log_prob(*tasks), rtol=1e-12, atol=1e-12)
+
+
+def test_nearly_greedy_policies_need_few_states():
+    rng = np.random.default_rng(13)
+    scores = rng.normal(size=(3, 500)) * 1000
+    greedy = np.argsort(-scores, axis=1)[:, :10]
+    found = PlackettLuce(scores).subset_log_prob(greedy, np.eye(10, dtype=bool))
+    assert found.method == "exact"
+    assert np.exp(found.log_prob).min() > 0.4
+    swapped = greedy.copy()
+    swapped[:, [3, 4]] = swapped[:, [4, 3]]
+    pair = np.zeros((1, 10), bool)
+    pair[0, [3, 4]] = True
+    gap = np.diff(np.take_along_axis(scores, greedy, axis=1), axis=1)[:, 3]
+    found = PlackettLuce(scores).subset_log_prob(swapped, pair).log_prob[:, 0]
+    np.testing.assert_allclose(found, gap - np.log1p(np.exp(gap)), rtol=1e-3)  # nobody else comes near
+    flat = np.concatenate([np.zeros((1, 60)), [[-900.0]]], axis=1)
+    mask = np.zeros((1, 8), bool)
+    mask[0, [3, 7]] = True
+    with pytest.raises(PolicyError, match="row 0: scores span more than 650 nats"):
+        PlackettLuce(flat).subset_log_prob(np.arange(8)[None], mask)
 
 
 def test_quadrature_and_programme_agree_beyond_enumeration():

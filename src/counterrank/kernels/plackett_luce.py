@@ -36,14 +36,8 @@ def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
         remaining = _log_sum_unused(row, used)
         for k in range(length - 1, -1, -1):
             a = actions[i, k]
-            if k >= last:
-                if used[a]:  # beyond the first impossible item only the mass still matters
-                    seen_before = False
-                    for j in range(k):
-                        seen_before = seen_before or actions[i, j] == a
-                    if not seen_before:
-                        remaining = np.logaddexp(remaining, row[a])
-                continue
+            if k >= last and seen_before(actions[i], k):
+                continue  # beyond the first impossible item only the mass still matters, each item's once
             remaining = np.logaddexp(remaining, row[a])
             step[k] = row[a] - remaining
         total = 0.0
@@ -56,6 +50,15 @@ def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
         for k in range(length):
             used[actions[i, k]] = False
     return out
+
+
+@jit
+def seen_before(items: Ints, k: int) -> bool:
+    """Return whether the item at k also stands at an earlier position."""
+    for j in range(k):
+        if items[j] == items[k]:
+            return True
+    return False
 
 
 @jit

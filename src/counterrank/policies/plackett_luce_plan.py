@@ -67,8 +67,13 @@ def _solve_block(scores: Floats, items: Ints, sets: Bools, limits: Limits, *, fi
     log_prob[hard & never] = -np.inf
     tasks = distinct(masks, hard & ~never)
     work = _Work(scores, items, tasks, prefix, limits)
-    work.check_span(first)
     values, errors, hardest = work.run()
+    if np.isnan(values).any():
+        row = int(tasks.rows[np.argmax(np.isnan(values))]) + first
+        raise PolicyError(
+            f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make more than "
+            f"max_states={limits.max_states} states; raise max_states or the temperature"
+        )
     return tasks.scatter(values, log_prob), tasks.scatter(errors, rel_var), hardest
 
 
@@ -100,26 +105,24 @@ class _Work:
         """Items by descending score: (n or 1, A)."""
         return np.argsort(-self.scores, axis=1)
 
-    def check_span(self, first: int) -> None:
-        used = np.unique(self.score_rows)
-        table = self.scores[used]
-        span = table.max(axis=1) - np.where(table > -np.inf, table, np.inf).min(axis=1)
-        if (span > MAX_SPAN).any():
-            worst = int(np.argmax(span > MAX_SPAN))
-            raise PolicyError(
-                f"row {used[worst] + first}: scores span {span[worst]:.0f} nats, sets of positions need at most "
-                f"{MAX_SPAN:.0f}; raise the temperature, or set hopeless items to -inf"
-            )
+    @cached_property
+    def wide(self) -> Bools:
+        """Tasks (T,) whose scores lie too far apart to be exponentiated."""
+        span = self.scores.max(axis=1) - np.where(self.scores > -np.inf, self.scores, np.inf).min(axis=1)
+        far: Bools = span[self.score_rows] > MAX_SPAN
+        return far
 
     def run(self) -> tuple[Floats, Floats, int]:
         values, errors = np.empty(len(self.rows)), np.zeros(len(self.rows))
-        lone = self.size - self.lead == 1
-        fits = self.states <= self.limits.max_states
+        lone = (self.size - self.lead == 1) & ~self.wide
+        fits = (self.states <= self.limits.max_states) & ~self.wide
         quick = lone & (self.states > min(_SMALL, self.limits.max_states))
         if quick.any():
             values[quick] = self._singles(np.flatnonzero(quick))
             quick[quick] = values[quick] > _UNDERFLOW
-        sets, drawn = fits & ~quick, ~fits & ~quick
+        sets, drawn = fits & ~quick, ~fits & ~quick & ~self.wide
+        if self.wide.any():
+            values[self.wide] = self._wide(np.flatnonzero(self.wide))
         if sets.any():
             values[sets] = self._programme(np.flatnonzero(sets))
         if drawn.any():
@@ -130,6 +133,12 @@ class _Work:
         from counterrank.kernels.plackett_luce_subsets import subset_log_prob
 
         return subset_log_prob(self.scores, self.order, self.score_rows[which], self.items[which], self.masks[which])
+
+    def _wide(self, which: Ints) -> Floats:
+        from counterrank.kernels.plackett_luce_wide import subset_log_prob
+
+        rows, limit = self.score_rows[which], self.limits.max_states
+        return subset_log_prob(self.scores, self.order, rows, self.items[which], self.masks[which], limit)
 
     def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
         from counterrank.kernels.plackett_luce_sampled import subset_log_prob
