@@ -23,7 +23,7 @@ class ModelPlan(ContributionPlan):
         super().__init__(name, workspace, key=("dm", id(model)))
         self.model = model
         self.flags = (
-            "model-only: the interval holds the spread of the model's means, not the model's own error; it is too short",
+            "model-only: the interval shows how the model's means vary, not how wrong the model is; it is too short",
         )
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ Make = Callable[[], Estimator]
 
 def _fixed() -> dict[str, Make]:
     from counterrank.estimators.aips import AIPS
+    from counterrank.estimators.auto.auto import Auto
     from counterrank.estimators.cascade_dr import CascadeDR
     from counterrank.estimators.dm import DM
     from counterrank.estimators.dr import DR
@@ -29,6 +30,7 @@ def _fixed() -> dict[str, Make]:
     for name in plain:
         table[f"dr-{name}"] = lambda name=name: DR(weights=name)  # type: ignore[misc]
     table["cascade-dr"] = CascadeDR
+    table["auto"] = Auto
     return table
 
 

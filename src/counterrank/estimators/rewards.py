@@ -45,10 +45,14 @@ def reward_model(workspace: Workspace, model: Any = "ridge") -> RewardModel:
     if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
         fitted: RewardModel = model
         return fitted
+    key = ("model", workspace.target, model if isinstance(model, str) else id(model))
+    return workspace.once(key, lambda: _learned(workspace, model))
+
+
+def _learned(workspace: Workspace, model: Any) -> RewardModel:
     from counterrank.regression.learners import fit_learner
 
-    key = ("model", workspace.target, model if isinstance(model, str) else id(model))
-    return workspace.once(key, lambda: fit_learner(workspace.source, model, seed=workspace.seed))
+    return fit_learner(workspace.source, model, seed=workspace.seed)
 
 
 def prediction(view: View, model: RewardModel) -> Prediction:

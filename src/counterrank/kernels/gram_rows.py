@@ -3,11 +3,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import jit, vector_jit
 from counterrank.kernels.regress_features import expected, logged
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+@vector_jit
+def _add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
+    for j in range(count):
+        out[j] += scale * values[j]
 
 
 @jit
@@ -24,6 +30,7 @@ def add_grams(
     """
     n, length = action.shape
     A, width = centre.shape[1], gram.shape[3]
+    dense = width - (slots.max() + 1) * A
     z, scratch, where = np.zeros(width), np.zeros((A + 2, A)), np.zeros(width, np.int64)
     for i in range(n):
         f = fold[i]
@@ -33,18 +40,22 @@ def add_grams(
                 continue
             u, r = action[i, k], reward[i, k]
             logged(action[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
+            matrix, vector = gram[f, k, u], cover[f, k, u]
+            # The leading columns are dense and contiguous; indicators are few among many.
+            for p in range(dense):
+                _add_scaled(z, v * z[p], p + 1, matrix[p])
+            _add_scaled(z, v * r, dense, vector)
             filled = 0
-            for p in range(width):
+            for p in range(dense, width):
                 if z[p] != 0.0:
                     where[filled] = p
                     filled += 1
-            matrix, vector = gram[f, k, u], cover[f, k, u]
-            for p in range(filled):
-                value = v * z[where[p]]
-                row = matrix[where[p]]
-                vector[where[p]] += value * r
-                for q in range(p + 1):
-                    row[where[q]] += value * z[where[q]]
+                    row = matrix[p]
+                    value = v * z[p]
+                    vector[p] += value * r
+                    _add_scaled(z, value, dense, row)
+                    for q in range(filled):
+                        row[where[q]] += value * z[where[q]]
             square[f, k, u] += v * r * r
 
 
@@ -63,9 +74,7 @@ def add_means(
             expected(target[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
             p = target[i, 0 if shared else k]
             for u in range(A):
-                row = out[fold[i], k, u]
-                for j in range(width):
-                    row[j] += p[u] * z[j]
+                _add_scaled(z, p[u], width, out[fold[i], k, u])
 
 
 @jit

@@ -4,11 +4,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.hashing import mix
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import jit, vector_jit
 from counterrank.kernels.regress_features import expected, logged
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+@vector_jit
+def _dot(left: Floats, right: Floats, count: int) -> float:
+    total = 0.0
+    for j in range(count):
+        total += left[j] * right[j]
+    return total
 
 
 @jit
@@ -25,10 +33,7 @@ def at_logged(
             logged(action[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
             for s in range(sets):
                 row = coef[s, fold[i], k, action[i, k]]
-                total = 0.0
-                for j in range(width):
-                    total += z[j] * row[j]
-                out[s, i, k] = total
+                out[s, i, k] = _dot(z, row, width)
 
 
 @jit
@@ -48,11 +53,7 @@ def mean_under(
             total = 0.0
             for u in range(A):
                 if p[u] > 0.0:
-                    row = coef[fold[i], k, u]
-                    inner = 0.0
-                    for j in range(width):
-                        inner += z[j] * row[j]
-                    total += p[u] * inner
+                    total += p[u] * _dot(z, coef[fold[i], k, u], width)
             out[i, k] = total
 
 
@@ -114,10 +115,7 @@ def mean_of_draws(
                     p = own[i, 0 if shared else k, u] if exact else 1.0
                     if p <= 0.0:
                         continue
-                    row = coef[fold[i], k, u]
-                    inner = 0.0
-                    for j in range(width):
-                        inner += z[j] * row[j]
+                    inner = _dot(z, coef[fold[i], k, u], width)
                     total += p * (0.5 * (1.0 + np.tanh(0.5 * inner)) if logistic[k] else inner)
             out[i, k] = total / size
 

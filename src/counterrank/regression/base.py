@@ -22,8 +22,9 @@ class Prediction:
 class RewardModel(Protocol):
     """A fitted, cross-fitted model of E[r_k | x, a_1..a_K]."""
 
-    #: What was fitted and how its mean is formed, in words and numbers.
-    details: dict[str, Any]
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted and how its mean is formed, in words and numbers."""
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return the model on the rows of a batch, by the folds that did not see them."""

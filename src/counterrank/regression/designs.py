@@ -10,14 +10,17 @@ from counterrank.regression.layout import Layout
 Floats = NDArray[np.float64]
 
 #: Penalties tried on interaction columns; the context has 1 (next to rows in the hundreds it hardly acts).
-PENALTIES = (1.0, 30.0)
+PENALTIES = (1.0, 30.0, 300.0)
+#: Up to this many actions, context x counts are also tried on top of each position's own indicators.
+_FEW = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns z' map (D, p) with ridge penalties (p,)."""
+    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty too."""
 
     name: str
+    columns: str
     map: Floats
     penalty: Floats
 
@@ -34,7 +37,7 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     if pairs:
         groups["P"] = [_pairs(layout, k)]
     for name, group in list(groups.items()):
-        if layout.cross:
+        if layout.cross and (name == "T" or layout.A <= _FEW):
             groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
     if layout.squares:
         scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
@@ -48,7 +51,7 @@ def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> D
     joined = np.concatenate(parts, axis=1)
     weights = np.full(joined.shape[1], penalty)
     weights[: layout.d + 1] = 1.0
-    return Design(name if penalty == 0 else f"{name}/{penalty:g}", joined, weights)
+    return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
 
 
 def _context(layout: Layout) -> Floats:

@@ -49,7 +49,7 @@ def context_columns(batch: RankingLog) -> Floats:
     """Return the context as numbers (n, d): codes of known categories with few labels become indicators."""
     if batch.context is None:
         return np.empty((batch.n, 0))
-    columns = []
+    columns: list[Floats] = []
     for j, name in enumerate(batch.context_names):
         labels = batch.categories.get(name, ())
         if 1 < len(labels) <= _LABELS:

@@ -13,11 +13,13 @@ from counterrank.regression.layout import (
     Arrays,
     Layout,
     choose_folds,
+    context_columns,
     count_slots,
     pair_slots,
     scale_of,
     whole_distribution,
 )
+from counterrank.regression.prepared import Prepared
 from counterrank.regression.ridge import fit_ridge
 from counterrank.source import Source
 
@@ -26,8 +28,11 @@ Ints = NDArray[np.int64]
 
 #: Rows a model is trained on at most; more would cost time and change its last digits.
 TRAINING_ROWS = 200_000
+#: Products summed into Gram matrices at most (rows x positions x columns^2), and rows used in any case.
+_WORK, _LEAST_ROWS = 5e9, 20_000
 #: Numbers in all Gram matrices together, above which positions are tied into counts.
 _GRAM_NUMBERS = 6_000_000
+_LARGEST_GRAM = 30_000_000
 _WIDEST_PAIRS = 140
 #: Context x count columns up to this many.
 _WIDEST_CROSS = 64
@@ -143,21 +148,30 @@ def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Sou
 class Training:
     """The layout and Grams of the training rows, shared by the regression and the projected weights."""
 
-    layout: Layout
-    grams: Grams
-    pairs: bool
+    prepared: Prepared
     source: Source
+
+    @property
+    def layout(self) -> Layout:
+        """The columns."""
+        return self.prepared.layout
+
+    @property
+    def grams(self) -> Grams:
+        """The sums."""
+        return self.prepared.grams
 
 
 def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> Training:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
-    training = training_source(source, seed)
-    scale = training.reduce(scale_of, label="context")
-    first = training.first
-    rows = training.n or TRAINING_ROWS
-    K, A, d = first.K, first.n_actions, len(scale.count)
-    F = choose_folds(A)
+    first = source.first
+    K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
     cross = rich and 0 < d * A <= _WIDEST_CROSS and K > 1
+    dense = 1 + d + A + (d * A if cross else 0) + K
+    training = training_source(source, seed, int(np.clip(_WORK / (K * dense**2), _LEAST_ROWS, TRAINING_ROWS)))
+    scale = training.reduce(scale_of, label="context")
+    rows = training.n or TRAINING_ROWS
+    F = choose_folds(A)
     squares = rich and A <= 4 and K > 2
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (plain + A + (d * A if cross else 0)) ** 2
@@ -165,12 +179,18 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout, target), label="regression")
-    return Training(layout, grams, pairs, training)
+    return Training(Prepared(grams, layout, pairs), training)
+
+
+def fits_in_memory(first: RankingLog) -> bool:
+    """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
+    A, d = first.n_actions, context_columns(first).shape[1]
+    return bool(choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= _LARGEST_GRAM)
 
 
 def fit_linear(training: Training, target: str, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
-    ridge = fit_ridge(training.grams, training.layout, pairs=training.pairs)
+    ridge = fit_ridge(training.prepared)
     details: dict[str, Any] = {
         "model": "ridge",
         "folds": training.layout.F,

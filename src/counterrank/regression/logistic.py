@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from counterrank.engines.local import MemorySource
 from counterrank.log import RankingLog
-from counterrank.regression.designs import Design, designs
+from counterrank.regression.designs import Design
 from counterrank.regression.grams import Grams, grams_of
 from counterrank.regression.linear import LinearModel, Training, logged_values
-from counterrank.regression.ridge import Ridge, others, solve
+from counterrank.regression.prepared import others, solve
+from counterrank.regression.ridge import Ridge
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
@@ -96,7 +97,7 @@ def _second_step(
 
 def _design(training: Training, k: int) -> Design:
     layout, rows = training.layout, training.grams.rows.sum()
-    found = {d.name: d for d in designs(layout, k, pairs=training.pairs)}
+    found = {d.name: d for d in training.prepared.candidates[k]}
     wide = found.get("P/1")
     enough = wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
     return wide if wide is not None and enough else found["T/1"]
@@ -116,10 +117,11 @@ def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Des
     away = now.copy()
     away[..., 0] -= start
     slope = cover @ design.map - penalty * away
-    step = solve(design.map.T @ gram @ design.map, slope, penalty)
+    step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
     # A step of more than a few logits overshoots: separable cells would run away before the penalty holds them.
     longest = np.abs(step).max(axis=-1, keepdims=True)
-    return now + step * np.minimum(1.0, 4.0 / np.maximum(longest, 1e-12))
+    moved: Floats = now + step * np.minimum(1.0, 4.0 / np.maximum(longest, 1e-12))
+    return moved
 
 
 def _raw(fitted: list[Floats], chosen: list[Design], folds: int) -> Floats:

@@ -1,13 +1,13 @@
-"""Cross-fitted ridge from additive Grams: a pooled fit, then each own action's departure from it."""
+"""Cross-fitted ridge from additive Grams: a common start, then each position's and own action's departure from it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.regression.designs import Design, designs
+from counterrank.regression.designs import Design
 from counterrank.regression.grams import Grams
-from counterrank.regression.layout import Layout
+from counterrank.regression.prepared import Prepared, others, solve
 
 Floats = NDArray[np.float64]
 
@@ -28,69 +28,125 @@ class Ridge:
     size: Floats
 
 
-def fit_ridge(grams: Grams, layout: Layout, *, pairs: bool) -> Ridge:
-    """Return the ridge whose design and penalty have the least out-of-fold loss, position by position."""
-    coef = np.zeros(grams.cover.shape)
-    chosen, losses = [], np.zeros(layout.K)
-    for k in range(layout.K):
-        candidates = designs(layout, k, pairs=pairs)
-        start = _pooled(grams, layout, k, candidates[3 if pairs else 1])
-        best, losses[k], name = start, out_of_fold(grams, k, start), "pooled"
-        for design in candidates:
-            fitted = start + _residual(grams, k, start, design)
-            loss = out_of_fold(grams, k, fitted)
-            if loss < losses[k]:
-                best, losses[k], name = fitted, loss, design.name
-        coef[:, k] = best
-        chosen.append(name)
+def fit_ridge(prepared: Prepared) -> Ridge:
+    """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
+
+    Starts: one fit for all own actions (a position's own), or one for all positions (an own action's own). Each own
+    action and position then has a ridge on what the start leaves over.
+    """
+    grams, K = prepared.grams, prepared.layout.K
+    coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
+    tied, tied_name = _best_tied(prepared)
+    for k in range(K):
+        starts = np.stack([_pooled(prepared, k), tied[:, k]], axis=-1)  # (F, A, D, 2)
+        left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
+        for design in (None, *prepared.candidates[k]):
+            fitted = starts if design is None else starts + prepared.solved(k, design, left)
+            for s, name in enumerate(("pooled", tied_name)):
+                loss = out_of_fold(grams, k, fitted[..., s])
+                if loss < losses[k]:
+                    coef[:, k], losses[k] = fitted[..., s], loss
+                    chosen[k] = name if design is None else f"{name}+{design.name}"
     return Ridge(coef, tuple(chosen), losses, grams.gram[..., 0, 0].sum(axis=(0, 2)))
 
 
 def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
     """Return sum over the held-out rows of (r_k - z' coef)^2, for coef (F, A, D)."""
-    fit = np.einsum("fad,fade,fae->fa", coef, grams.gram[:, k], coef, optimize=True)
-    cross = np.einsum("fad,fad->fa", coef, grams.cover[:, k])
-    return float((grams.square[:, k] - 2 * cross + fit).sum())
+    through = (grams.gram[:, k] @ coef[..., None])[..., 0] - 2 * grams.cover[:, k]
+    return float(grams.square[:, k].sum() + (coef * through).sum())
 
 
-def others(values: Floats) -> Floats:
-    """Return for each fold the sum over the other folds."""
-    rest: Floats = values.sum(axis=0) - values
-    return rest
+def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
+    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name.
+
+    Tied to zero, or to a fit common to all positions and own actions: then only departures from it are penalised.
+    """
+    grams = prepared.grams
+    best, least, best_name = np.zeros(grams.cover.shape), np.inf, ""
+    for start, name in ((np.zeros(grams.cover.shape), "tied"), (common_fit(prepared), "common+tied")):
+        right = others(grams.cover)
+        for k in range(prepared.layout.K):
+            right[:, k] -= (prepared.rest(k) @ start[:, k, ..., None])[..., 0]
+        for j, design in enumerate(prepared.candidates[0]):
+            if design.columns[0] != "T":
+                continue
+            fitted = start + tied_fit(prepared, j, right)
+            loss = sum(out_of_fold(grams, k, fitted[:, k]) for k in range(prepared.layout.K))
+            if loss < least:
+                best, least, best_name = fitted, loss, f"{name}-{design.name}"
+    return best, best_name
 
 
-def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
-    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and vectors (..., p)."""
-    p = matrix.shape[-1]
-    full = matrix.copy()
-    full[..., np.arange(p), np.arange(p)] += penalty
-    out: Floats = np.linalg.solve(full, right[..., None])[..., 0]
+def common_fit(prepared: Prepared) -> Floats:
+    """Return one ridge on context and counts for all positions and own actions: (F, K, A, D).
+
+    Each own action at each position has its own intercept, so that only the effect of the others is common.
+    """
+    layout = prepared.layout
+    used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
+    p, K, A = used[0].map.shape[1], layout.K, layout.A
+    total, side = np.zeros((layout.F, p + K * A, p + K * A)), np.zeros((layout.F, p + K * A))
+    cover = others(prepared.grams.cover)
+    for k, design in enumerate(used):
+        mapped, own = prepared.mapped(k, design), np.arange(p + k * A, p + (k + 1) * A)
+        total[:, :p, :p] += mapped.sum(axis=1)
+        total[:, own, :p] = mapped[:, :, 0]
+        total[:, :p, own] = mapped[:, :, 0].swapaxes(1, 2)
+        total[:, own, own] = mapped[:, :, 0, 0]
+        side[:, :p] += cover[:, k].sum(axis=1) @ design.map
+        side[:, own] = cover[:, k, :, 0]
+    penalty = np.concatenate([used[0].penalty, np.full(K * A, _POOLED)])
+    solved = solve(total, side[..., None], penalty)[..., 0]
+    out = np.stack([np.repeat((solved[:, :p] @ d.map.T)[:, None], A, axis=1) for d in used], axis=1)
+    out[..., 0] += solved[:, p:].reshape(layout.F, K, A)
     return out
 
 
-def _residual(grams: Grams, k: int, start: Floats, design: Design) -> Floats:
-    """Return each own action's ridge on what `start` (F, A, D) leaves over, in raw columns (F, A, D)."""
-    gram, cover = others(grams.gram[:, k]), others(grams.cover[:, k])
-    left = cover - np.matmul(gram, start[..., None])[..., 0]
-    mapped = design.map.T @ gram @ design.map
-    return solve(mapped, left @ design.map, design.penalty) @ design.map.T
+def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
+    """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D).
+
+    `right` (F, K, A, D) are the right-hand sides in raw columns: rewards, or the means that weights must match.
+    """
+    layout = prepared.layout
+    used = [found[j] for found in prepared.candidates]
+    p, K = used[0].map.shape[1], layout.K
+    total, side = np.zeros((layout.F, layout.A, p + K, p + K)), np.zeros((layout.F, layout.A, p + K))
+    for k, design in enumerate(used):
+        mapped = prepared.mapped(k, design)
+        total[:, :, :p, :p] += mapped
+        total[:, :, p + k, :p] = total[:, :, :p, p + k] = mapped[:, :, 0]  # column 0 is the intercept
+        total[:, :, p + k, p + k] = mapped[:, :, 0, 0]
+        side[:, :, :p] += right[:, k] @ design.map
+        side[:, :, p + k] = right[:, k, :, 0]
+    penalty = np.concatenate([used[0].penalty, np.full(K, _POOLED)])
+    solved = solve(total, side[..., None], penalty)[..., 0]
+    out = np.stack([solved[:, :, :p] @ design.map.T for design in used], axis=1)
+    out[..., 0] += solved[:, :, p:].swapaxes(1, 2)
+    return out
 
 
-def _pooled(grams: Grams, layout: Layout, k: int, design: Design) -> Floats:
+def _pooled(prepared: Prepared, k: int) -> Floats:
     """Return one ridge for all own actions, with an intercept for each: (F, A, D)."""
-    gram, cover = others(grams.gram[:, k]), others(grams.cover[:, k])  # (F, A, D, D), (F, A, D)
+    layout, design = prepared.layout, _widest(prepared, k)
+    mapped, cover = prepared.mapped(k, design), others(prepared.grams.cover[:, k])
     p, A = design.map.shape[1], layout.A
     total = np.zeros((layout.F, p + A, p + A))
-    total[:, :p, :p] = design.map.T @ gram.sum(axis=1) @ design.map
-    total[:, p:, :p] = gram[:, :, 0] @ design.map
+    total[:, :p, :p] = mapped.sum(axis=1)
+    total[:, p:, :p] = mapped[:, :, 0]
     total[:, :p, p:] = total[:, p:, :p].swapaxes(1, 2)
     own = np.arange(p, p + A)
-    total[:, own, own] = gram[:, :, 0, 0]
+    total[:, own, own] = mapped[:, :, 0, 0]
     right = np.concatenate([cover.sum(axis=1) @ design.map, cover[:, :, 0]], axis=1)
-    rows = gram[:, :, 0, 0].sum(axis=1)
     penalty = np.full((layout.F, p + A), _POOLED)
+    rows = mapped[:, :, 0, 0].sum(axis=1)
     penalty[:, : layout.d + 1] = np.maximum(_POOLED_CONTEXT * rows, 1e-9)[:, None]
-    solved = solve(total, right, penalty)
+    solved = solve(total, right[..., None], penalty)[..., 0]
     out: Floats = np.repeat((solved[:, :p] @ design.map.T)[:, None], A, axis=1)
     out[:, :, 0] += solved[:, p:]
     return out
+
+
+def _widest(prepared: Prepared, k: int) -> Design:
+    """Return each position's own indicators where there are enough rows for them, else counts."""
+    wanted = "P" if prepared.pairs else "T"
+    return next(design for design in prepared.candidates[k] if design.columns == wanted)

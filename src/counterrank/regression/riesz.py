@@ -10,57 +10,61 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.regression.designs import Design, designs
 from counterrank.regression.grams import Grams
 from counterrank.regression.layout import Layout
-from counterrank.regression.ridge import others, solve
+from counterrank.regression.prepared import Prepared, others
+from counterrank.regression.ridge import tied_fit
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Riesz:
-    """Weight coefficients (F, K, A, D): `base` for the context alone, `pairs` for the chosen design with other
-    positions, `cross` with context x counts as well (None when the layout has none).
+    """Weight coefficients (F, K, A, D), cross-fitted.
+
+    `whole`: the projected weights; `pairs`: only what their interaction columns add to rho_k, which has mean zero
+    given x and a_k; `cross`: the same of the design with context x counts (equal to `pairs` where there is none).
     """
 
-    base: Floats
+    whole: Floats
     pairs: Floats
-    cross: Floats | None
+    cross: Floats
     chosen: tuple[str, ...]
 
 
-def fit_riesz(grams: Grams, layout: Layout, *, pairs: bool) -> Riesz:
-    """Return cross-fitted projected weights; designs with least out-of-fold Riesz loss, position by position."""
-    shape = grams.cover.shape
-    base, plain, cross = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    names = []
-    for k in range(layout.K):
-        found = designs(layout, k, pairs=pairs)
-        base[:, k] = _alpha(grams, k, found[0])
-        plain[:, k], name = _best(grams, k, [d for d in found if d.name[0] in "TP" and d.name[1] == "/"])
-        if layout.cross:
-            cross[:, k], _ = _best(grams, k, [d for d in found if d.name[1:2] == "X"])
-        names.append(name)
-    return Riesz(base, plain, cross if layout.cross else None, tuple(names))
+def fit_riesz(prepared: Prepared) -> Riesz:
+    """Return projected weights; designs with the least out-of-fold Riesz loss, position by position."""
+    layout = prepared.layout
+    whole, name = _best(prepared, ("T", "P"))
+    cross = _best(prepared, ("TX", "PX"))[0] if layout.cross else whole
+    return Riesz(whole, _interactions(whole, layout), _interactions(cross, layout), name)
 
 
-def _best(grams: Grams, k: int, candidates: list[Design]) -> tuple[Floats, str]:
-    fits = [(_alpha(grams, k, design), design.name) for design in candidates]
-    losses = [_loss(grams, k, alpha) for alpha, _ in fits]
-    return fits[int(np.argmin(losses))]
+def _interactions(coef: Floats, layout: Layout) -> Floats:
+    """Return the coefficients without the context's: indicators and their centring stay."""
+    out = coef.copy()
+    out[..., : layout.d + 1] = 0.0
+    return out
 
 
-def _alpha(grams: Grams, k: int, design: Design) -> Floats:
-    """Return n_train (G + penalty)^-1 (mean of pi(u) E_pi z) in raw columns (F, A, D)."""
-    gram = others(grams.gram[:, k])
-    mean = grams.mean[:, k].sum(axis=0) / grams.rows.sum()
-    mapped = design.map.T @ gram @ design.map
-    right = others(grams.rows)[:, None, None] * (mean @ design.map)
-    return solve(mapped, right, design.penalty) @ design.map.T
+def _best(prepared: Prepared, columns: tuple[str, ...]) -> tuple[Floats, tuple[str, ...]]:
+    """Return alpha = n_train (G + penalty)^-1 (mean of pi(u) E_pi z) in raw columns (F, K, A, D), and its designs."""
+    grams, found = prepared.grams, prepared.candidates
+    out, names = np.zeros(grams.cover.shape), []
+    right = others(grams.rows)[:, None, None, None] * grams.mean.sum(axis=0) / grams.rows.sum()  # (F, K, A, D)
+    candidates = [j for j, design in enumerate(found[0]) if design.columns in columns]
+    tied = {j: tied_fit(prepared, j, right) for j in candidates if found[0][j].columns[0] == "T"}
+    for k in range(prepared.layout.K):
+        fits = [(prepared.solved(k, found[k][j], right[:, k, ..., None])[..., 0], found[k][j].name) for j in candidates]
+        fits += [(values[:, k], f"tied-{found[k][j].name}") for j, values in tied.items()]
+        losses = [_loss(grams, k, alpha) for alpha, _ in fits]
+        best = int(np.argmin(losses))
+        out[:, k] = fits[best][0]
+        names.append(fits[best][1])
+    return out, tuple(names)
 
 
 def _loss(grams: Grams, k: int, alpha: Floats) -> float:
     """Return the out-of-fold sum of w^2 - 2 E_pi w."""
-    size = np.einsum("fad,fade,fae->", alpha, grams.gram[:, k], alpha, optimize=True)
-    return float(size - 2 * np.einsum("fad,fad->", alpha, grams.mean[:, k]))
+    through = (grams.gram[:, k] @ alpha[..., None])[..., 0] - 2 * grams.mean[:, k]
+    return float((alpha * through).sum())

@@ -1,0 +1,115 @@
+"""Auto: the recommended estimator, chosen from the log alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.estimators.auto.finish import estimate_from
+from counterrank.estimators.auto.plan import Nuisances, column_names, orders_for, partial_state
+from counterrank.estimators.auto.routes import Route, route_for
+from counterrank.estimators.auto.rule import Decision, decide
+from counterrank.estimators.auto.state import AutoState, Summary, summarise
+from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
+from counterrank.estimators.estimate import Estimate
+from counterrank.estimators.rewards import reward_model, trained
+from counterrank.log import LOGGING
+from counterrank.ratios import ratios_of
+from counterrank.regression.layout import has_distribution
+from counterrank.regression.linear import LinearModel, fits_in_memory
+from counterrank.regression.riesz import fit_riesz
+
+Floats = NDArray[np.float64]
+
+
+class AutoPlan(Plan[AutoState]):
+    """One additive pass over every member, then a decision."""
+
+    def __init__(self, workspace: Workspace, nuisances: Nuisances, route: Route, flags: tuple[str, ...]) -> None:
+        self.key = (workspace.target, "auto")
+        self.workspace = workspace
+        self.nuisances = nuisances
+        self.route = route
+        self.flags = flags
+
+    def partial(self, view: View) -> Part[AutoState]:
+        """Sum every member's contributions."""
+        state, totals = partial_state(view, self.nuisances, self.route, by_unit=self.workspace.by_unit)
+        return Part(state, totals)
+
+    def decision(self, state: AutoState) -> tuple[Summary, Decision]:
+        """Return means, covariances and what follows from them."""
+        K = state.first.shape[0]
+        names = column_names(K) if self.route.factored else self.route.columns
+        orders = orders_for(K) if self.route.factored else np.empty(0, dtype=np.int64)
+        exact = self.route.factored and bool(state.exact.any())
+        summary = summarise(state, names, orders, adjusted=exact)
+        return summary, decide(summary, self.route)
+
+    def finish(self, state: AutoState) -> Estimate:
+        """Return value, honest interval, positions, lift, and what was chosen."""
+        summary, decision = self.decision(state)
+        return estimate_from(state, summary, decision, self)
+
+    def combination(self, state: AutoState) -> Floats:
+        """Return the weights of the members in the estimate."""
+        return self.decision(state)[1].weights
+
+
+@dataclass(frozen=True, eq=False)
+class Auto(Estimator):
+    """A doubly robust estimate at the interaction order that the log can support, with an honest interval.
+
+    Members: a reward model's mean (DM), DM + weights of order 1, 2, 3, 4, 6 and K on its errors, and DM + projected
+    weights, which balance what the model can see (`docs/auto.md`). The estimate starts at order 1 and moves along
+    the path where the data speak; the interval is the shortest of several, each with an allowance for the
+    interactions its member cannot see. Without whole distributions: weights and mean-zero controls only.
+
+    >>> import numpy as np, counterrank as cr
+    >>> half = np.full((400, 2), 0.5)
+    >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
+    ...                     targets={"new": cr.Propensity("factored", half)}, dists={"propensity": half, "new": half})
+    >>> round(Auto().estimate(log, "new").value, 6)
+    2.0
+    """
+
+    name: str = "auto"
+
+    def plan(self, workspace: Workspace) -> Plan[AutoState]:
+        """Fit what the log allows and return the pass."""
+        first, target = workspace.first, workspace.target
+        ratios = ratios_of(first, target)
+        factored = ratios.kind == "factored"
+        whole = has_distribution(first, target) and has_distribution(first, LOGGING)
+        small = fits_in_memory(first)
+        if factored and whole and small:
+            return AutoPlan(workspace, self._nuisances(workspace), route_for("model", ratios), ())
+        flags = (_why(workspace, factored=factored, whole=whole, kind=ratios.kind),)
+        route = route_for("weights" if factored else "masks", ratios)
+        return AutoPlan(workspace, Nuisances(None, None, None), route, flags)
+
+    def _nuisances(self, workspace: Workspace) -> Nuisances:
+        training = trained(workspace)
+        model = reward_model(workspace)
+        assert isinstance(model, LinearModel)
+        riesz = workspace.once(("riesz", workspace.target), lambda: fit_riesz(training.prepared))
+        return Nuisances(model, riesz, training.layout)
+
+
+def _why(workspace: Workspace, *, factored: bool, whole: bool, kind: str) -> str:
+    target = workspace.target
+    if not factored:
+        return (
+            f"weights-only: positions depend on each other ('{kind}' propensities), so auto chooses among the weights "
+            "these support and uses no reward model and no interaction orders"
+        )
+    if not whole:
+        return (
+            "weights-only: the log has only the shown items' probabilities, so auto uses weights and mean-zero "
+            f"controls; with 'propensity_dist' and '{target}_dist' columns (or policies) it could use a reward model "
+            "and would usually be several times more exact"
+        )
+    return (
+        f"weights-only: {workspace.first.n_actions} actions are too many for the closed-form reward model, so auto "
+        "uses weights and mean-zero controls; group the actions (Marginalised) or use DR(model='boosting')"
+    )

@@ -1,0 +1,138 @@
+"""The pass of `auto`: every member's contributions from one look at each row."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.estimators.auto.routes import Route
+from counterrank.estimators.auto.state import AutoState
+from counterrank.estimators.base import View
+from counterrank.estimators.rewards import prediction
+from counterrank.kernels.hashing import BUCKETS
+from counterrank.kernels.orders import FIXED, exact_squares, members
+from counterrank.log import LOGGING
+from counterrank.regression.layout import Layout, context_columns, whole_distribution
+from counterrank.regression.linear import LinearModel, clear, logged_values
+from counterrank.regression.riesz import Riesz
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Orders tried besides the full product; orders above 6 are never better than the product in our tests.
+ORDERS = (1, 2, 3, 4, 6)
+#: Controls (rho_l - 1) x_j up to this many.
+_CONTROLS = 128
+
+
+def orders_for(K: int) -> Ints:
+    """Return the orders below K.
+
+    >>> orders_for(4).tolist()
+    [1, 2, 3]
+    """
+    return np.array([m for m in ORDERS if m < K], dtype=np.int64)
+
+
+def column_names(K: int) -> tuple[str, ...]:
+    """Return the names of the columns."""
+    return (*FIXED, *(f"dr-order-{m}" for m in orders_for(K)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nuisances:
+    """What was fitted: a reward model and projected weights, or nothing."""
+
+    model: LinearModel | None
+    riesz: Riesz | None
+    layout: Layout | None
+
+
+def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bool) -> tuple[AutoState, Floats]:
+    """Return the additive state of a batch and its row totals (n, C)."""
+    batch = view.batch
+    if route.factored:
+        columns, square, exact, weight, unsupported = _by_order(view, nuisances)
+        control = _controls(view) if nuisances.model is None else np.empty((0, batch.n))
+    else:
+        columns, weight = _by_mask(view, route)
+        square, exact, unsupported, control = np.zeros(1), np.zeros(1), 0, np.empty((0, batch.n))
+    totals = np.einsum("k,kcn->cn", batch.position_weights, columns, optimize=True)
+    state = AutoState(
+        n=batch.n,
+        alpha=batch.position_weights,
+        first=columns.sum(axis=2),
+        second=columns @ columns.swapaxes(1, 2),
+        total=totals @ totals.T,
+        mixed=columns @ control.T,
+        control=control @ control.T,
+        control_sum=control.sum(axis=1),
+        square=square,
+        exact=exact,
+        weights=np.array([weight.sum(), weight @ weight]),
+        buckets=_buckets(totals, batch.bucket) if by_unit else np.empty((0, len(totals) + 1)),
+        unsupported=unsupported,
+    )
+    return state, totals.T
+
+
+def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats, Floats, int]:
+    """Return the members' contributions (K, C, n), squared weights, their exact means, and mean weights (n,)."""
+    batch, orders = view.batch, orders_for(view.batch.K)
+    rho = np.ascontiguousarray(view.ratios.rho)
+    q, mean, projected = _fitted(view, nuisances)
+    columns, square = np.zeros((batch.K, len(column_names(batch.K)), batch.n)), np.zeros(len(orders) + 1)
+    members(rho, batch.reward, q, mean, projected, orders, batch.lengths, columns, square)
+    exact, unsupported = _exact(view, orders)
+    return columns, square, exact, (rho + projected[1]).mean(axis=1), unsupported
+
+
+def _by_mask(view: View, route: Route) -> tuple[Floats, Floats]:
+    """Return w r (K, C, n) for the masks that dependent positions support, and the start's mean weights (n,)."""
+    weigh = {"iips": view.ratios.position, "rips": view.ratios.prefix, "ips": view.ratios.full}
+    weights = [weigh[name]() for name in route.columns[1:]]
+    columns = np.stack([view.reward.T, *((w * view.reward).T for w in weights)], axis=1)  # (K, C, n)
+    return np.ascontiguousarray(columns), weights[0].mean(axis=1)
+
+
+def _fitted(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats]:
+    shape = view.batch.action.shape
+    if nuisances.model is None or nuisances.riesz is None or nuisances.layout is None:
+        return np.zeros(shape), np.zeros(shape), np.zeros((3, *shape))
+    found = prediction(view, nuisances.model)
+    riesz = nuisances.riesz
+    coef = np.stack([riesz.whole, riesz.pairs, riesz.cross])
+    given = nuisances.layout.arrays(view.batch)
+    projected = logged_values(nuisances.layout, given, coef)
+    for weights in projected:
+        clear(weights, given)
+    return np.ascontiguousarray(found.q), np.ascontiguousarray(found.mean), projected
+
+
+def _exact(view: View, orders: Ints) -> tuple[Floats, int]:
+    out = np.zeros(len(orders) + 1)
+    logging = whole_distribution(view.batch, LOGGING)
+    wanted = whole_distribution(view.batch, view.target)
+    if logging is None or wanted is None:
+        return out, 0
+    return out, int(exact_squares(logging, wanted, view.batch.lengths, orders, out))
+
+
+def _controls(view: View) -> Floats:
+    """Return (rho_l - 1) x_j and (rho_l - 1): mean zero whatever the context columns are (H, n)."""
+    rho = view.ratios.rho
+    if view.ratios.kind != "factored":
+        return np.empty((0, view.batch.n))
+    excess = (rho - 1.0).T  # (K, n)
+    x = np.nan_to_num(context_columns(view.batch)).T  # (d, n)
+    if excess.shape[0] * (x.shape[0] + 1) > _CONTROLS:
+        x = x[: max(_CONTROLS // excess.shape[0] - 1, 0)]
+    both = [excess, *(excess * row for row in x)]
+    return np.ascontiguousarray(np.concatenate(both, axis=0))
+
+
+def _buckets(totals: Floats, bucket: Ints) -> Floats:
+    out = np.zeros((BUCKETS, totals.shape[0] + 1))
+    np.add.at(out[:, :-1], bucket, totals.T)
+    out[:, -1] = np.bincount(bucket, minlength=BUCKETS)
+    return out

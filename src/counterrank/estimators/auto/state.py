@@ -1,0 +1,121 @@
+"""What `auto` sums over rows: means and products of its members, in arrays that add."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AutoState:
+    """Additive statistics of C columns (members and what the logger earned) and H mean-zero controls.
+
+    first (K, C): sums at each position; second (K, C, C): products at each position; total (C, C): products of row
+    totals sum_k alpha_k y_k; mixed (K, C, H): products with controls; control (H, H) and control_sum (H,);
+    square, exact (J+1,): empirical and exact sums of squared weights by order; weights (2,): sum and sum of squares
+    of the mean pair weight; buckets (1024, C+1) row totals and counts by unit, or empty; unsupported: rows where the
+    logger never shows something the target does.
+    """
+
+    n: int
+    alpha: Floats
+    first: Floats
+    second: Floats
+    total: Floats
+    mixed: Floats
+    control: Floats
+    control_sum: Floats
+    square: Floats
+    exact: Floats
+    weights: Floats
+    buckets: Floats
+    unsupported: int = 0
+
+    def __add__(self, other: "AutoState") -> "AutoState":
+        added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "alpha"}
+        return AutoState(alpha=self.alpha, **added)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """Means by position (K, C), of totals (C,), and covariances of those means: (C, C) and (K, C, C)."""
+
+    names: tuple[str, ...]
+    n: int
+    alpha: Floats
+    by_position: Floats
+    value: Floats
+    covariance: Floats
+    position_covariance: Floats
+    inflation: Floats
+    units: int
+
+    def index(self, name: str) -> int:
+        """Return the column of a member."""
+        return self.names.index(name)
+
+
+def summarise(state: AutoState, names: tuple[str, ...], orders: Ints, *, adjusted: bool) -> Summary:
+    """Return means and covariances, with the controls regressed out where there are any.
+
+    Beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n). Covariances of order-m members are
+    inflated where the sample has not met the tail that the exact second moments know of. `adjusted` says whether the
+    exact moments are there.
+    """
+    n, alpha = state.n, state.alpha
+    mean = state.first / n
+    value = alpha @ mean
+    scale = 1.0 / max(n - 1, 1)
+    total = (state.total / n - np.outer(value, value)) * scale
+    second = (state.second / n - mean[:, :, None] * mean[:, None, :]) * scale
+    units = n
+    if state.buckets.shape[0]:
+        total, second, units = _clustered(state, value, total, second)
+    if state.control.shape[0]:
+        mean, value, total, second = _controlled(state, mean, value, total, second)
+    inflation = np.ones(len(names))
+    if adjusted:
+        ratio = np.maximum(1.0, state.exact / np.maximum(state.square, 1e-300))
+        for j, order in enumerate(orders):
+            inflation[names.index(f"dr-order-{order}")] = ratio[j]
+        inflation[names.index("dr-ips")] = inflation[names.index("ips")] = ratio[-1]
+    root = np.sqrt(inflation)
+    outer = np.outer(root, root)
+    return Summary(names, n, alpha, mean, value, total * outer, second * outer, inflation, units)
+
+
+def _clustered(state: AutoState, value: Floats, total: Floats, second: Floats) -> tuple[Floats, Floats, int]:
+    """Return covariances over units; by position, those over rows times the same factor as the totals'."""
+    sums, counts = state.buckets[:, :-1], state.buckets[:, -1]
+    used = counts > 0
+    units = int(used.sum())
+    scores = sums[used] - counts[used, None] * value
+    clustered = units / max(units - 1, 1) * (scores.T @ scores) / state.n**2
+    ratio = np.sqrt(np.diag(clustered) / np.maximum(np.diag(total), 1e-300))
+    return clustered, second * np.outer(ratio, ratio), units
+
+
+def _controlled(
+    state: AutoState, mean: Floats, value: Floats, total: Floats, second: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    n = state.n
+    centre = state.control_sum / n
+    of_h = state.control / n - np.outer(centre, centre)
+    mixed = state.mixed / n - mean[:, :, None] * centre  # (K, C, H)
+    inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
+    beta = mixed @ inverse
+    moved = mean - beta @ centre
+    # The logger's own reward is what was earned, not an estimate: it is left alone.
+    moved[:, 0] = mean[:, 0]
+    beta[:, 0] = 0.0
+    whole = np.einsum("k,kch->ch", state.alpha, beta)
+    explained = whole @ of_h @ whole.T / n
+    at_position = beta @ of_h @ beta.swapaxes(1, 2) / n
+    cross = np.einsum("k,kch->ch", state.alpha, mixed) @ whole.T / n
+    cross_position = mixed @ beta.swapaxes(1, 2) / n
+    total = total - cross - cross.T + explained
+    second = second - cross_position - cross_position.swapaxes(1, 2) + at_position
+    return moved, state.alpha @ moved, total, second

@@ -1,0 +1,114 @@
+"""One row's contribution to every member of `auto`: interaction orders, projected weights, classic weights."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.jit import jit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Columns filled by `members`, in this order, then one for each order in `orders`.
+FIXED = ("logger", "iips", "rips", "ips", "dm", "projected", "dr-pairs", "dr-cross", "dr-rips", "dr-ips")
+
+
+@jit
+def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
+    """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without entry k."""
+    poly[:] = 0.0
+    poly[0] = 1.0
+    for other in range(value.shape[0]):
+        if other != k:
+            for j in range(poly.shape[0] - 1, 0, -1):
+                poly[j] += value[other] * poly[j - 1]
+
+
+@jit
+def members(
+    rho: Floats, reward: Floats, q: Floats, mean: Floats, projected: Floats, orders: Ints, lengths: Ints,
+    out: Floats, square: Floats,
+) -> None:  # fmt: skip
+    """Fill out (K, C, n) with contributions and add sum_k w_k^2 of each order to square (J+1,), the full product last.
+
+    IN rho, reward, q, mean (n, K): ratios, rewards, model, model's mean under the target; projected (3, n, K):
+    whole projected weights, then what pairs and cross columns add to rho; orders (J,) increasing, all below K.
+    """
+    n, length = rho.shape
+    J = orders.shape[0]
+    poly = np.zeros(orders[J - 1] if J else 1)
+    excess = np.empty(length)
+    for i in range(n):
+        product = 1.0
+        for k in range(length):
+            excess[k] = rho[i, k] - 1.0
+            product *= rho[i, k]
+        prefix = 1.0
+        for k in range(lengths[i]):
+            w, r, m = rho[i, k], reward[i, k], mean[i, k]
+            error = r - q[i, k]
+            prefix *= w
+            column = out[k]
+            column[0, i] = r
+            column[1, i] = w * r
+            column[2, i] = prefix * r
+            column[3, i] = product * r
+            column[4, i] = m
+            column[5, i] = m + projected[0, i, k] * error
+            column[6, i] = m + (w + projected[1, i, k]) * error
+            column[7, i] = m + (w + projected[2, i, k]) * error
+            column[8, i] = m + prefix * error
+            column[9, i] = m + product * error
+            if J:
+                others_polynomial(excess, k, poly)
+            total = 0.0
+            done = 0
+            for j in range(J):
+                while done < orders[j]:
+                    total += poly[done]
+                    done += 1
+                column[10 + j, i] = m + w * total * error
+                square[j] += (w * total) ** 2
+            square[J] += product * product
+
+
+@jit
+def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, out: Floats) -> int:
+    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last; return rows without support.
+
+    With v_l = sum_b pi(b)^2 / pi0(b) - 1, E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of
+    the expansion are uncorrelated. Distributions are (n, 1 or K, A).
+    """
+    n = lengths.shape[0]
+    J = orders.shape[0]
+    poly = np.zeros(orders[J - 1] if J else 1)
+    bad = 0
+    for i in range(n):
+        used = lengths[i]
+        v = np.zeros(used)
+        product = 1.0
+        supported = True
+        for k in range(used):
+            p, t = logging[i, 0 if logging.shape[1] == 1 else k], target[i, 0 if target.shape[1] == 1 else k]
+            total = 0.0
+            for b in range(p.shape[0]):
+                if t[b] > 0.0:
+                    if p[b] <= 0.0:
+                        supported = False
+                    else:
+                        total += t[b] * t[b] / p[b]
+            v[k] = total - 1.0
+            product *= total
+        bad += not supported
+        alike = logging.shape[1] == 1 and target.shape[1] == 1
+        for k in range(used):
+            if J and (k == 0 or not alike):
+                others_polynomial(v, k, poly)
+            total = 0.0
+            done = 0
+            for j in range(J):
+                while done < orders[j]:
+                    total += poly[done]
+                    done += 1
+                out[j] += (1.0 + v[k]) * total
+            out[J] += product
+    return bad
