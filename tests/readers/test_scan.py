@@ -184,3 +184,16 @@ def test_few_batches_are_alive_at_a_time(many_parts):
         alive.clear()
         assert replace(source, workers=workers).reduce(look) == 1000
         assert 1 <= most <= 2 * workers
+
+
+def test_parts_without_the_segment_are_not_opened(kit, tmp_path, monkeypatch):
+    monkeypatch.setattr("counterrank.readers.planning.BATCH_ROWS", 20)
+    columns = kit.make(n=100)
+    columns["day"] = [i // 10 for i in range(100)]
+    path = kit.write(columns, tmp_path / "log.parquet", row_group_size=20)
+    source = scan_log(path, where={"day": [2, 9]})
+    assert [part.start for part in source.parts] == [20, 80]
+    whole = read_log(path)
+    found = concat(list(source.batches()))
+    np.testing.assert_array_equal(found.action, whole.action[[*range(20, 30), *range(90, 100)]])
+    assert len(scan_log(path, where={"day": "monday"}).parts) == 5

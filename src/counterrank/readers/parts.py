@@ -73,6 +73,11 @@ def read_part(
         del log
 
 
+def allowed(wanted: Any) -> list[Any]:
+    """Return the values that a segment's entry, one value or several, lets through."""
+    return list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+
+
 def batch_rows(spec: LogSpec) -> int:
     """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
     policies = len(spec.fields) + len(spec.targets)
@@ -136,9 +141,8 @@ def _decoded(table: pa.Table, spec: LogSpec, start: int, where: Where | None) ->
 def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:
     keep = np.ones(len(next(iter(columns.values()))), dtype=bool)
     for name, wanted in where.items():
-        allowed = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
         hit = np.zeros(len(keep), dtype=bool)
-        for value in allowed:
+        for value in allowed(wanted):
             hit |= np.asarray(columns[name] == value, dtype=bool)
         keep &= hit
     return keep

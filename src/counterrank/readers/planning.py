@@ -1,8 +1,9 @@
 """Before the first pass: which parts a log has, where each starts, and what its columns are."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from counterrank.errors import LogError
 from counterrank.readers import matrices, tables, values
 from counterrank.readers.guard import guard
 from counterrank.readers.options import ReadOptions
-from counterrank.readers.parts import BATCH_ROWS, Part, Where
+from counterrank.readers.parts import BATCH_ROWS, Part, Where, allowed
 from counterrank.readers.paths import DataFile, expand
 from counterrank.readers.resolve import resolve
 from counterrank.readers.spec import LogSpec
@@ -45,16 +46,38 @@ def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | No
 
 
 def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
-    """Return the parts whose folder names do not contradict the segment."""
+    """Return the parts that can hold rows of the segment, by folder names and Parquet's column statistics."""
+    wanted = {name: allowed(value) for name, value in where.items()}
+    ranges: dict[str, list[dict[str, tuple[Any, Any]]]] = {}
+    for part in parts:
+        if part.groups and part.file.path not in ranges:
+            ranges[part.file.path] = _ranges(part.file, wanted)
+    return tuple(part for part in parts if _may_match(part, wanted, ranges.get(part.file.path, [])))
 
-    def fits(part: Part) -> bool:
-        for key, value in part.file.partitions:
-            wanted = where.get(key, value)
-            if value not in (wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]):
-                return False
+
+def _may_match(part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[str, tuple[Any, Any]]]) -> bool:
+    if any(value not in wanted.get(key, [value]) for key, value in part.file.partitions):
+        return False
+    return not part.groups or any(_overlaps(ranges[group], wanted) for group in part.groups)
+
+
+def _overlaps(known: Mapping[str, tuple[Any, Any]], wanted: Mapping[str, list[Any]]) -> bool:
+    try:
+        return all(any(low <= value <= high for value in wanted[name]) for name, (low, high) in known.items())
+    except TypeError:  # a text compared with a number: the statistics cannot tell
         return True
 
-    return tuple(part for part in parts if fits(part))
+
+def _ranges(file: DataFile, names: Iterable[str]) -> list[dict[str, tuple[Any, Any]]]:
+    """Smallest and largest value of the named columns in each row group, where the file keeps them."""
+    found = []
+    with guard(file.path, prefix=True), tables.open_parquet(file) as opened:
+        meta = opened.metadata
+        for g in range(meta.num_row_groups):
+            chunks = [meta.row_group(g).column(j) for j in range(meta.num_columns)]
+            kept = [(c.path_in_schema, c.statistics) for c in chunks if c.path_in_schema in names]
+            found.append({name: (s.min, s.max) for name, s in kept if s is not None and s.has_min_max})
+    return found
 
 
 def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
