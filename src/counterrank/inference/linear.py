@@ -27,7 +27,8 @@ def variances(moments: Moments, gradients: Floats) -> Floats:
     if moments.buckets is not None:
         return _clustered(moments, gradients)
     if moments.gram is not None:
-        return np.maximum(((gradients @ moments.covariance) * gradients).sum(axis=1), 0.0) / moments.n
+        quadratic: Floats = ((gradients @ moments.covariance) * gradients).sum(axis=1)
+        return np.maximum(quadratic, 0.0) / moments.n
     return np.array([_from_rows(moments, gradient) for gradient in gradients])
 
 
