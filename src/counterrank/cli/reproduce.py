@@ -16,9 +16,17 @@ from counterrank.experiments.names import FIGURES
 @click.option("--out", required=True, type=click.Path(file_okay=False), help="Folder for results and figures.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes (default: all cores).")
 @click.option("--preset", type=click.Choice(["published", "paper", "random"]), default="published", show_default=True)
-def command(figure: str, **options: Any) -> None:
+@click.option("--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data.")
+@click.option("--log-b", type=click.Path(), help="real-world: the log of the policy to evaluate, to judge by.")
+@click.option("--target", default="new", show_default=True, help="real-world: B's probabilities, a column of log A.")
+def command(figure: str, log_a: str | None, log_b: str | None, target: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.experiments.runner import reproduce
+
+    if (log_a is None) != (log_b is None) or (log_a and figure != "real-world"):
+        raise click.UsageError("--log-a and --log-b go together, with the figure real-world")
+    if log_a and log_b:
+        options["pair"] = (log_a, log_b, target)
 
     with showing_progress():
         for line in reproduce(figure, **options):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,25 @@ from counterrank.progress import reporter
 
 
 def reproduce(
-    figure: str, *, seeds: int, out: str, jobs: int | None = None, preset: str = "published"
+    figure: str,
+    *,
+    seeds: int,
+    out: str,
+    jobs: int | None = None,
+    preset: str = "published",
+    pair: tuple[str, str, str] | None = None,
 ) -> Iterator[str]:
-    """Make a figure (or all), yielding a line of text for each thing that was written."""
+    """Make a figure (or all), yielding a line of text for each thing that was written.
+
+    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs.
+    """
     from counterrank.experiments.outcome import write_outcome
 
     names = list(FIGURES) if figure == "all" else [figure]
     for name in names:
         experiment = figures.get(name)
+        if pair is not None:
+            experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
         folder = Path(out) / name
         run_seeds(experiment, preset, range(seeds), folder, jobs=jobs or default_threads())
         yield from write_outcome(experiment, preset, range(seeds), folder)
