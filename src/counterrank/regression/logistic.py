@@ -9,17 +9,20 @@ from counterrank.engines.local import MemorySource
 from counterrank.log import RankingLog
 from counterrank.regression.designs import Design
 from counterrank.regression.grams import Grams, grams_of
+from counterrank.regression.layout import Layout
 from counterrank.regression.linear import LinearModel, Training, logged_values
-from counterrank.regression.prepared import others, solve
+from counterrank.regression.prepared import Prepared, others, solve
 from counterrank.regression.ridge import Ridge
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
 
 #: Newton steps on (a part of) the rows, before the steps that leave each fold out.
-_STEPS = 6
+_STEPS = 5
 #: Rows of the first steps; the last ones see all training rows.
 _STEP_ROWS = 50_000
+#: Up to this many rows the folds take a second step of their own; above, the common start tells them little.
+_EXACT_ROWS = 10_000
 _PENALTY, _INTERCEPT_PENALTY = 1.0, 0.02
 
 
@@ -34,14 +37,14 @@ class Losses:
         return Losses(self.error + other.error, self.other + other.other)
 
 
-def with_logistic(model: LinearModel, ridge: Ridge, training: Training, target: str) -> LinearModel:
+def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
     """Return the model with a logistic fit at the positions where it has the lower out-of-fold squared loss."""
     sums = training.grams.cover[..., 0].sum()
     if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
         return model
     if training.source.reduce(_not_binary, label="rewards").other > 0:
         return model
-    coef = fit_logistic(training, target)
+    coef = fit_logistic(training)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
     error = training.source.reduce(lambda batch: _errors(batch, curved), label="logistic").error
     better = error < ridge.loss
@@ -57,8 +60,31 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training, target: 
     return replace(model, coef=mixed, logistic=better.astype(np.int64), details=details)
 
 
-def fit_logistic(training: Training, target: str) -> Floats:
-    """Return coefficients (F, K, A, D); fold f's leave fold f out."""
+def fit_logistic(training: Training) -> Floats:
+    """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
+    slim = _slim(training)
+    return _widened(_fit(slim), slim.layout, training.layout)
+
+
+def _slim(training: Training) -> Training:
+    """Return the training with indicator columns only: Newton steps have no use for the others."""
+    layout = replace(training.layout, cross=False, squares=False)
+    dense = layout.starts[1]
+    kept = np.r_[0:dense, training.layout.starts[3] : training.layout.width]
+    full = training.grams
+    grams = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
+    return Training(Prepared(grams, layout, training.prepared.pairs), training.source)
+
+
+def _widened(coef: Floats, slim: Layout, full: Layout) -> Floats:
+    out = np.zeros((*coef.shape[:-1], full.width))
+    dense = slim.starts[1]
+    out[..., :dense] = coef[..., :dense]
+    out[..., full.starts[3] :] = coef[..., dense:]
+    return out
+
+
+def _fit(training: Training) -> Floats:
     layout, grams = training.layout, training.grams
     chosen = [_design(training, k) for k in range(layout.K)]
     start = _intercepts(grams)  # (K, A)
@@ -67,28 +93,26 @@ def fit_logistic(training: Training, target: str) -> Floats:
         fitted[k][:, 0] = start[k]
     few = _fewer(training.source)
     for _ in range(_STEPS):
-        state = _weighted(few, training, target, _raw(fitted, chosen, layout.F))
+        state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
             gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
             fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
-    state = _weighted(training.source, training, target, _raw(fitted, chosen, layout.F))
+    state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
     by_fold = [
         _newton(others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design)
         for k, design in enumerate(chosen)
     ]
-    if int(grams.rows.sum()) <= _STEP_ROWS:
-        by_fold = _second_step(training, target, chosen, by_fold, start)
+    if int(grams.rows.sum()) <= _EXACT_ROWS:
+        by_fold = _second_step(training, chosen, by_fold, start)
     return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
 
 
-def _second_step(
-    training: Training, target: str, chosen: list[Design], by_fold: list[Floats], start: Floats
-) -> list[Floats]:
+def _second_step(training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats) -> list[Floats]:
     """Take one more step from each fold's own coefficients: removes what the common start knew of the fold."""
     out = [values.copy() for values in by_fold]
     for f in range(training.layout.F):
         own = [values[f] for values in by_fold]
-        state = _weighted(training.source, training, target, _raw(own, chosen, training.layout.F))
+        state = _weighted(training.source, training, _raw(own, chosen, training.layout.F))
         for k, design in enumerate(chosen):
             gram, cover = others(state.gram[:, k])[f], others(state.cover[:, k])[f]
             out[k][f] = _newton(gram, cover, own[k], start[k], design)
@@ -129,7 +153,7 @@ def _raw(fitted: list[Floats], chosen: list[Design], folds: int) -> Floats:
     return np.repeat(one[None], folds, axis=0)
 
 
-def _weighted(source: Source, training: Training, target: str, coef: Floats) -> Grams:
+def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
     def partial(batch: RankingLog) -> Grams:
         chance = _chance(batch, training, coef)
         weight = np.maximum(chance * (1 - chance), 1e-6)

@@ -1,0 +1,106 @@
+"""Marginalised weights: ratios of the probabilities of groups of actions, for large action sets."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.behavior.masks import as_mask, cascade, independent, standard
+from counterrank.errors import ConfigError, EstimatorError
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.masked import WeightPlan
+from counterrank.log import LOGGING
+from counterrank.moments import Moments
+from counterrank.ratios import Ratios
+from counterrank.regression.layout import has_distribution, whole_distribution
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Marginalised(Estimator):
+    """Weights with rho_k = pi(g(a_k)|x) / pi0(g(a_k)|x), g(a) the group of action a (Saito & Joachims 2022).
+
+    Unbiased when rewards depend on items through their groups alone, with far smaller weights when A is large; for
+    rankings this is future work named by Kiyohara et al. 2023. `groups` (A,) are labels, or an embedding (A, e) whose
+    equal rows are one group. `weights`: "iips", "rips", "ips", a mask, or an interaction order.
+
+    >>> import numpy as np, counterrank as cr
+    >>> even = np.full((2, 4), 0.25)
+    >>> log = cr.RankingLog(action=[[0, 1], [2, 3]], reward=[[1, 0], [0, 1]], propensity=even[:, :2],
+    ...     targets={"new": cr.Propensity("factored", [[.4, .1], [.4, .1]])},
+    ...     dists={"propensity": even, "new": [[.4, .1, .4, .1]] * 2})
+    >>> Marginalised(groups=["a", "a", "b", "b"]).estimate(log, "new").value
+    1.0
+    """
+
+    groups: "ArrayLike | None" = None
+    weights: Any = "iips"
+    aggregate: str = "mean"
+    name: str = "mips"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return weights of the groups."""
+        first, target = workspace.first, workspace.target
+        if self.groups is None:
+            raise EstimatorError(
+                "'mips' needs to know which actions belong together; use Marginalised(groups=[label of action 0, ...])"
+            )
+        if not (has_distribution(first, LOGGING) and has_distribution(first, target)):
+            raise EstimatorError(
+                "'mips' sums probabilities over groups and needs whole distributions; add 'propensity_dist' and "
+                f"'{target}_dist' columns or give both policies"
+            )
+        group = group_index(self.groups, first.n_actions)
+        weights = self.weights
+        key = ("mips", group.tobytes(), weights if isinstance(weights, (int, str)) else np.asarray(weights).tobytes())
+        flag = (
+            "groups: weights compare groups of actions; unbiased only if rewards depend on items through their groups",
+        )
+        return WeightPlan(
+            self.name,
+            workspace,
+            lambda view: _weigh(view, group, weights),
+            key=key,
+            aggregate=self.aggregate,
+            flags=flag,
+        )
+
+
+def group_index(groups: "ArrayLike", A: int) -> Ints:
+    """Return group numbers (A,) from labels (A,) or embeddings (A, e).
+
+    >>> group_index([[1, 0], [0, 1], [1, 0]], 3).tolist()
+    [1, 0, 1]
+    """
+    array = np.asarray(groups)
+    if array.shape[:1] != (A,):
+        raise ConfigError(f"groups have shape {array.shape}, but there are {A} actions: give one label per action")
+    _, index = np.unique(array, axis=0, return_inverse=True)
+    return np.asarray(index, dtype=np.int64).reshape(-1)
+
+
+def group_ratios(view: View, group: Ints) -> Ratios:
+    """Return the ratios of group probabilities on the view's rows."""
+    batch = view.batch
+    chosen = group[np.maximum(batch.action, 0)]  # (n, K)
+    same = (group[:, None] == np.arange(group.max() + 1)).astype(np.float64)  # (A, G)
+    sums = []
+    for name in (view.target, LOGGING):
+        table = whole_distribution(batch, name)
+        assert table is not None
+        shared = np.broadcast_to(table @ same, (*chosen.shape, same.shape[1]))
+        sums.append(np.take_along_axis(shared, chosen[:, :, None], axis=2)[:, :, 0])
+    rho = np.where(batch.action >= 0, sums[0] / np.where(sums[1] > 0, sums[1], 1.0), 1.0)
+    return Ratios("factored", np.asfortranarray(rho), batch, view.ratios.target)
+
+
+def _weigh(view: View, group: Ints, weights: Any) -> Floats:
+    ratios, K = group_ratios(view, group), view.batch.K
+    if isinstance(weights, int):
+        return ratios.ordered(standard(K), min(weights, K))
+    fixed = {"ips": standard, "iips": independent, "rips": cascade}
+    named = isinstance(weights, str) and weights in fixed
+    return ratios.masked(fixed[weights](K) if named else as_mask(weights, K))
