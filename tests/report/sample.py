@@ -43,6 +43,18 @@ def segment(target: str, column: str, label: str, value: float, stderr: float, e
     }  # fmt: skip
 
 
+def reason(target: str, check: str, status: str, text: str, advice: str | None) -> dict[str, Any]:
+    return {"target": target, "check": check, "status": status, "reason": text, "help": advice}
+
+
+def finding(
+    check: str, status: str, found: str, examples: list[Any] | None = None, cause: str | None = None,
+    remedy: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    return {"check": check, "status": status, "found": found, "examples": examples or [], "cause": cause,
+            "remedy": remedy}  # fmt: skip
+
+
 def model(today: float = 1.2) -> dict[str, Any]:
     """Return the dictionary an Evaluation would give."""
     path = [
@@ -82,9 +94,9 @@ def model(today: float = 1.2) -> dict[str, Any]:
             "level": "directional", "summary": "One check raised a doubt.",
             "targets": {"personalised": "reliable", "clickbait": "directional"},
             "reasons": [
-                {"target": "personalised", "check": "ess", "status": "pass", "reason": "9,000 effective rows", "help": None},
-                {"target": "clickbait", "check": "agreement", "status": "warn", "reason": "ips and rips differ by 2.3 errors",
-                 "help": "log more exploration at positions 5 and 6"},
+                reason("personalised", "ess", "pass", "9,000 effective rows", None),
+                reason("clickbait", "agreement", "warn", "ips and rips differ by 2.3 errors",
+                       "log more exploration at positions 5 and 6"),
             ],
         },
         "planning": {
@@ -97,15 +109,15 @@ def model(today: float = 1.2) -> dict[str, Any]:
         "sensitivity": {"personalised": {"curve": [{"gamma": 1 + g / 10, "low": 0.1 - g / 50, "high": 0.1 + g / 50}
                                                    for g in range(9)], "sign_changes_at": 1.5}},
         "audit": [
-            {"check": "propensities in (0, 1]", "status": "passed", "found": "144,000 numbers", "examples": [], "cause": None,
-             "remedy": None},
-            {"check": "duplicates", "status": "warned", "found": "12 rows occur twice", "examples": [{"row": 17, "same as": 3}],
-             "cause": "a file was read twice", "remedy": "drop one copy"},
-            {"check": "sums", "status": "failed", "found": "rows add up to 1.04", "examples": ["row 3: 1.04"],
-             "cause": "rounding to two digits", "remedy": "log more digits"},
-            {"check": "drift", "status": "skipped", "found": "no column of days", "examples": [], "cause": None, "remedy": None},
+            finding("propensities in (0, 1]", "passed", "144,000 numbers"),
+            finding("duplicates", "warned", "12 rows occur twice", [{"row": 17, "same as": 3}], "a file was read twice",
+                    "drop one copy"),
+            finding("sums", "failed", "rows add up to 1.04", ["row 3: 1.04"], "rounding to two digits",
+                    "log more digits"),
+            finding("drift", "skipped", "no column of days"),
         ],
         "skipped": [{"target": "clickbait", "estimator": "cascade-dr", "reason": "needs propensity_dist"}],
-        "provenance": {"counterrank": "0.1.0", "python": "3.11", "numpy": "2.0", "command": "counterrank evaluate log.parquet",
+        "provenance": {"counterrank": "0.1.0", "python": "3.11", "numpy": "2.0",
+                       "command": "counterrank evaluate log.parquet",
                        "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},
     }  # fmt: skip

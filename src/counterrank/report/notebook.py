@@ -1,15 +1,39 @@
-"""The report in a notebook cell."""
+"""The report in a notebook cell: answer, evidence, estimates, flags."""
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import Any
 
 from counterrank.report import sentences
-from counterrank.report.reading import Model, Reading
+from counterrank.report.answers import cards
+from counterrank.report.html import environment
+from counterrank.report.numbers import count, percent, plain
+from counterrank.report.reading import Model, Reading, family, texts
 
 
 def render(model: Model) -> str:
-    """Return a small fragment: answer and evidence."""
+    """Return a small fragment without script, in the notebook's own colours."""
     reading = Reading(model)
-    loader = PackageLoader("counterrank.report")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    answers = [(sentences.answer(reading, t), reading.evidence(t)) for t in reading.targets]
-    return environment.get_template("notebook.html.j2").render(answers=answers, logged=sentences.logged(reading))
+    return environment().get_template("notebook.html.j2").render(
+        logged=sentences.logged(reading), cards=cards(reading), level=sentences.level(reading),
+        groups=[(target, _lines(reading, target)) for target in reading.targets],
+    )  # fmt: skip
+
+
+def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
+    lines = []
+    for index, e in enumerate(reading.of(target)):
+        error = e.get("stderr")
+        lift = reading.lift(target, str(e.get("estimator")))
+        lines.append(
+            {
+                "best": index == 0,
+                "dim": family(e) == "biased",
+                "estimator": e.get("estimator"),
+                "value": plain(e.get("value"), error),
+                "interval": f"{plain(e.get('low'), error)} to {plain(e.get('high'), error)}",
+                "lift": plain(lift.get("value"), lift.get("stderr"), sign=True),
+                "relative": percent(lift.get("relative"), sign=True),
+                "ess": count(e.get("ess")),
+                "flags": texts(e.get("flags")),
+            }
+        )
+    return lines

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from counterrank.report.numbers import count, known, percent, plain
+from counterrank.report.numbers import count, known, percent, plain, roughly
 from counterrank.report.reading import Reading, rows, table
 
 EVIDENCE = {
@@ -100,7 +100,7 @@ def evidence(level_name: str) -> str:
 def settle(reading: Reading, target: str) -> list[str]:
     """Return what would settle the question: advice of the verdict, then rows and an A/B test."""
     found = [
-        str(reason["help"]) for reason in reading.reasons(target)
+        _sentence(str(reason["help"])) for reason in reading.reasons(target)
         if reason.get("help") and reason.get("status") in ("warn", "fail")
     ]  # fmt: skip
     plan = table(table(reading.model.get("planning")).get(target))
@@ -108,6 +108,11 @@ def settle(reading: Reading, target: str) -> list[str]:
     if unsettled and plan:
         found += _more_data(reading, plan)
     return list(dict.fromkeys(found))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
@@ -119,11 +124,12 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
     wanted = [row for row in rows(plan.get("rows_for")) if known(row.get("rows"))]
     if wanted:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
-        found.append(
-            f"To detect {percent(row.get('relative'))}, about {count(row['rows'])} logged {ranking}s are needed."
-        )
+        needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
+        found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
     if known(plan.get("ab_rows")):
-        found.append(f"An A/B test with {count(plan['ab_rows'])} {ranking}s in total would be as precise as this log.")
+        found.append(
+            f"An A/B test with {roughly(plan['ab_rows'])} {ranking}s in total would be as precise as this log."
+        )
     return found
 
 

@@ -11,10 +11,16 @@ def tag(name: str, *children: Any, **attributes: Any) -> Markup:
     >>> str(tag("text", "a < b", class_="tick", text_anchor="end", y=None))
     '<text class="tick" text-anchor="end">a &lt; b</text>'
     """
-    pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None)
-    head = Markup("").join(Markup(' {}="{}"').format(key, _number(value)) for key, value in pairs)
-    inner = Markup("").join(escape(child) for child in children)
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), head, inner)
+    # Joined by hand: a page has thousands of elements, and formatting Markup is ten times slower.
+    parts = ["<", name]
+    for key, value in attributes.items():
+        if value is not None:
+            shown = f"{value:.6g}" if isinstance(value, float) else escape(value)
+            parts.append(f' {key.rstrip("_").replace("_", "-")}="{shown}"')
+    parts.append(">")
+    parts.extend(escape(child) for child in children)
+    parts.append(f"</{name}>")
+    return Markup("".join(parts))
 
 
 def percent(share: float) -> str:
@@ -24,10 +30,6 @@ def percent(share: float) -> str:
     '12.35%'
     """
     return f"{share * 100:.4g}%"
-
-
-def _number(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def marker(shape: int, x: str, y: float, **attributes: Any) -> Markup:

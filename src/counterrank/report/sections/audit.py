@@ -13,6 +13,9 @@ from counterrank.report.sections import parts
 SIGNS = {"failed": "✗", "warned": "!", "passed": "✓", "skipped": "·"}
 
 
+QUIET = ("passed", "skipped")
+
+
 def section(reading: Reading) -> parts.Section | None:
     """Return the checks, the troubling ones first."""
     checks = rows(reading.model.get("audit"))
@@ -22,7 +25,18 @@ def section(reading: Reading) -> parts.Section | None:
     checks = sorted(checks, key=lambda c: order.index(c["status"]) if c.get("status") in order else len(order))
     numbers = {status: sum(c.get("status") == status for c in checks) for status in order}
     lead = ", ".join(f"{number} {status}" for status, number in numbers.items() if number) + "."
-    body = tag("ul", *(_line(check) for check in checks), class_="checks")
+    calm = [check for check in checks if check.get("status") in QUIET]
+    body = Markup("")
+    if len(calm) < len(checks):
+        body += tag("ul", *(_line(check) for check in checks if check not in calm), class_="checks")
+    if calm:
+        name = (
+            f"{len(calm)} checks passed or were not needed"
+            if body
+            else f"All {len(calm)} checks: nothing to worry about"
+        )
+        lines = tag("ul", *(_line(check) for check in calm), class_="checks calm")
+        body += tag("details", tag("summary", name), lines, class_="twin")
     return parts.Section("audit", "Audit of the log", lead, body)
 
 

@@ -8,9 +8,14 @@ from markupsafe import Markup
 from counterrank.report.charts import plot
 from counterrank.report.charts.scale import around, logarithmic
 from counterrank.report.charts.svg import tag
-from counterrank.report.numbers import count, known, percent, plain, short
+from counterrank.report.numbers import count, known, percent, plain, roughly, short
 from counterrank.report.reading import Reading, rows, table
 from counterrank.report.sections import parts
+
+#: An error that shrinks by less than this is not worth a change of the logger.
+WORTHWHILE = 0.98
+#: Lifts people ask about; the curve and its table hold the others.
+SHOWN = (0.01, 0.02, 0.05)
 
 
 def section(reading: Reading) -> parts.Section | None:
@@ -34,18 +39,31 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     elif known(plan.get("detectable_lift")):
         lines.append(("smallest lift this log can detect", plain(plan["detectable_lift"])))
     if known(plan.get("ab_rows")):
-        lines.append(("an A/B test as precise needs", f"{count(plan['ab_rows'])} {ranking}s"))
+        lines.append(("an A/B test as precise needs", f"{roughly(plan['ab_rows'])} {ranking}s"))
     for row in rows(plan.get("rows_for")):
-        if known(row.get("rows")):
-            lines.append((f"to detect {percent(row.get('relative'))}, log", f"{count(row['rows'])} {ranking}s"))
-    for row in rows(plan.get("exploration")):
-        if known(row.get("stderr_ratio")):
-            name = f"{percent(row.get('epsilon'), digits=0)} exploration would change the error by"
-            lines.append((name, percent(row["stderr_ratio"] - 1, sign=True, digits=0)))
+        if known(row.get("rows")) and row.get("relative") in SHOWN:
+            lines.append(
+                (f"to detect {percent(row.get('relative'), digits=0)}, log", f"{roughly(row['rows'])} {ranking}s")
+            )
+    lines += _exploration(plan)
     if not lines:
         return Markup("")
     body = [tag("div", tag("dt", name), tag("dd", value)) for name, value in lines]
     return tag("div", tag("h3", parts.named(reading, target)), tag("dl", *body, class_="facts"), data_target=target)
+
+
+def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = [r for r in rows(plan.get("exploration")) if known(r.get("stderr_ratio")) and known(r.get("epsilon"))]
+    useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE]
+    if found and not useful:
+        return [("more random exploration", "would not help")]
+    return [
+        (
+            f"with {percent(r['epsilon'], digits=0)} random exploration, the error",
+            percent(r["stderr_ratio"] - 1, digits=0),
+        )
+        for r in useful
+    ]
 
 
 def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
@@ -70,7 +88,10 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
 
 
 def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Markup:
+    turn = found.get("sign_changes_at")
     curve = _lifts(found)
+    if known(turn):  # beyond the point of interest the range only hides it
+        curve = [r for r in curve if r["gamma"] <= max(1.2, 1 + 3 * (float(turn) - 1))]  # type: ignore[arg-type]
     if len(curve) < 2:
         return Markup("")
     points = [
@@ -83,8 +104,9 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
         also=[0.0]), x_title="propensities wrong by up to this factor", y_title="lift", lines=[(0.0, "no change")],
     )  # fmt: skip
     style = parts.style_of(reading, target)
-    drawn = plot.chart([plot.Series(points=points, look=style.look, band=True, dots=False)], frame, name="Sensitivity")
-    turn = found.get("sign_changes_at")
+    drawn = plot.chart(
+        [plot.Series(points=points, look=style.look, band=True, dots=False, joined=False)], frame, name="Sensitivity"
+    )
     aid = (
         f"The sign holds until propensities are wrong by a factor of {short(turn)}."
         if known(turn)

@@ -1,0 +1,203 @@
+"""The page in a real browser: drawn, silent, self-contained, alive."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report import sample
+
+from counterrank.report import html
+
+pytestmark = pytest.mark.browser
+
+EVIL = "\"><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+MASK = [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+GROUPS = [
+    {"rule": ["x_device is mobile"], "share": 0.6, "model": "C", "matrix": MASK, "value": 1.2, "low": 1.1, "high": 1.3}
+]
+
+
+@dataclass
+class Shown:
+    """A page and everything it did that it should not."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Shown]]:
+    contexts = []
+
+    def opened(model: dict[str, Any], *, width: int = 1200, scheme: str = "light") -> Shown:
+        path = tmp_path / "report.html"
+        path.write_text(html.render(model), encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        shown = Shown(page)
+        page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: shown.complaints.append(str(error)))
+
+        def gate(route: Any) -> None:
+            url = route.request.url
+            if url == path.as_uri():
+                route.continue_()
+            else:
+                shown.requests.append(url)
+                route.abort()
+
+        page.route("**/*", gate)
+        page.goto(path.as_uri())
+        return shown
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def model() -> dict[str, Any]:
+    return {**sample.model(), "behavior": {"groups": GROUPS}}
+
+
+def test_charts_are_drawn_without_a_word_or_a_request(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    shown = show(model)
+    # Marks with a size, not just elements: two targets, every kind of chart.
+    sizes = shown.page.eval_on_selector_all(
+        ".dot, .curve, .band, .bar, .matrix rect",
+        "all => all.map(one => one.getBoundingClientRect()).filter(b => b.width > 0)",
+    )
+    assert len(sizes) > 100
+    for name in ("values", "estimators", "order", "positions", "segments", "behavior", "weights", "planning"):
+        assert shown.page.locator(f"#{name} svg").count() >= 1, name
+    assert shown.complaints == [] and shown.requests == []
+
+
+def test_marks_stand_in_the_order_of_their_values(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    page = show(model).page
+    script = "all => all.map(one => { const b = one.getBoundingClientRect(); return b.left + b.width / 2; })"
+    today, good, bad = page.eval_on_selector_all("#values .mark .dot", script)
+    assert bad < today < good
+    # 1.08, 1.2 and 1.3 on one linear axis.
+    assert (today - bad) / (good - today) == pytest.approx(0.12 / 0.10, rel=0.02)
+
+
+def test_hover_focus_and_escape(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    shown = show(model)
+    page, tip = shown.page, shown.page.locator("#tip")
+    assert tip.is_hidden()
+    page.locator("#estimators .mark").first.hover()
+    assert tip.is_visible()
+    assert "effective rows" in tip.inner_text() and "auto" in tip.inner_text()
+    page.mouse.move(2, 2)
+    assert tip.is_hidden()
+    page.locator("#order .chart").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert "order 1" in tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "order 2" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    assert shown.complaints == []
+
+
+def test_dark_follows_the_system_and_the_button(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = show(model).page.evaluate(paper)
+    dark = show(model, scheme="dark").page
+    assert dark.evaluate(paper) != light
+    dark.click("#theme")
+    assert dark.evaluate(paper) == light
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(show: Callable[..., Shown], model: dict[str, Any], scheme: str) -> None:
+    """WCAG 2.2, 1.4.3: at least 4.5 to 1 for text, 1.4.11: 3 to 1 for marks."""
+    page = show(model, scheme=scheme).page
+    colours = page.evaluate(
+        """() => {
+          const box = document.createElement("div"); document.body.append(box);
+          const get = (name) => {
+            box.style.color = `var(${name})`;
+            return getComputedStyle(box).color.match(/[\\d.]+/g).map(Number);
+          };
+          const names = ["paper", "card", "ink", "soft", "good", "good-bg", "mid", "mid-bg", "bad", "bad-bg", "faint",
+                         "t0", "t1", "t2", "t3", "t4", "t5", "today"];
+          return Object.fromEntries(names.map((name) => [name, get("--" + name)]));
+        }"""
+    )
+    pairs = [("ink", "paper"), ("soft", "paper"), ("soft", "card"), ("soft", "faint"), ("ink", "faint"),
+             ("good", "good-bg"), ("mid", "mid-bg"), ("bad", "bad-bg")]  # fmt: skip
+    for front, back in pairs:
+        assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+    for mark in ("t0", "t1", "t2", "t3", "t4", "t5", "today"):
+        assert contrast(colours[mark], colours["card"]) >= 3, mark
+
+
+def contrast(one: list[float], two: list[float]) -> float:
+    bright, dim = sorted((luminance(one), luminance(two)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def luminance(colour: list[float]) -> float:
+    parts = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+@pytest.mark.parametrize("width", [320, 700, 1800])
+def test_nothing_scrolls_sideways(show: Callable[..., Shown], model: dict[str, Any], width: int) -> None:
+    model = json.loads(json.dumps(model).replace("personalised", "a_very_long_name_without_any_space_" * 3))
+    page = show(model, width=width).page
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_hostile_names_are_inert(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    shown = show(json.loads(json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])))
+    page = shown.page
+    page.locator("#estimators .mark").last.hover()
+    page.wait_for_timeout(50)
+    assert "taken" not in page.title().split("·")[1]
+    assert page.locator("img").count() == 0
+    assert page.locator("h2", has_text="<img src=x").count() == 1
+    assert shown.complaints == [] and shown.requests == []
+
+
+def test_the_policy_stops_what_escaping_missed(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    shown = show(model)
+    shown.page.evaluate(
+        """() => {
+          const script = document.createElement("script");
+          script.textContent = "window.taken = true";
+          const image = new Image();
+          image.src = "https://example.org/x.png";
+          document.body.append(script, image);
+        }"""
+    )
+    shown.page.wait_for_timeout(100)
+    assert shown.page.evaluate("window.taken") is None
+    assert shown.requests == []
+    assert any("Content Security Policy" in text for text in shown.complaints)
+
+
+def test_the_numbers_can_be_saved(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    page = show(model).page
+    with page.expect_download() as waiting:
+        page.click("#json")
+    assert json.loads(Path(waiting.value.path()).read_text()) == model
+
+
+def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    page = show(model, scheme="dark").page
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("nav").is_hidden() and page.locator("#json").is_hidden()
+    assert page.locator("#planning .plot-area").first.is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")

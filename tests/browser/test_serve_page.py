@@ -1,0 +1,49 @@
+"""The list and the comparison in a real browser."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report import sample
+
+from counterrank.serve import make_server
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    for name, today in (("monday.json", 1.2), ("tuesday.json", 1.25)):
+        (tmp_path / name).write_text(json.dumps(sample.model(today)))
+    with make_server(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.url
+        server.shutdown()
+        thread.join()
+
+
+def test_from_the_list_to_a_report_and_a_comparison(browser: Any, url: str) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 800})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on(
+        "request",
+        lambda request: complaints.append(request.url) if not request.url.startswith((url, "data:")) else None,
+    )
+    page.goto(url)
+    page.click("text=monday.json")
+    assert "personalised beats" in page.inner_text("h1")
+    page.click("text=All evaluations")
+    page.check("input[name=a][value='monday.json']")
+    page.check("input[name=b][value='tuesday.json']")
+    page.click("text=Compare A and B")
+    assert page.inner_text("h1") == "Two evaluations"
+    assert page.locator(".rows .dot").count() == 4
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert complaints == []
+    context.close()

@@ -1,0 +1,70 @@
+"""Charts: marks lie where their numbers say."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterrank.report.charts import matrix, plot, rows
+from counterrank.report.charts.scale import Scale, around, around_intervals, logarithmic
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(4, 9))
+def test_ticks_are_round_few_and_inside(low: float, width: float, most: int) -> None:
+    scale = Scale(low, low + width)
+    ticks = scale.ticks(most)
+    assert 1 <= len(ticks) <= most + 1
+    assert all(scale.inside(tick) for tick in ticks)
+    steps = {round((b - a) / width, 6) for a, b in zip(ticks, ticks[1:], strict=False)}
+    assert len(steps) <= 1
+
+
+@given(st.floats(1e-6, 1e3), st.floats(1.5, 1e8))
+def test_logarithmic_ticks_lie_on_the_axis(low: float, factor: float) -> None:
+    scale = Scale(low, low * factor, log=True)
+    assert all(scale.inside(tick) for tick in scale.ticks())
+    assert math.isclose(scale.at(low * math.sqrt(factor)), 0.5, abs_tol=1e-9)
+
+
+def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
+    good = [rows.Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10) for i in range(4)]
+    wild = rows.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
+    scale = around_intervals([*good, wild])
+    assert scale.high - scale.low < 3
+    drawn = str(rows.chart([*good, wild], rows.Axis("value"), name="x"))
+    # An arrow at each end says that the interval goes on.
+    assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
+
+
+def test_marks_lie_where_the_numbers_say() -> None:
+    data = [rows.Row(label="a", value=0.0, low=0.0, high=0.0), rows.Row(label="b", value=10.0, low=10.0, high=10.0)]
+    drawn = str(rows.chart(data, rows.Axis("value"), name="x"))
+    places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
+    margin = 0.06 / 1.12 * 100
+    assert places == pytest.approx([margin, 100 - margin], abs=0.01)
+
+
+def test_a_curve_goes_through_its_points() -> None:
+    frame = plot.Frame(x=Scale(0, 10), y=Scale(0, 1), x_title="x", y_title="y", height=100)
+    points = [plot.Point(0, 0), plot.Point(5, 1), plot.Point(10, 0.25)]
+    drawn = str(plot.chart([plot.Series(points=points)], frame, name="x"))
+    assert 'd="M0 100L50 0L100 75"' in drawn
+
+
+def test_nothing_to_show_draws_nothing() -> None:
+    frame = plot.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
+    assert plot.chart([plot.Series(points=[])], frame, name="x") == ""
+    assert rows.chart([rows.Row(label="a", value=None)], rows.Axis("x"), name="x") == ""
+    assert logarithmic([0.0, None, 3.0]) is None
+
+
+def test_equal_values_still_have_an_axis() -> None:
+    scale = around([2.0, 2.0])
+    assert scale.low < 2.0 < scale.high
+
+
+def test_matrix_draws_every_cell() -> None:
+    drawn = str(matrix.chart([[True, False], [True, True]], name="cascade"))
+    assert [drawn.count(f'class="{look}"') for look in ("own", "on", "off")] == [2, 1, 1]

@@ -1,0 +1,167 @@
+"""The page: complete, self-contained, inert to hostile names, tolerant of missing parts."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.report import sample
+
+from counterrank.report import html, notebook
+
+SECTIONS = "values estimators order positions segments behavior weights audit planning method".split()
+EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"
+GROUPS = [
+    {"rule": ["x_device is mobile"], "share": 0.6, "model": "C", "matrix": [[1, 0, 0], [1, 1, 0], [1, 1, 1]],
+     "value": 1.2, "low": 1.1, "high": 1.3, "stability": 0.9},
+    {"rule": "", "share": 0.4, "model": "I", "matrix": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]},
+]  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and whether elements nest."""
+
+    VOID = frozenset("meta link input br img".split())
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.open: list[str] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+@pytest.fixture
+def model() -> dict[str, Any]:
+    return {**sample.model(), "behavior": {"groups": GROUPS, "features": {"x_device": 3.0}, "stability": 0.8}}
+
+
+def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
+    page = Page(html.render(model))
+    assert [v for tag, name, v in page.attributes if tag == "section" and name == "id"] == ["answer", *SECTIONS]
+    assert page.open == []
+
+
+def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> None:
+    text = html.render(model)
+    page = Page(text)
+    assert text.count("<figcaption") == page.tags.count("figure")
+    assert text.count('class="aid"') >= page.tags.count("figure")
+    assert page.tags.count("details") > 10
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+def test_nothing_points_outside(model: dict[str, Any]) -> None:
+    page = Page(html.render(model))
+    outward = [(t, n, v) for t, n, v in page.attributes if n in ("src", "href", "action", "data", "poster", "srcset")]
+    assert all(v.startswith("#") or v == "data:," for _, _, v in outward)
+    assert "url(" not in html.asset("style.css") and "@import" not in html.asset("style.css")
+    assert not re.search(r"fetch|XMLHttpRequest|WebSocket|innerHTML|eval", html.asset("script.js"))
+
+
+def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> None:
+    page = Page(html.render(model))
+    policy = next(v for t, n, v in page.attributes if t == "meta" and n == "content" and "default-src" in v)
+    digest = base64.b64encode(hashlib.sha256(page.scripts[-1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_carries_its_numbers(model: dict[str, Any]) -> None:
+    page = Page(html.render(model))
+    assert json.loads(page.scripts[0]) == model
+
+
+def test_the_page_is_small(model: dict[str, Any]) -> None:
+    assert len(html.render(model).encode()) < 400_000
+
+
+def poisoned(value: Any) -> Any:
+    """Every text in the model replaced by a hostile one; keys of targets follow."""
+    if isinstance(value, dict):
+        return {key: poisoned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [poisoned(item) for item in value]
+    return EVIL if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("render", [html.render, notebook.render])
+def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
+    clean = Page(render(model))
+    page = Page(render(poisoned(model)))
+    assert page.tags.count("script") == clean.tags.count("script")
+    assert "img" not in page.tags
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert page.open == []
+
+
+def test_hostile_target_names_stay_text(model: dict[str, Any]) -> None:
+    text = json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])
+    page = Page(html.render(json.loads(text)))
+    assert "img" not in page.tags and page.tags.count("script") == 2
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+
+
+@pytest.mark.parametrize("key", list(sample.model()))
+@pytest.mark.parametrize("value", [None, [], "text"])
+def test_any_part_may_be_missing_or_odd(key: str, value: Any) -> None:
+    broken = {**sample.model(), key: value}
+    for text in (html.render(broken), notebook.render(broken)):
+        assert Page(text).open == []
+
+
+def test_an_empty_model_is_a_page() -> None:
+    assert "<h1>Evaluation</h1>" in html.render({})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_leaf_may_be_anything(data: st.DataObject) -> None:
+    model = sample.model()
+    place: Any = model
+    for _ in range(data.draw(st.integers(1, 4))):
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            break
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], (dict, list)):
+            break
+        parent, place = place, place[key]
+        last = (parent, key)
+    parent, key = last if place is not model else (model, "log")
+    parent[key] = data.draw(JSON)
+    assert Page(html.render(model)).open == []
+
+
+def test_insufficient_evidence_looks_insufficient(model: dict[str, Any]) -> None:
+    model["verdict"]["targets"]["personalised"] = "insufficient"
+    text = html.render(model)
+    assert "best guess" in text and "not known from this log" in text
+    assert text.count("▲ better than today") == 0

@@ -1,0 +1,95 @@
+"""Plain sentences: the outcome and the evidence never mix."""
+
+import copy
+from typing import Any
+
+import pytest
+from tests.report import sample
+
+from counterrank.report import sentences
+from counterrank.report.reading import Reading
+
+
+@pytest.fixture
+def model() -> dict[str, Any]:
+    return sample.model()
+
+
+def change(model: dict[str, Any], target: str, **lift: float) -> Reading:
+    changed = copy.deepcopy(model)
+    for row in changed["lift"]:
+        if row["target"] == target:
+            row.update(lift)
+    return Reading(changed)
+
+
+def test_answer_names_target_units_lift_and_interval(model: dict[str, Any]) -> None:
+    text = sentences.answer(Reading(model), "personalised").replace("\u202f", " ")
+    expected = (
+        "Under personalised, a page would earn 0.100 clicks more than today (+8.3 %, 95 % interval +6.9 % to +9.8 %)."
+    )
+    assert text == expected
+
+
+def test_a_loss_is_said_as_fewer(model: dict[str, Any]) -> None:
+    assert "0.120 clicks fewer than today" in sentences.answer(Reading(model), "clickbait")
+
+
+def test_an_interval_over_zero_is_no_finding(model: dict[str, Any]) -> None:
+    reading = change(model, "personalised", low=-0.01, high=0.2, relative_low=-0.01, relative_high=0.2)
+    assert "no change at all is just as plausible" in sentences.answer(reading, "personalised")
+    assert "cannot be told apart" in sentences.headline(reading)
+
+
+def test_insufficient_evidence_beats_a_large_lift(model: dict[str, Any]) -> None:
+    model["verdict"]["targets"]["personalised"] = "insufficient"
+    reading = Reading(model)
+    assert sentences.answer(reading, "personalised").startswith("This log cannot tell what personalised would earn.")
+    assert "beats" not in sentences.headline(reading)
+
+
+def test_headline_covers_every_target(model: dict[str, Any]) -> None:
+    expected = "personalised beats today's policy; clickbait does worse than today's policy"
+    assert sentences.headline(Reading(model)) == expected
+
+
+def test_settle_gives_help_then_rows_then_test(model: dict[str, Any]) -> None:
+    lines = [line.replace("\u202f", " ") for line in sentences.settle(Reading(model), "clickbait")]
+    assert lines == [
+        "Log more exploration at positions 5 and 6.",
+        "This log can detect a lift of about 2.5 % or more.",
+        "To detect 2 %, about 38,000 logged pages are needed.",
+        "An A/B test with 61,000 pages in total would be as precise as this log.",
+    ]
+    assert sentences.settle(Reading(model), "personalised") == []
+
+
+def test_comparison_puts_the_better_one_first(model: dict[str, Any]) -> None:
+    text = sentences.comparison(Reading(model), model["comparisons"][0])
+    assert text.startswith("personalised earns 0.220 clicks per page more than clickbait (adjusted")
+    assert "+0.180 to +0.260" in text
+
+
+def test_level_is_written_as_asked() -> None:
+    rows = [{"target": "a", "estimator": "ips", "value": 1.0, "level": 0.995}]
+    assert sentences.level(Reading({"estimates": rows})) == "99.5\u202f%"
+
+
+@pytest.mark.parametrize(
+    ("widths", "values", "said"),
+    [
+        ((0.1, 0.1, 0.1), (1.0, 1.01, 1.02), "No drift"),
+        ((0.1, 0.1, 0.1), (1.0, 1.5, 1.6), "how items act on each other matters"),
+        ((0.1, 0.2, 0.9), (1.0, 1.01, 1.2), "the data ends before"),
+        ((0.1, 0.2, 0.9), (1.0, 1.5, 1.6), "there the data ends"),
+    ],
+)
+def test_order_path_is_read_aloud(widths: tuple[float, ...], values: tuple[float, ...], said: str) -> None:
+    path = [{"value": v, "low": v - w, "high": v + w} for v, w in zip(values, widths, strict=True)]
+    assert said in sentences.path(path)
+
+
+def test_an_empty_model_says_nothing_wrong() -> None:
+    reading = Reading({})
+    assert sentences.headline(reading) == "Evaluation"
+    assert sentences.logged(reading) == "From – rankings of ? positions."
