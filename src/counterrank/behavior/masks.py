@@ -124,7 +124,7 @@ def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> B
 
 
 def as_mask(given: "str | ArrayLike", length: int) -> Bools:
-    """Return a (K, K) mask from a name or a 0/1 matrix; a position's own item must matter to its reward."""
+    """Return a (K, K) mask from a name or a 0/1 matrix."""
     if isinstance(given, str):
         return mask(given, length)
     array = np.asarray(given)
