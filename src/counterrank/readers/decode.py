@@ -10,7 +10,7 @@ from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
 from counterrank.readers import contexts, distributions, long_format, matrices, units, values
 from counterrank.readers.names import listed
-from counterrank.readers.resolve import MISSING_PROPENSITY, REWARD_PER_RANKING
+from counterrank.readers.notes import MISSING_PROPENSITY, MISSING_REWARD_ZERO, REWARD_PER_RANKING
 from counterrank.readers.spec import Field, LogSpec
 
 Floats = NDArray[np.float64]
@@ -109,7 +109,7 @@ def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, lis
         missing = np.isnan(found)
         if missing.any():
             found[missing] = 0.0
-            return found, ["missing-reward-zero"]
+            return found, [MISSING_REWARD_ZERO]
     return found, []
 
 

@@ -9,14 +9,12 @@ import pyarrow as pa
 from counterrank.errors import LogError, PropensityError
 from counterrank.readers import text_lists, values
 from counterrank.readers.names import listed, suggestion
+from counterrank.readers.notes import MISSING_PROPENSITY, REWARD_PER_RANKING
 from counterrank.readers.options import ReadOptions
 from counterrank.readers.spec import Field, LogSpec
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000
-
-MISSING_PROPENSITY = "propensity-missing"
-REWARD_PER_RANKING = "reward-per-ranking"
 
 
 def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpec:

@@ -17,12 +17,12 @@ from counterrank.log import RankingLog
 from counterrank.readers.adapters import tabular
 from counterrank.readers.frames import from_table
 from counterrank.readers.guard import guard
+from counterrank.readers.notes import STANDARD_DROPPED
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.paths import expand
 
 #: Videos in the pool of the random intervention, as the data set's own description says.
 POOL = 7583
-DROPPED = "standard-rows-dropped"
 _ROLES = {"action": "video_id", "reward": "is_click", "unit": "user_id"}
 _NEEDED = ("user_id", "video_id", "is_click", "is_rand", "tab")
 _CARRIED = ("date", "hourmin", "is_like", "is_follow", "is_comment", "is_forward", "is_hate", "long_view")
@@ -60,7 +60,7 @@ def _random_rows(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
         )
     if "propensity" not in random.column_names:
         random = random.append_column("propensity", pa.array(np.full(random.num_rows, 1.0 / POOL)))
-    return random, ((DROPPED,) if random.num_rows < table.num_rows else ())
+    return random, ((STANDARD_DROPPED,) if random.num_rows < table.num_rows else ())
 
 
 LOAD = {"kuairand": load}

@@ -16,10 +16,10 @@ from counterrank.log import RankingLog
 from counterrank.readers.adapters import tabular
 from counterrank.readers.frames import from_table
 from counterrank.readers.guard import guard
+from counterrank.readers.notes import SINGLE_POSITION
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.paths import expand
 
-NOTE = "single-position-rows"
 _ROLES = {"action": "item_id", "reward": "click", "propensity": "propensity_score"}
 _NEEDED = (*_ROLES.values(), "position")
 _USER = tuple(f"user_feature_{j}" for j in range(4))
@@ -39,7 +39,7 @@ def load(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
         context = [name for name in ("position", *_USER) if name in table.column_names]
         options = tabular.merged(options, _ROLES, context, "factored")
         log = from_table(_with_uniform(table, options), options)
-    object.__setattr__(log, "notes", (*log.notes, NOTE))
+    object.__setattr__(log, "notes", (*log.notes, SINGLE_POSITION))
     return log
 
 

@@ -20,10 +20,10 @@ from counterrank.log import RankingLog
 from counterrank.readers.adapters import features, json_lines, tabular
 from counterrank.readers.frames import from_table
 from counterrank.readers.guard import guard
+from counterrank.readers.notes import BY_INDEX
 from counterrank.readers.options import Options, ReadOptions
 
 Event = dict[str, Any]
-BY_INDEX = "actions-by-index"
 
 
 def read_vw_ccb(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
