@@ -14,6 +14,8 @@ from counterrank.propensity import MEANING, SUPPORTS, Propensity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from counterrank.policies.ratios import SubsetRatios
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -31,7 +33,8 @@ class Ratios:
     rho: Floats
     batch: RankingLog
     target: Probabilities
-    _known: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
+    _sets: "list[SubsetRatios]" = field(default_factory=list)
+    _sampling: list[float] = field(default_factory=list)
 
     @property
     def supports(self) -> frozenset[str]:
@@ -106,26 +109,24 @@ class Ratios:
         kernel(tall, out)
         return out.T
 
+    @property
+    def sampling_error(self) -> float:
+        """Largest relative standard error of a weight computed so far, where policies had to be sampled."""
+        return self._sampling[0] if self._sampling else 0.0
+
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
-        length = self.rho.shape[1]
-        out = np.empty_like(self.rho)
-        for k in range(length):
-            rows, back = np.unique(masks[:, k, :], axis=0, return_inverse=True)  # the distinct subsets at k
-            columns = np.stack([self._subset(row) for row in rows], axis=1)
-            model = np.asarray(back).reshape(-1)[choice[:, k]]
-            out[:, k] = np.take_along_axis(columns, model[:, None], axis=1)[:, 0]
-        return out
+        from counterrank.policies.ratios import SubsetRatios
 
-    def _subset(self, positions: Bools) -> Floats:
-        from counterrank.policies.ratios import subset_log_ratio
-
-        key = positions.tobytes()
-        if key not in self._known:
+        if not self._sets:
             logging = self.batch.propensity
             assert isinstance(logging, Policy) and isinstance(self.target, Policy)
-            log_w, rel_var = subset_log_ratio(logging, self.target, self.batch.action, positions[None])
-            self._known[key] = np.exp(log_w[:, 0]), rel_var[:, 0]
-        return self._known[key][0]
+            self._sets.append(SubsetRatios(logging, self.target, self.batch.action))
+        length = self.rho.shape[1]
+        # One question for all positions: single positions share a quadrature, sampled sets share draws.
+        wanted = masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]  # (K, K) or (n, K, K)
+        log_w, rel_var = self._sets[0].log_ratio(np.ascontiguousarray(wanted))
+        self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
+        return np.asfortranarray(np.exp(log_w))
 
 
 def ratios_of(batch: RankingLog, target: str) -> Ratios:

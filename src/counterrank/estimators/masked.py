@@ -36,6 +36,8 @@ class WeightPlan(ContributionPlan):
         self.weigh = weigh
         self.flags = flags
         self.fused = fused
+        #: The behaviour model behind the weights, when it was fitted: shown in the report.
+        self.behavior_model: Any = None
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
@@ -53,8 +55,6 @@ class WeightPlan(ContributionPlan):
             return "position", self.weigh(view)
         ratios.need(self.fused)
         return self.fused, ratios.rho
-        #: The behaviour model behind the weights, when it was fitted: shown in the report.
-        self.behavior_model: Any = None
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return w r and w."""
@@ -83,6 +83,7 @@ class MaskEstimator(Estimator):
         usable = supported_mask(ratios_of(workspace.first, workspace.target), wanted, self.on_missing)
         enlarged = not np.array_equal(usable, wanted)
         flags = (superset_flag(workspace, wanted, usable),) if enlarged else ()
+        flags += sampling_flags(workspace, usable)
         weigh = weights_of_mask(usable)
         key, fused = ("mask", usable.tobytes()), fused_kind(usable)
         return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused)
@@ -126,6 +127,18 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
     raise PropensityError(
         f"'{ratios.kind}' propensities support no mask that contains this one; only IIPS is possible with them"
     )
+
+
+def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
+    """Say when probabilities of sets of positions come from draws, and how far off they may be."""
+    few = ratios_of(workspace.first.take(slice(0, 20)), workspace.target)
+    if few.kind != "policy" or capability_of(mask) in ("joint", "prefix"):
+        return ()
+    few.masked(mask)
+    error = few.sampling_error
+    if error == 0:
+        return ()
+    return (f"sampled: probabilities of sets of positions come from draws, with relative errors up to {error:.2g}",)
 
 
 def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> str:
