@@ -24,6 +24,7 @@ __getattr__, __dir__, __all__ = attach(
             "RandTopN",
             "RandomSwap",
             "FairPairs",
+            "TeamDraft",
             "Enumerated",
             "Autoregressive",
             "epsilon_mixture",

@@ -82,7 +82,7 @@ class MaskEstimator(Estimator):
         wanted = self.mask(workspace.first.K)
         usable = supported_mask(ratios_of(workspace.first, workspace.target), wanted, self.on_missing)
         enlarged = not np.array_equal(usable, wanted)
-        flags = (superset_flag(workspace, wanted, usable),) if enlarged else ()
+        flags: tuple[str, ...] = (superset_flag(workspace, wanted, usable),) if enlarged else ()
         flags += sampling_flags(workspace, usable)
         weigh = weights_of_mask(usable)
         key, fused = ("mask", usable.tobytes()), fused_kind(usable)
