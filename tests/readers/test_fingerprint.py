@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.log import RankingLog
+from counterrank.propensity import Propensity
 from counterrank.readers import from_frame, read_log, scan_log
 from counterrank.readers.fingerprint import fingerprint, partial
 
@@ -54,3 +55,42 @@ def test_padding_and_signs_of_zero_do_not_count():
 def test_a_frozen_value():
     log = RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0.5, 2]], propensity=[[0.5, 0.5], [0.25, 0.5]])
     assert fingerprint(log) == "58505695da0abce4ef9a871db3ee2aa1"
+
+
+MASK = 2**64 - 1
+
+
+def mixed(value):
+    value = (value + 0x9E3779B97F4A7C15) & MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+def naive_sums(log):
+    """The same hash with Python's integers, one ranking at a time."""
+    first = second = 0
+    for i in range(log.n):
+        used = int(log.lengths[i])
+        words = [int(a) & MASK for a in log.action[i]]
+        for array in (log.reward[i, :used], log.propensity.values[i, :used], log.context[i]):
+            words += [0 if v == 0 else int(np.float64(v).view(np.uint64)) for v in array]
+        one, two = 0x243F6A8885A308D3, 0x13198A2E03707344
+        for word in words:
+            one = mixed(one ^ word)
+            two = ((two ^ ((word + 0xA4093822299F31D0) & MASK)) * 0x9FB21C651E98DF25) & MASK
+            two ^= two >> 32
+        first = (first + mixed(one ^ two)) & MASK
+        second = (second + mixed((two + 0x082EFA98EC4E6C89) & MASK)) & MASK
+    return first, second
+
+
+def test_the_kernel_against_its_naive_twin(kit):
+    log = from_frame(kit.make(n=25, ragged=True), targets=())
+    assert partial(log).sums == naive_sums(log)
+
+
+def test_joint_propensities_add_too():
+    log = RankingLog(action=[[0, 1], [1, 2]], reward=[[0, 1], [1, 0]], propensity=Propensity("joint", [0.5, 0.25]))
+    halves = partial(log.take(slice(0, 1))) + partial(log.take(slice(1, 2)))
+    assert fingerprint(log) == str(halves)

@@ -107,3 +107,11 @@ def test_public_names():
 
     for name in readers.__all__:
         assert callable(getattr(readers, name))
+
+
+def test_every_note_has_a_sentence():
+    from counterrank.readers import notes
+
+    codes = [value for name, value in vars(notes).items() if name.isupper() and isinstance(value, str)]
+    assert set(codes) == set(notes.MEANING) and len(codes) == 6
+    assert notes.explain("something else") == "something else"
