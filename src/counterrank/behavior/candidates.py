@@ -18,9 +18,10 @@ SETS: dict[str, tuple[str, ...]] = {
     "paper": ("S", "R6", "R3", "C2", "C1", "I1"),
     "published": ("S", "R6", "R3", "C3", "C2", "I1"),
     "real-world": ("S", "C", "I", "P2"),
-    "plain": ("S", "C", "I"),
-    "default": ("S", "C1", "C", "N2", "N1", "W1", "I"),
+    "default": ("S", "C", "I"),
 }
+#: Interaction orders that "default" adds to its masks: measured, no larger set chose better (docs/mse-estimates.md).
+DEFAULT_ORDERS = (2, 3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +39,8 @@ class Candidate:
     @property
     def complexity(self) -> NDArray[np.int64]:
         """Items that matter at each position (K,)."""
-        return self.mask.sum(axis=1)
+        counts: NDArray[np.int64] = self.mask.sum(axis=1, dtype=np.int64)
+        return counts
 
     @property
     def label(self) -> str:
@@ -50,13 +52,14 @@ def candidates(
     K: int,
     kind: "str | Sequence[str | ArrayLike | Candidate]" = "default",
     *,
-    orders: Sequence[int] = (),
+    orders: Sequence[int] | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[Candidate]:
     """Return candidate models for K positions: a named set, "generated", or a list of names, masks and candidates.
 
-    "generated" spans neighbours, cascades, windows and prefixes of several reaches. `orders` adds each interaction
-    order of the standard model (factored policies only). Models that coincide at this K appear once.
+    "default" is S, C, I and the standard model at interaction orders 2 and 3; "generated" spans neighbours, cascades,
+    windows and prefixes of several reaches. `orders` are interaction orders of the standard model to add; they apply
+    to factored policies and are passed over otherwise. Models that coincide at this K appear once.
 
     >>> [c.label for c in candidates(4, "real-world", orders=[2])]
     ['S', 'C', 'I', 'P2', 'S, order 2']
@@ -66,9 +69,10 @@ def candidates(
         known = ", ".join([*SETS, "generated"])
         raise BehaviorError(f"candidate set '{kind}' is unknown; use one of {known}, or give a list of names or masks")
     found = [_one(given, K, rng) for given in names]
-    found += [Candidate("S", masks.standard(K), order) for order in orders]
-    if any(c.order is not None and c.order < 1 for c in found):
-        raise BehaviorError(f"interaction orders start at 1 (the own item only); got {list(orders)}")
+    wanted = (DEFAULT_ORDERS if kind == "default" else ()) if orders is None else tuple(orders)
+    if any(order < 1 for order in wanted):
+        raise BehaviorError(f"interaction orders start at 1 (the own item only); got {list(wanted)}")
+    found += [Candidate("S", masks.standard(K), order) for order in wanted]
     return distinct(found)
 
 

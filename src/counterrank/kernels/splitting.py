@@ -52,7 +52,7 @@ def score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float)
     mode, mean, kappa = rule[0], rule[1], rule[2]
     first = base[0] + add[0]
     spread = max(base[1] + add[1] - first * first, 0.0)
-    low = rule[3] * spread * rule[4]
+    low: float = rule[3] * spread * rule[4]
     if low >= stop:
         return low
     count = targets.shape[1]
@@ -70,8 +70,9 @@ def score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float)
             penalty = np.inf if abs(gap) > reach and gap != 0.0 else 0.0
         worst = worst + penalty / count if mean > 0.0 else max(worst, penalty)
         if low + worst >= stop:
-            return low + worst
-    return low + worst
+            break
+    total: float = low + worst
+    return total
 
 
 @jit

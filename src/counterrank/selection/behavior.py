@@ -1,7 +1,6 @@
 """The cross-fitted tree: grown on some units, applied to the others."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.atomic import write_text
 from counterrank.behavior.candidates import Candidate, candidates
-from counterrank.behavior.tree.assemble import assemble
+from counterrank.behavior.tree import picture, storage, table, words
+from counterrank.behavior.tree.assemble import assemble, assemble_random
+from counterrank.behavior.tree.confirm import Scorer, compact, node_sums, prune, remodel
 from counterrank.behavior.tree.forest import Forest, weights_by_choice
-from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.ground import Ground, prepare
+from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
 from counterrank.behavior.tree.local import grow
-from counterrank.behavior.tree.objective import MSEEstimate
+from counterrank.behavior.tree.objective import MSEEstimate, Objective
 from counterrank.behavior.tree.plant import supported
+from counterrank.behavior.tree.random_growth import RandomGrower, RandomGrowth
 from counterrank.errors import BehaviorError
 from counterrank.log import Probabilities, RankingLog
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.selection.mse import registry
+from counterrank.selection.mse.oracle import Oracle
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,8 +44,9 @@ class BehaviorTree:
     optimistic: `AIPS(behavior="fit")` fits on some units and applies to the others.
 
     >>> import counterrank as cr
-    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=np.full((100, 2), .5))
-    >>> tree = BehaviorTree(candidates=candidates(2)).fit(log, np.full((100, 2), .5))
+    >>> half = np.full((100, 2), 0.5)
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)
+    >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
     >>> tree.assign(None, n=2).tolist()
     [[0, 0], [0, 0]]
     """
@@ -49,6 +55,8 @@ class BehaviorTree:
     mse: str | MSEEstimate = registry.DEFAULT
     per_position: bool = True
     limits: Limits = field(default_factory=Limits)
+    #: Grow by Algorithm 1's random partitions instead: to reproduce the paper, with mse=Oracle(...).
+    random_growth: RandomGrowth | None = None
     forest: Forest | None = None
 
     def fit(self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0) -> Self:
@@ -77,16 +85,9 @@ class BehaviorTree:
     def grow(self, ground: Ground, rows: Bools, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()) -> Forest:
         """Return the forest grown on the chosen rows (n,) of the ground."""
         estimate = registry.get(self.mse)
-        growers = []
-        for slot in range(len(ground.slots)):
-            position = ground.position(slot, rows, n_apply=n_apply, seed=seed)
-            objective = estimate.objective(position)
-            grower = Grower(objective, self.limits, ground.bins.counts, ground.bins.categorical)
-            assert position.y is not None
-            stats = ground.statistics(slot, objective, position.y)
-            everywhere = rows | (ground.is_logged() == 0)
-            grow(grower, stats, ground.codes, everywhere)
-            growers.append(grower)
+        if self.random_growth is not None:
+            return self._grow_randomly(ground, n_apply=n_apply, seed=seed, notes=notes)
+        growers = [self._grow_one(ground, slot, rows, n_apply=n_apply, seed=seed) for slot in range(len(ground.slots))]
         return assemble(
             growers,
             ground.slots,
@@ -96,6 +97,52 @@ class BehaviorTree:
             categories=ground.log.categories,
             mse=estimate.name,
             notes=notes,
+        )
+
+    def _grow_one(self, ground: Ground, slot: int, rows: Bools, *, n_apply: int, seed: int) -> Grower:
+        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
+        estimate = registry.get(self.mse)
+        fresh = ground.is_logged() == 0
+
+        def view(part: Bools) -> tuple[Objective, Floats]:
+            position = ground.position(slot, part, n_apply=n_apply, seed=seed)
+            objective = estimate.objective(position)
+            assert position.y is not None
+            return objective, ground.statistics(slot, objective, position.y)
+
+        held = rows & ground.held_out(self.limits.prune)
+        objective, stats = view(rows & ~held)
+        grower = Grower(objective, self.limits, ground.bins.counts, ground.bins.categorical)
+        grow(grower, stats, ground.codes, (rows & ~held) | fresh)
+        if held.any():
+            if grower.count > 1:
+                objective, stats = view(held)
+                prune(grower, Scorer(objective, node_sums(grower, stats, ground.codes, held | fresh)))
+            objective, stats = view(rows)
+            sums = node_sums(grower, stats, ground.codes, rows | fresh)
+            remodel(grower, Scorer(objective, sums))
+            grower.stats, grower.objective = sums, objective
+            compact(grower)
+        return grower
+
+    def _grow_randomly(self, ground: Ground, *, n_apply: int, seed: int, notes: tuple[str, ...]) -> Forest:
+        settings, logged = self.random_growth, ground.is_logged() > 0
+        if settings is None or not isinstance(self.mse, Oracle) or np.isnan(ground.context).any():
+            raise BehaviorError("random growth reproduces the paper: it needs mse=Oracle(...) and no missing context")
+        trees = []
+        for slot in range(len(ground.slots)):
+            position = ground.position(slot, logged, n_apply=n_apply, seed=seed)
+            objective = replace(self.mse.objective(position), tails=np.ones(position.models))
+            assert position.y is not None
+            grower = RandomGrower(objective, settings, np.random.default_rng([seed, slot, 37]))
+            trees.append(grower.grow(ground.statistics(slot, objective, position.y), ground.context, logged))
+        return assemble_random(
+            trees,
+            ground.slots,
+            candidates=ground.candidates,
+            names=ground.log.context_names,
+            n_grown=int(logged.sum()),
+            notes=(*notes, "grown by random partitions on the rows it is applied to: optimistic"),
         )
 
     @property
@@ -112,6 +159,37 @@ class BehaviorTree:
     def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
         """Return importance weights (n, K) of a batch under its assigned models."""
         return forest_weights(self.fitted, batch, ratios)
+
+    def describe(self) -> dict[str, Any]:
+        """Return groups, rules, models, estimates and feature importance as plain values for JSON."""
+        return words.describe(self.fitted)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the fitted tree to a JSON file."""
+        storage.save(self.fitted, path)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "BehaviorTree":
+        """Return the fitted tree in a JSON file, after checking it."""
+        forest = storage.load(path)
+        return cls(candidates=forest.candidates, mse=forest.mse, per_position=forest.per_position, forest=forest)
+
+    def to_svg(self, position: int = 1) -> str:
+        """Return the tree of one position (counted from 1) as an SVG document."""
+        forest = self.fitted
+        if not 1 <= position <= len(forest.roots):
+            raise BehaviorError(f"there is no tree for position {position}; choose 1 to {len(forest.roots)}")
+        return picture.svg(forest, position - 1)
+
+    def figure(self, path: "str | os.PathLike[str]", position: int = 1) -> None:
+        """Write the tree of one position to an SVG file."""
+        write_text(path, self.to_svg(position))
+
+    def __str__(self) -> str:
+        return f"BehaviorTree(mse={self.mse!r}, not fitted)" if self.forest is None else words.text(self.forest)
+
+    def __rich__(self) -> "RenderableType":
+        return str(self) if self.forest is None else table.rich_table(self.forest)
 
 
 def forest_weights(forest: Forest, batch: RankingLog, ratios: Ratios) -> Floats:

@@ -10,6 +10,7 @@ from counterrank.behavior.tree.binning import Bins
 from counterrank.behavior.tree.forest import Forest
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.plant import Slot
+from counterrank.behavior.tree.random_growth import RandomTree
 
 Floats = NDArray[np.float64]
 
@@ -96,3 +97,43 @@ def _stacked(sets: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     for row, members in zip(out, sets, strict=True):
         row[: len(members)] = members
     return out
+
+
+def assemble_random(
+    trees: Sequence[RandomTree],
+    places: Sequence[Slot],
+    *,
+    candidates: tuple[Candidate, ...],
+    names: tuple[str, ...],
+    n_grown: int,
+    notes: tuple[str, ...],
+) -> Forest:
+    """Return the forest of trees grown by Algorithm 1."""
+    sizes = [len(t.model) for t in trees]
+    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    nodes = np.full((int(sum(sizes)), 4), -1, dtype=np.int64)
+    nodes[:, 3] = 0
+    for t, first in zip(trees, roots, strict=True):
+        part = slice(int(first), int(first) + len(t.model))
+        split = np.array(t.feature) >= 0
+        nodes[part, 0] = t.feature
+        nodes[part, 1] = np.where(split, first + np.array(t.left), -1)
+        nodes[part, 2] = np.where(split, first + np.array(t.right), -1)
+    model = np.concatenate([slot.models[t.model] for t, slot in zip(trees, places, strict=True)])
+    # A value equal to the threshold goes right there and left here.
+    threshold = np.nextafter(np.concatenate([t.threshold for t in trees]), -np.inf)
+    return Forest(
+        candidates=candidates,
+        context_names=names,
+        categories={},
+        mse="oracle",
+        n_grown=n_grown,
+        notes=notes,
+        roots=roots,
+        nodes=nodes,
+        model=model,
+        threshold=threshold,
+        missing_left=np.zeros(len(nodes), dtype=bool),
+        sets=np.zeros((0, 0), dtype=bool),
+        facts=np.full((len(nodes), 5), np.nan),
+    )

@@ -32,6 +32,7 @@ class Ground:
     bins: Bins
     codes: Codes  # (n, d)
     y: Floats  # (K, M, n)
+    tails: Floats  # (K, M)
     context: Floats  # (n, d)
     per_position: bool
     fresh: int = 0
@@ -55,6 +56,7 @@ class Ground:
         """Return what an MSE estimate sees of a tree's rows (n,) bool."""
         y = self.contributions(slot)
         grown = y[:, rows]
+        tails = self.tails[slot, self.slots[slot].models] if self.per_position else self.tails.max(axis=0)
         log, extra = self.log, self.fresh
         reward = log.reward[:, slot] if self.per_position else log.reward @ log.position_weights
         return Position(
@@ -63,6 +65,7 @@ class Ground:
             order=self.slots[slot].order,
             mean=grown.mean(axis=1),
             second=np.einsum("mn,mn->m", grown, grown) / grown.shape[1],
+            tails=tails,
             n_grow=int(rows.sum()),
             n_apply=n_apply,
             y=y,
@@ -88,6 +91,12 @@ class Ground:
         """Return 1 for rows of the log, 0 for fresh ones (n,)."""
         return _padded(np.ones(self.log.n), self.fresh)
 
+    def held_out(self, share: float) -> Bools:
+        """Return which rows (n,) confirm splits: whole units, the same for every position and fold."""
+        # Folds use bucket mod F; the quotient splits each fold's units afresh.
+        part = (self.log.bucket // 8) % 16 < round(16 * share)
+        return np.concatenate([part, np.zeros(self.fresh, dtype=bool)])
+
     def _whole(self) -> Floats:
         ratios = ratios_of(self.log, self.target)
         if "joint" not in ratios.supports:
@@ -109,10 +118,10 @@ def prepare(
     """Return binned contexts and contributions of a log."""
     context = _context(log)
     bins = make_bins(context, categorical_columns(log), most=limits.bins_for(log.n), rng=rng)
-    y = contributions(log, target, candidates)
+    y, tails = contributions(log, target, candidates)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
-        y = np.concatenate([y, contributions(fresh, target, candidates)], axis=2)
+        y = np.concatenate([y, contributions(fresh, target, candidates)[0]], axis=2)
     return Ground(
         log=log,
         target=target,
@@ -121,6 +130,7 @@ def prepare(
         bins=bins,
         codes=bins.codes(context),
         y=y,
+        tails=tails,
         context=context,
         per_position=per_position,
         fresh=0 if fresh is None else fresh.n,

@@ -18,7 +18,7 @@ class Limits:
     min_leaf: int | None = None
     min_gain: float = 0.01
     max_bins: int = 64
-    prune: float = 0.0
+    prune: float = 0.5
 
     def __post_init__(self) -> None:
         checks = {

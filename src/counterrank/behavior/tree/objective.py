@@ -24,9 +24,10 @@ class Position:
 
     index: int
     relevant: Bools  # (M, K), or (M, K*K) when one model serves all positions
-    order: Floats  # (M,) interaction order, inf for the full product
+    order: Floats  # (M,) interaction order; the number of relevant items for the full product
     mean: Floats  # (M,) of y over the growing rows
     second: Floats  # (M,) of y^2
+    tails: Floats  # (M,) factors by which the log understates second moments
     n_grow: int
     n_apply: int
     y: Floats | None = None  # (M, n)
@@ -45,8 +46,8 @@ class Position:
 
     @property
     def variance(self) -> Floats:
-        """Variance of one contribution (M,)."""
-        return np.maximum(self.second - self.mean**2, 0.0)
+        """Variance of one contribution (M,), its tail corrected."""
+        return np.maximum(self.tails * self.second - self.mean**2, 0.0)
 
     @property
     def densest(self) -> int:
@@ -76,6 +77,7 @@ class Objective:
     models: int
     n_grow: int
     n_apply: int
+    tails: Floats
     compare: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     against: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=bool))
     replicates: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -138,9 +140,10 @@ class Objective:
         place = {(int(a), int(b)): 1 + M + p for p, (a, b) in enumerate(self.pairs)}
         first = 1 + M + len(self.pairs)
         share = 1 / self.n_grow
+        up = np.sqrt(self.tails)
         for m in range(M):
             index[m, 0, 0], coef[m, 0, 0] = 1 + m, share
-            index[m, 1, 0], coef[m, 1, 0] = place[m, m], share
+            index[m, 1, 0], coef[m, 1, 0] = place[m, m], share * self.tails[m]
             for j in range(J):
                 if self.value is not None:
                     index[m, 2], coef[m, 2] = index[m, 0], coef[m, 0]
@@ -152,7 +155,7 @@ class Objective:
                     cross = place[min(m, other), max(m, other)]
                     index[m, 2 + j], coef[m, 2 + j] = (1 + m, 1 + other, 0), (share, -share, 0.0)
                     index[m, 2 + J + j] = (place[m, m], place[other, other], cross)
-                    coef[m, 2 + J + j] = (share, share, -2 * share)
+                    coef[m, 2 + J + j] = share * up[m] ** 2, share * up[other] ** 2, -2 * share * up[m] * up[other]
         return index, coef
 
     def statistics(self, y: Floats, use: Floats) -> Floats:
@@ -168,10 +171,13 @@ class Objective:
 class MSEEstimate(Protocol):
     """A way to estimate the MSE of an assignment."""
 
-    #: Name in `BehaviorTree(mse=...)`.
-    name: str
-    #: Whether it needs sums only, so that the tree can be grown on a streamed log.
-    streams: bool
+    @property
+    def name(self) -> str:
+        """Name in `BehaviorTree(mse=...)`."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether it needs sums only, so that the tree can be grown on a streamed log."""
 
     def objective(self, position: Position) -> Objective:
         """Return what the tree minimises at one position."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.candidates import Candidate
+from counterrank.behavior.tree.tails import inflation
 from counterrank.errors import BehaviorError
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, capability_of, ratios_of
@@ -31,7 +32,7 @@ def supported(given: "list[Candidate]", ratios: Ratios) -> tuple[tuple[Candidate
             f"'{ratios.kind}' propensities support none of the candidates {', '.join(c.label for c in given)}; "
             "add S (whole ranking), C (items above) or I (own item), whichever the propensities describe"
         )
-    dropped = [c.label for c in given if not any(c is kept for kept in good)]
+    dropped = [c.label for c in given if c.order is None and not any(c is kept for kept in good)]
     note = f"candidates: '{ratios.kind}' propensities cannot give weights for {', '.join(dropped)}; left out"
     return tuple(good), ((note,) if dropped else ())
 
@@ -43,37 +44,35 @@ def _possible(candidate: Candidate, ratios: Ratios) -> bool:
 
 
 def slots(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[Slot]:
-    """Return the trees' positions; models whose rows coincide at a position are one model there."""
+    """Return the trees' positions; models that coincide at a position are one model there."""
     if not per_position:
-        return [_slot(candidates, [c.mask.ravel() for c in candidates], [c.order for c in candidates])]
+        sizes = [int(c.complexity.max()) for c in candidates]
+        return [_slot(candidates, [c.mask.ravel() for c in candidates], sizes)]
     K = len(candidates[0].mask)
-    out = []
-    for k in range(K):
-        rows = [c.mask[k] for c in candidates]
-        # Fewer relevant items than the order allows: the truncated sum is the full product.
-        orders = [
-            None if c.order is None or c.order >= int(r.sum()) else c.order
-            for c, r in zip(candidates, rows, strict=True)
-        ]
-        out.append(_slot(candidates, rows, orders))
-    return out
+    return [
+        _slot(candidates, [c.mask[k] for c in candidates], [int(c.mask[k].sum()) for c in candidates]) for k in range(K)
+    ]
 
 
-def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", orders: "list[int | None]") -> Slot:
-    first: dict[tuple[bytes, int | None], int] = {}
+def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", sizes: list[int]) -> Slot:
+    # A full product over c items is of order c, and no order allows more than that.
+    orders = [size if c.order is None else min(c.order, size) for c, size in zip(candidates, sizes, strict=True)]
+    first: dict[tuple[bytes, int], int] = {}
     for m in range(len(candidates)):
         first.setdefault((rows[m].tobytes(), orders[m]), m)
     chosen = list(first.values())
-    order = np.array([np.inf if orders[m] is None else float(orders[m] or 0) for m in chosen])
+    order = np.array([orders[m] for m in chosen], dtype=np.float64)
     return Slot(np.array(chosen, dtype=np.int64), np.stack([rows[m] for m in chosen]), order)
 
 
-def contributions(log: RankingLog, target: str, candidates: tuple[Candidate, ...]) -> Floats:
-    """Return w r of every candidate: (K, M, n)."""
+def contributions(log: RankingLog, target: str, candidates: tuple[Candidate, ...]) -> tuple[Floats, Floats]:
+    """Return w r of every candidate (K, M, n), and how much the log understates the second moment of w (K, M)."""
     ratios = ratios_of(log, target)
     reward = np.ascontiguousarray(log.reward.T)
     out = np.empty((log.K, len(candidates), log.n))
+    seen = np.empty((log.K, len(candidates)))
     for m, c in enumerate(candidates):
-        w = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
-        np.multiply(w.T, reward, out=out[:, m, :])
-    return out
+        w = (ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)).T
+        seen[:, m] = np.einsum("kn,kn->k", w, w) / log.n
+        np.multiply(w, reward, out=out[:, m, :])
+    return out, inflation(log, target, ratios, candidates, seen)

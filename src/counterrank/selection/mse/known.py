@@ -26,6 +26,7 @@ def against_value(
         models=position.models,
         n_grow=position.n_grow,
         n_apply=position.n_apply,
+        tails=position.tails,
         value=np.array([value]),
         targets=np.array([value]),
         widths=np.array([stderr]),

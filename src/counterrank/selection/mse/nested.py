@@ -17,6 +17,7 @@ def against_containing(position: Position, *, mode: int, kappa: float, variance_
         models=M,
         n_grow=position.n_grow,
         n_apply=position.n_apply,
+        tails=position.tails,
         compare=compare,
         against=against[compare],
         widths=np.sqrt(position.variance[compare] / position.n_grow) if mode == 2 else np.empty(0),

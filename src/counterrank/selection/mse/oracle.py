@@ -39,6 +39,7 @@ class Oracle:
             models=position.models,
             n_grow=position.n_grow,
             n_apply=position.n_apply,
+            tails=position.tails,
             replicates=fresh[None],
             targets=np.array([value]),
             contrast=(position.densest, position.sparsest),

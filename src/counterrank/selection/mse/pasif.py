@@ -43,7 +43,7 @@ def membership(weight: Floats, use: Floats, share: float) -> Floats:
     if wanted <= 0:
         return np.zeros(len(weight))
     scale = brentq(lambda s: float(np.mean(np.exp(s) * w / (1 + np.exp(s) * w))) - wanted, -60, 60)
-    odds = np.exp(scale) * weight
+    odds: Floats = np.exp(scale) * weight
     return odds / (1 + odds)
 
 

@@ -26,6 +26,7 @@ class Reference:
             models=M,
             n_grow=position.n_grow,
             n_apply=position.n_apply,
+            tails=position.tails,
             compare=np.array([position.densest], dtype=np.int64),
             against=np.ones((1, M), dtype=bool),
             contrast=(position.densest, position.sparsest),

@@ -12,6 +12,7 @@ def over_splits(position: Position, rows: Floats, truth: Floats) -> Objective:
         models=position.models,
         n_grow=position.n_grow,
         n_apply=position.n_apply,
+        tails=position.tails,
         replicates=np.ascontiguousarray(rows),
         targets=truth,
         contrast=(position.densest, position.sparsest),

@@ -1,0 +1,134 @@
+"""A forest in words: each group's rule, size, model and estimate; and which features matter."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterrank.behavior.masks import draw
+from counterrank.behavior.tree.forest import Forest
+
+#: Index of each column of `Forest.facts`.
+SHARE, OBJECTIVE, ESTIMATE, STDERR, GAIN = range(5)
+#: Two-sided 95 % of the normal distribution.
+_Z = 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A leaf: the rows for which all of `rules` hold get candidate `model`."""
+
+    node: int
+    rules: tuple[str, ...]
+    share: float
+    model: int
+    estimate: float
+    stderr: float
+
+    @property
+    def rule(self) -> str:
+        """The rules as one sentence."""
+        return " and ".join(self.rules) if self.rules else "all rankings"
+
+
+def groups(forest: Forest, tree: int) -> list[Group]:
+    """Return the leaves of one tree, left to right."""
+    found: list[Group] = []
+    stack: list[tuple[int, tuple[str, ...]]] = [(int(forest.roots[tree]), ())]
+    while stack:
+        at, rules = stack.pop()
+        if forest.nodes[at, 0] < 0:
+            share, _, value, error, _ = (float(v) for v in forest.facts[at])
+            found.append(Group(at, rules, share, int(forest.model[at]), value, error))
+            continue
+        left, right = sides(forest, at)
+        stack.append((int(forest.nodes[at, 2]), (*rules, right)))
+        stack.append((int(forest.nodes[at, 1]), (*rules, left)))
+    return found
+
+
+def sides(forest: Forest, at: int) -> tuple[str, str]:
+    """Return what holds in the left and in the right child of a split."""
+    feature = int(forest.nodes[at, 0])
+    name = forest.context_names[feature]
+    missing = bool(forest.missing_left[at])
+    if forest.nodes[at, 3] > 0:
+        inside = _categories(forest, at, name)
+        left, right = f"{name} in {{{inside}}}", f"{name} not in {{{inside}}}"
+    elif np.isinf(forest.threshold[at]):
+        return (f"{name} missing", f"{name} known") if missing else (f"{name} known", f"{name} missing")
+    else:
+        left, right = f"{name} <= {forest.threshold[at]:.4g}", f"{name} > {forest.threshold[at]:.4g}"
+    return (f"{left} or missing", right) if missing else (left, f"{right} or missing")
+
+
+def _categories(forest: Forest, at: int, name: str) -> str:
+    labels = forest.categories.get(name, ())
+    codes = np.flatnonzero(forest.sets[forest.nodes[at, 3] - 1])
+    return ", ".join(labels[c] if c < len(labels) else str(c) for c in codes)
+
+
+def importance(forest: Forest) -> dict[str, float]:
+    """Return each feature's share of all gains (0 for all when nothing was split)."""
+    total = {name: 0.0 for name in forest.context_names}
+    for root, end in zip(forest.roots, [*forest.roots[1:], len(forest.nodes)], strict=True):
+        scale = forest.facts[root, OBJECTIVE] + forest.facts[root, GAIN]
+        for at in range(int(root), int(end)):
+            if forest.nodes[at, 0] >= 0 and np.isfinite(forest.facts[at, GAIN]):
+                total[forest.context_names[int(forest.nodes[at, 0])]] += float(forest.facts[at, GAIN] / abs(scale or 1))
+    whole = sum(total.values())
+    return {name: gain / whole if whole > 0 else 0.0 for name, gain in total.items()}
+
+
+def describe(forest: Forest) -> dict[str, Any]:
+    """Return the forest as plain values for JSON: groups with rules, shares, models and estimates; importance."""
+    return {
+        "mse": forest.mse,
+        "rows": forest.n_grown,
+        "per_position": forest.per_position,
+        "models": [
+            {"name": c.label, "order": c.order, "matrix": c.mask.astype(int).tolist()} for c in forest.candidates
+        ],
+        "positions": [
+            {
+                "position": tree + 1 if forest.per_position else None,
+                "groups": [_plain(forest, tree, group) for group in groups(forest, tree)],
+            }
+            for tree in range(len(forest.roots))
+        ],
+        "importance": importance(forest),
+        "notes": list(forest.notes),
+    }
+
+
+def _plain(forest: Forest, tree: int, group: Group) -> dict[str, Any]:
+    mask = forest.candidates[group.model].mask
+    known = np.isfinite(group.estimate)
+    return {
+        "rule": group.rule,
+        "rules": list(group.rules),
+        "share": group.share if np.isfinite(group.share) else None,
+        "model": forest.candidates[group.model].label,
+        "items": (mask[tree] if forest.per_position else mask).astype(int).tolist(),
+        "estimate": group.estimate if known else None,
+        "stderr": group.stderr if known else None,
+        "low": group.estimate - _Z * group.stderr if known else None,
+        "high": group.estimate + _Z * group.stderr if known else None,
+    }
+
+
+def text(forest: Forest) -> str:
+    """Return the forest as lines of text: a line a group, the items that matter drawn beside it."""
+    lines = [f"behaviour tree, objective '{forest.mse}', grown on {forest.n_grown} rankings"]
+    for tree in range(len(forest.roots)):
+        title = f"position {tree + 1}" if forest.per_position else "all positions"
+        for number, group in enumerate(groups(forest, tree)):
+            mask = forest.candidates[group.model].mask
+            items = draw(mask[tree][None]) if forest.per_position else ""
+            head = title if number == 0 else ""
+            share = f"{group.share:4.0%}" if np.isfinite(group.share) else "    "
+            value = f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}" if np.isfinite(group.estimate) else ""
+            lines.append(
+                f"{head:13} {share}  {forest.candidates[group.model].label:12} {items}  {value:18} {group.rule}"
+            )
+    return "\n".join(lines)
