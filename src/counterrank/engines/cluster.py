@@ -109,7 +109,7 @@ class _ClusterSource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Plans refer to their source; neither the data nor the connection travels with them.
-        return OnWorker, (self.first, self._n)
+        return OnWorker, (self.first.take(slice(0, 64)), self._n)
 
 
 class FilesOnCluster(_ClusterSource):

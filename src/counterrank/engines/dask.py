@@ -69,10 +69,10 @@ class _FrameRunner:
     def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
         import dask
 
-        payload = dask.delayed(_same, pure=False)(_packed(work))
+        client = _client()
+        payload = _packed(work)
         parts = self.frame[list(columns)].to_delayed()
         tasks = [dask.delayed(_of_frame, pure=False)(payload, index, part) for index, part in enumerate(parts)]
-        client = _client()
         return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
 
 
@@ -81,8 +81,8 @@ class _FilesRunner:
         self.client, self.count = client, count
 
     def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
-        payload = self.client.submit(_same, _packed(work), pure=False)
-        return _gathered(self.client, self.client.map(_of_file, [payload] * self.count, range(self.count), pure=False))
+        payloads = [_packed(work)] * self.count
+        return _gathered(self.client, self.client.map(_of_file, payloads, range(self.count), pure=False))
 
 
 def _client() -> Any:
@@ -138,10 +138,6 @@ def _added(outcomes: Sequence[Outcome]) -> Outcome:
     for outcome in outcomes:
         total = total + outcome
     return total
-
-
-def _same(payload: bytes) -> bytes:
-    return payload
 
 
 def _of_frame(payload: bytes, index: int, frame: Any) -> Outcome:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
@@ -56,7 +57,8 @@ def local_session(workers: int | None = None) -> Iterator[Any]:
     builder = session_class.builder.master(f"local[{workers or default_threads()},4]").appName("counterrank")
     for name, value in _ON_THIS_MACHINE.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with quietly():
+        session = builder.getOrCreate()
     try:
         yield session
     finally:
@@ -200,9 +202,18 @@ def _quoted(name: str) -> str:
 def _plainly() -> Iterator[None]:
     """Turn what Spark raises, pages of Java, into the one line that matters."""
     try:
-        yield
+        with quietly():
+            yield
     except Exception as problem:
         raise EngineError(f"Spark could not finish the pass: {reason(str(problem))}") from problem
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Leave out Spark's doubts about pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        yield
 
 
 def reason(text: str) -> str:
