@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ClosedFormPolicy
-from counterrank.policies.base import Bools, Floats, Ints
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.events import as_actions, as_masks
 
 #: Largest block of rows times rankings compared at once.
 _CELLS = 4_000_000
@@ -101,6 +102,17 @@ class Enumerated(ClosedFormPolicy):
                 agrees &= (rankings[group[block], :, k] == wanted) | (wanted < 0)
             out[block] = np.log(np.where(agrees, self.probs[group[block]], 0.0).sum(axis=1))
         return np.minimum(out, 0.0)
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        """Return log-probabilities of the masked items; rows that show the same list are worked out once."""
+        items = as_actions(actions, self)
+        sets = as_masks(masks, items)
+        if sets.ndim == 3 or len(self.group) != len(items):
+            return super().subset_log_prob(items, sets)
+        _, first, back = np.unique(np.column_stack([self.group, items]), axis=0, return_index=True, return_inverse=True)
+        found = super(Enumerated, self.take(first)).subset_log_prob(items[first], sets)
+        log_prob = found.log_prob[np.asarray(back).reshape(-1)]
+        return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.kernels.policy_draws import categorical
