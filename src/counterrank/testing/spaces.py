@@ -94,6 +94,25 @@ def exact_log(world: Space) -> RankingLog:
     )
 
 
+def drawn_log(world: Space, n: int, rng: np.random.Generator, *, noise: float = 0.3) -> RankingLog:
+    """Return n rankings drawn from a world, with Gaussian noise on the rewards, without units."""
+    contexts, actions = world.logging.shape
+    length = world.rankings.shape[1]
+    context = rng.integers(0, contexts, n)
+    steps = world.logging.cumsum(axis=1)[context]  # (n, A)
+    action = (rng.random((n, length))[:, :, None] > steps[:, None, :]).sum(axis=2).clip(max=actions - 1)
+    ranking = action @ actions ** np.arange(length)[::-1]  # its place in `rankings`
+    at = context[:, None]
+    return RankingLog(
+        action=action,
+        reward=world.quality[context, ranking] + noise * rng.normal(size=(n, length)),
+        propensity=world.logging[at, action],
+        context=at.astype(np.float64),
+        targets={"new": world.target[at, action]},
+        dists={"propensity": world.logging[context], "new": world.target[context]},
+    )
+
+
 def random_log(rng: np.random.Generator, *, n: int = 400, length: int = 3, actions: int = 3) -> RankingLog:
     """Return an ordinary random log with context, units, whole distributions and one target "new"."""
     context = rng.normal(size=(n, 2))
