@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from counterrank.evaluation.result import Evaluation
 
 SEGMENTS = ("x_device", "x_returning", "x_country", "x_tenure_days")
-ESTIMATORS = ("order-2", "ips", "snips", "rips", "iips", "order-3")
 WORDS = {"reward": "clicks", "ranking": "page"}
 
 
-def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None) -> "Evaluation":
+def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n: int = shop.ROWS) -> "Evaluation":
     """Write the log, evaluate both targets, print the table and the truth, write report.html and report.json."""
     from rich.console import Console
 
@@ -24,20 +23,19 @@ def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None) ->
 
     folder = Path(out_dir)
     log = folder / "log.parquet"
-    shop.make_log(log)
-    result = evaluate(log, list(shop.TARGETS), estimators=ESTIMATORS, segments=SEGMENTS)
+    shop.make_log(log, n=n)
+    result = evaluate(log, list(shop.TARGETS), segments=SEGMENTS)
     result.log["words"] = WORDS
     result.to_json(folder / "report.json")
     result.to_html(folder / "report.html")
     console = console or Console()
     console.print(result)
-    console.print(_truth(result), highlight=False)
+    console.print(_truth(result, shop.truth(n)), highlight=False)
     console.print(f"\nOpen {folder / 'report.html'} in a browser. The log is {log}.", highlight=False, soft_wrap=True)
     return result
 
 
-def _truth(result: "Evaluation") -> str:
-    values = shop.truth()
+def _truth(result: "Evaluation", values: dict[str, float]) -> str:
     lines = ["\nThis shop is simulated, so the truth is known (exact clicks per page):"]
     for name in shop.TARGETS:
         found = result.estimate(name)

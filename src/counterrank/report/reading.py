@@ -131,15 +131,17 @@ class Reading:
         return str(words.get("reward") or "reward"), str(words.get("ranking") or "ranking")
 
     def order_path(self, target: str) -> list[Mapping[str, Any]]:
-        """Return {order, value, low, high, ...} from IIPS to IPS: as recorded, or from the estimates there are."""
+        """Return {order, value, low, high, ...} of the weights alone from IIPS to IPS, as recorded or as estimated."""
+        path = rows(table(table(self.model.get("diagnostics")).get("order_path")).get(target))
+        return _path(path) if len(path) > 1 else self._path_of_estimates(target)
+
+    def model_path(self, target: str) -> list[Mapping[str, Any]]:
+        """Return the same around a reward model, where an estimator has recorded it."""
         for found in self.of(target):
             path = rows(table(found.get("details")).get("order_path"))
             if len(path) > 1:
-                return [_with_interval(row, index + 1) for index, row in enumerate(path)]
-        path = rows(table(table(self.model.get("diagnostics")).get("order_path")).get(target))
-        if len(path) > 1:
-            return [_with_interval(row, index + 1) for index, row in enumerate(path)]
-        return self._path_of_estimates(target)
+                return _path(path)
+        return []
 
     def _path_of_estimates(self, target: str) -> list[Mapping[str, Any]]:
         last = int(self.log.get("K") or 0)
@@ -158,6 +160,11 @@ def _order_of(name: str, last: int) -> int:
         return last
     number = name.removeprefix("order-")
     return int(number) if name.startswith("order-") and number.isdigit() else 0
+
+
+def _path(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    filled = [_with_interval(row, index + 1) for index, row in enumerate(found)]
+    return [row for row in filled if known(row.get("order")) and known(row.get("value"))]
 
 
 def _with_interval(row: Mapping[str, Any], index: int) -> Mapping[str, Any]:

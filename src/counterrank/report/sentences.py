@@ -186,7 +186,9 @@ def headline(reading: Reading) -> str:
         if name in groups
     ]
     text = "; ".join(found) or "Evaluation"
-    return text[0].upper() + text[1:] if found and groups.keys() & {"unknown", "value"} else text
+    # A policy's name stays as it is; only our own words start with a capital.
+    ours = bool(found) and next(name for name in phrases if name in groups) in ("unknown", "value")
+    return text[0].upper() + text[1:] if ours else text
 
 
 def _listed(names: list[str]) -> str:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from counterrank.report.charts import rows as charts
 from counterrank.report.charts.svg import tag
 from counterrank.report.numbers import count, known, percent, plain
-from counterrank.report.reading import BIASED, Reading, family, rows, texts
+from counterrank.report.reading import BIASED, Reading, family, rows, table, texts
 from counterrank.report.sections import parts
 from counterrank.report.sentences import level
 
@@ -44,7 +44,16 @@ def _figure(reading: Reading, target: str) -> Markup:
     axis = charts.Axis(f"{reward} per {ranking}", line=today if known(today) else None, line_name="today")
     drawn = charts.chart(shown, axis, name=f"Estimates of {target}")
     aid = "Intervals that overlap agree. The recommended estimate comes first; known bias is greyed."
-    return parts.figure(parts.named(reading, target), aid, drawn, _table(reading, target), target=target)
+    figure = parts.figure(
+        parts.named(reading, target), aid, drawn + _why(reading, target), _table(reading, target), target=target
+    )
+    return figure if drawn else Markup("")
+
+
+def _why(reading: Reading, target: str) -> Markup:
+    """What the recommended estimator says about its own choice."""
+    found = table(reading.best(target).get("details")).get("why")
+    return tag("p", tag("em", f"{reading.recommended(target)}: "), found, class_="aid why") if found else Markup("")
 
 
 def _row(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = False) -> charts.Row:

@@ -1,5 +1,6 @@
 """Who behaves how: the groups of the behaviour tree, each with its model drawn as a small matrix."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,21 @@ from counterrank.report.reading import Reading, rows, table, texts
 from counterrank.report.sections import parts
 from counterrank.report.sentences import level
 
+#: Models of `counterrank.behavior.masks` in words.
+_WHOLE = {
+    "S": "every item matters",
+    "C": "the items above matter",
+    "I": "only the own item matters",
+    "IC": "the items below matter",
+}
+_SIZED = {
+    "N": "{} neighbours on either side matter",
+    "I": "{} neighbours on either side matter",
+    "C": "the items above and {} below matter",
+    "W": "the {} items just above matter",
+    "P": "the first {} items matter",
+    "R": "{} other items matter",
+}
 #: More groups than this are listed in the table only.
 MOST = 24
 
@@ -57,7 +73,22 @@ def rule_of(group: Mapping[str, Any]) -> str:
     rule = group.get("rule")
     pieces = texts(rule) if isinstance(rule, list) else [str(rule)] if rule else []
     words = [" ".join(parts.column_name(word) if word.startswith("x_") else word for word in p.split()) for p in pieces]
-    return ", ".join(words) or "everyone"
+    return ", ".join(words).replace(">=", "≥").replace("<=", "≤") or "everyone"
+
+
+def model_words(name: str) -> str:
+    """Return what the name of a behaviour model means.
+
+    >>> model_words("C"), model_words("N2"), model_words("mine")
+    ('the items above matter', '2 neighbours on either side matter', 'mine')
+    """
+    found = re.fullmatch(r"(IC|[SCINWPR])(\d*)", name)
+    if not found:
+        return name
+    kind, number = found[1], found[2]
+    if not number:
+        return _WHOLE.get(kind, name)
+    return _SIZED[kind].format(number) if kind in _SIZED else name
 
 
 def _card(reading: Reading, group: Mapping[str, Any]) -> Markup:
@@ -67,7 +98,7 @@ def _card(reading: Reading, group: Mapping[str, Any]) -> Markup:
     if known(group.get("share")):
         facts.append(f"{percent(group['share'], digits=0)} of {reading.words()[1]}s")
     if group.get("model"):
-        facts.append(str(group["model"]))
+        facts.append(model_words(str(group["model"])))
     if known(group.get("stability")):
         facts.append(f"found again in {percent(group['stability'], digits=0)} of folds")
     value = Markup("")

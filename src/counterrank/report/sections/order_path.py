@@ -1,13 +1,21 @@
 """The order path: the estimate from each item alone (IIPS) to the whole ranking (IPS)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from markupsafe import Markup
 
 from counterrank.report.charts import plot
 from counterrank.report.charts.scale import Scale, around
+from counterrank.report.charts.svg import marker, tag
 from counterrank.report.numbers import count, known, plain
 from counterrank.report.reading import Reading
 from counterrank.report.sections import parts
-from counterrank.report.sentences import level, path
+from counterrank.report.sentences import level
+from counterrank.report.sentences import path as path_in_words
+
+ALONE = "weights alone"
+MODELLED = "with a reward model"
 
 
 def section(reading: Reading) -> parts.Section | None:
@@ -23,23 +31,47 @@ def section(reading: Reading) -> parts.Section | None:
 
 
 def _figure(reading: Reading, target: str) -> Markup:
-    found = [p for p in reading.order_path(target) if known(p.get("value"))]
-    if len(found) < 2:
+    alone, modelled = reading.order_path(target), reading.model_path(target)
+    if len(alone) < 2 and len(modelled) < 2:
         return Markup("")
     style = parts.style_of(reading, target)
-    points = [_point(reading, row) for row in found]
+    both = [(ALONE, [_point(reading, row, ALONE) for row in alone]),
+            (MODELLED, [_point(reading, row, MODELLED) for row in modelled])]  # fmt: skip
+    points = [point for _, path in both for point in path]
     today = reading.log.get("value")
     lines = [(float(today), "today")] if known(today) else []  # type: ignore[arg-type]
-    first, last = points[0].x, points[-1].x
+    first, last = min(p.x for p in points), max(p.x for p in points)
     margin = (last - first) * 0.06
     frame = plot.Frame(
         x=Scale(first - margin, last + margin), y=_heights(points, [value for value, _ in lines]),
         x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
-        x_ticks=[(p.x, _name(int(p.x), first, last)) for p in points],
+        x_ticks=[(x, _name(int(x), first, last)) for x in sorted({p.x for p in points})],
     )  # fmt: skip
-    one = plot.Series(points=points, look=style.look, shape=style.shape, band=True, whiskers=True)
-    drawn = plot.chart([one], frame, name=f"Order path of {target}")
-    return parts.figure(parts.named(reading, target), path(found), drawn, _table(reading, target), target=target)
+    series = [_series(name, path, style) for name, path in both if path]
+    drawn = plot.chart(series, frame, name=f"Order path of {target}")
+    if alone and modelled:
+        drawn = _legend(style) + drawn
+    aid = path_in_words(alone or modelled)
+    return parts.figure(parts.named(reading, target), aid, drawn, _table(alone, modelled), target=target)
+
+
+def _series(name: str, path: list[plot.Point], style: parts.Style) -> plot.Series:
+    if name == ALONE:
+        return plot.Series(points=path, look=style.look, shape=style.shape, band=True, whiskers=True)
+    # Beside the first series rather than on top of it.
+    return plot.Series(points=path, look=f"{style.look} hollow dash1", shape=style.shape)
+
+
+def _legend(style: parts.Style) -> Markup:
+    looks = ((ALONE, style.look), (MODELLED, f"{style.look} hollow dash1"))
+    return tag("p", *(_entry(name, look, style.shape) for name, look in looks), class_="legend")
+
+
+def _entry(name: str, look: str, shape: int) -> Markup:
+    stroke = tag("line", x1=0, x2=30, y1=8, y2=8, class_="curve")
+    return tag(
+        "span", tag("svg", stroke, marker(shape, "15", 8, class_="dot"), width=30, height=16, class_=look), " ", name
+    )
 
 
 def _heights(points: list[plot.Point], also: list[float]) -> Scale:
@@ -54,13 +86,10 @@ def _name(order: int, first: float, last: float) -> str:
     return f"{order} IIPS" if order == first == 1 else f"{order} IPS" if order == last else str(order)
 
 
-def _point(reading: Reading, row: object) -> plot.Point:
-    from counterrank.report.reading import table
-
-    found = table(row)
+def _point(reading: Reading, found: Mapping[str, Any], name: str) -> plot.Point:
     error = found.get("stderr")
     low, high = found.get("low"), found.get("high")
-    tip = f"order {found['order']}: {plain(found['value'], error)}"
+    tip = f"order {found['order']}, {name}: {plain(found['value'], error)}"
     if known(low) and known(high):
         tip += f"\n{level(reading)} interval {plain(low, error)} to {plain(high, error)}"
     if known(found.get("ess")):
@@ -69,10 +98,10 @@ def _point(reading: Reading, row: object) -> plot.Point:
     return plot.Point(float(found["order"]), float(found["value"]), ends[0], ends[1], tip)
 
 
-def _table(reading: Reading, target: str) -> Markup:
-    rows = [
-        (p["order"], plain(p.get("value"), p.get("stderr")), plain(p.get("low"), p.get("stderr")),
+def _table(alone: list[Mapping[str, Any]], modelled: list[Mapping[str, Any]]) -> Markup:
+    body = [
+        (name, p["order"], plain(p.get("value"), p.get("stderr")), plain(p.get("low"), p.get("stderr")),
          plain(p.get("high"), p.get("stderr")), count(p.get("ess")))
-        for p in reading.order_path(target)
+        for name, path in ((ALONE, alone), (MODELLED, modelled)) for p in path
     ]  # fmt: skip
-    return parts.table(("order", "value", "low", "high", "effective rows"), rows)
+    return parts.table(("", "order", "value", "low", "high", "effective rows"), body)

@@ -29,12 +29,18 @@ def section(reading: Reading) -> parts.Section | None:
 def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[float, float] | None:
     """Return the interval that holds for all segments at once: the recorded one, or Bonferroni over `looks`."""
     if known(lift.get("adjusted_low")) and known(lift.get("adjusted_high")):
-        return float(lift["adjusted_low"]), float(lift["adjusted_high"])
+        return _around(lift, float(lift["adjusted_low"]), float(lift["adjusted_high"]))
     value, error = lift.get("value"), lift.get("stderr")
     if not (known(value) and known(error)):
         return None
     reach = NormalDist().inv_cdf(1 - (1 - reading.level) / 2 / max(looks, 1)) * float(error)  # type: ignore[arg-type]
-    return float(value) - reach, float(value) + reach  # type: ignore[arg-type]
+    return _around(lift, float(value) - reach, float(value) + reach)  # type: ignore[arg-type]
+
+
+def _around(lift: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
+    """Looking at more segments never makes an interval shorter, also where the first one is not symmetric."""
+    first, last = lift.get("low"), lift.get("high")
+    return min(low, first) if known(first) else low, max(high, last) if known(last) else high  # type: ignore[type-var,return-value]
 
 
 def weak(s: Mapping[str, Any]) -> bool:

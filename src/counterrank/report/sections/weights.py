@@ -40,8 +40,10 @@ def _rows(reading: Reading, target: str) -> Markup:
     style = parts.style_of(reading, target)
     total = reading.log.get("n")
     lines, body = [], []
-    for name, found in _found(reading, target):
-        ess, half = found.get("ess"), found.get("rows_carrying_50")
+    for e in reading.of(target):
+        name = str(e.get("estimator"))
+        found = reading.diagnostics(target, name)
+        ess, half = e.get("ess"), found.get("rows_carrying_50")
         if not (known(ess) and known(total) and total):
             continue
         share = min(max(float(ess) / float(total), 0.0), 1.0)  # type: ignore[arg-type]
@@ -106,11 +108,13 @@ def _legend(index: int, name: str) -> Markup:
 
 
 def _means(reading: Reading, target: str) -> Markup:
-    name = reading.recommended(target)
+    # IIPS first: its weights are one ratio each, so they point at the position whose propensities are wrong.
+    names = ("iips", *(name for name, _ in _found(reading, target)))
+    name = next((n for n in names if _mean_points(reading.diagnostics(target, n))), None)
+    if name is None:
+        return Markup("")
     found = reading.diagnostics(target, name)
     points = _mean_points(found)
-    if not points:
-        return Markup("")
     style = parts.style_of(reading, target)
     scale = around([v for p in points for v in (p.y, p.low, p.high)], also=[1.0])
     frame = plot.Frame(
