@@ -188,3 +188,22 @@ def test_a_longer_ranking_than_the_metadata_promised(tmp_path, kit):
     assert read_log(path).K == 4
     with pytest.raises(LogError, match="row 1100: 'action' has 4 entries, but rankings have 3"):
         list(scan_log(path).batches())
+
+
+def test_rows_of_a_long_stream_are_counted_in_the_file(tmp_path, kit):
+    columns = kit.lay_out(kit.make(n=30), "long")
+    columns["position"][61] = 1
+    path = kit.write(columns, tmp_path / "log.parquet")
+    for read in (lambda: read_log(path), lambda: list(scan_log(path).batches(rows=6))):
+        with pytest.raises(LogError, match="ranking 'r20' has position 1 twice .rows 60 and 61"):
+            read()
+
+
+def test_faults_in_a_segment_say_how_rows_are_counted(tmp_path, kit):
+    columns = kit.make(n=30)
+    row = columns["country"].index("AT", 10)
+    columns["propensity"][row][0] = 2.0
+    path = kit.write(columns, tmp_path / "log.parquet")
+    with pytest.raises(PropensityError, match="row numbers count the selected rows"):
+        list(scan_log(path, where={"country": "AT"}).batches())
+    assert scan_log(path, where={"country": "CZ"}).first.n > 0

@@ -17,15 +17,21 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def decode(table: pa.Table, spec: LogSpec, *, start: int = 0, bucket: Ints | None = None) -> RankingLog:
-    """Return the rankings of `table`, the first of which is ranking `start` of the whole data set."""
+def decode(
+    table: pa.Table, spec: LogSpec, *, start: int = 0, bucket: Ints | None = None, first_row: int = 0
+) -> RankingLog:
+    """Return the rankings of `table`, the first of which is ranking `start` of the whole data set.
+
+    `bucket` (n,) are the buckets of rows without units where rows were left out; `first_row` is the number of the
+    first row of a long-format piece in its file.
+    """
     missing = [name for name in spec.columns if name not in table.column_names]
     if missing:
         raise LogError(f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}")
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
     if spec.layout == "long":
-        table, spec = long_format.to_lists(table, spec, start)
+        table, spec = long_format.to_lists(table, spec, first_row)
     action, raw = matrices.actions(table, spec, start)
     used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
     shape = _Shape(spec, start, raw, used)

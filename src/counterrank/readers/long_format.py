@@ -18,18 +18,19 @@ Ints = NDArray[np.int64]
 class _Grouping:
     """`order` (m,) sorts rows by ranking and position; rankings stand in order of first appearance."""
 
+    first_row: int
     ids: pa.Array
     order: Ints
     sizes: Ints
     first: Ints
 
 
-def to_lists(table: pa.Table, spec: LogSpec, start: int) -> tuple[pa.Table, LogSpec]:
+def to_lists(table: pa.Table, spec: LogSpec, first_row: int = 0) -> tuple[pa.Table, LogSpec]:
     """Return the same rankings as lists, one row each, and the spec that describes them.
 
-    `start` counts rankings; rows in messages count from the first row of this piece.
+    `first_row` is the number of the first row in its file, for messages.
     """
-    groups = _group(table, spec)
+    groups = _group(table, spec, first_row)
     columns: dict[str, pa.Array] = {}
     per_position = _per_position(spec)
     offsets = pa.array(np.concatenate([[0], np.cumsum(groups.sizes)]), type=pa.int64())
@@ -48,19 +49,19 @@ def to_lists(table: pa.Table, spec: LogSpec, start: int) -> tuple[pa.Table, LogS
     return pa.table(columns), replace(_as_lists(spec), segments=segments)
 
 
-def _group(table: pa.Table, spec: LogSpec) -> _Grouping:
+def _group(table: pa.Table, spec: LogSpec, first_row: int) -> _Grouping:
     assert spec.ranking is not None and spec.position is not None
     ranking = values.plain(values.one_chunk(table[spec.ranking]))
     if ranking.null_count:
         row = pc.index(pc.is_null(ranking), True).as_py()
-        raise LogError(f"row {row}: '{spec.ranking}' is missing; every row needs the id of its ranking")
+        raise LogError(f"row {first_row + row}: '{spec.ranking}' is missing; every row needs the id of its ranking")
     encoded = ranking.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    position = _positions(table, spec)
+    position = _positions(table, spec, first_row)
     order = _order(code, position)
     sizes = np.bincount(code, minlength=len(encoded.dictionary))
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    groups = _Grouping(encoded.dictionary, order, sizes, first)
+    groups = _Grouping(first_row, encoded.dictionary, order, sizes, first)
     _check_positions(code[order], position[order], groups, spec)
     return groups
 
@@ -73,13 +74,13 @@ def _order(code: Ints, position: Ints) -> Ints:
     return np.lexsort((position, code))
 
 
-def _positions(table: pa.Table, spec: LogSpec) -> Ints:
+def _positions(table: pa.Table, spec: LogSpec, first_row: int) -> Ints:
     name = spec.position or ""
-    found = values.floats(values.one_chunk(table[name]), name, lambda index: f"row {index}")
+    found = values.floats(values.one_chunk(table[name]), name, lambda index: f"row {first_row + index}")
     bad = ~(found == np.rint(found))
     if bad.any():
         row = int(np.argmax(bad))
-        raise LogError(f"row {row}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, ...")
+        raise LogError(f"row {first_row + row}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, ...")
     return found.astype(np.int64) - spec.first_position
 
 
@@ -89,21 +90,21 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
     if not bad.any():
         return
     at = int(np.argmax(bad))
+    row = groups.first_row + int(groups.order[at])
     label, base = groups.ids[int(code[at])].as_py(), spec.first_position
     if position[at] < expected[at] and position[at] >= 0:
-        rows = sorted((int(groups.order[at - 1]), int(groups.order[at])))
+        rows = sorted((groups.first_row + int(groups.order[at - 1]), row))
         raise LogError(
             f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and {rows[1]}); "
             "keep one row for each position"
         )
     if position[at] < 0:
         raise LogError(
-            f"row {groups.order[at]}: '{spec.position}' is {position[at] + base} in ranking {label!r}; "
-            f"positions start at {base}"
+            f"row {row}: '{spec.position}' is {position[at] + base} in ranking {label!r}; positions start at {base}"
         )
     raise LogError(
         f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} (row "
-        f"{groups.order[at]}); positions run from {base} without gaps, and the rows of a ranking stand together"
+        f"{row}); positions run from {base} without gaps, and the rows of a ranking stand together"
     )
 
 
@@ -134,8 +135,8 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
     if name in spec.guessed and name not in (*spec.context, spec.unit, spec.behavior):
         return None
     raise LogError(
-        f"row {groups.order[at]}: '{name}' is {ordered[at].as_py()!r}, but {spread[at].as_py()!r} elsewhere in the "
-        "same ranking; it must be one value a ranking"
+        f"row {groups.first_row + int(groups.order[at])}: '{name}' is {ordered[at].as_py()!r}, but "
+        f"{spread[at].as_py()!r} elsewhere in the same ranking; it must be one value a ranking"
     )
 
 

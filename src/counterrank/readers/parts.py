@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from counterrank.errors import CounterrankError
 from counterrank.log import RankingLog
 from counterrank.readers import tables, values
 from counterrank.readers.decode import decode
@@ -61,11 +62,11 @@ def read_part(
         pieces = tables.batches(part.file, columns, rows=rows, types=csv_types(spec))
     if spec.layout == "long":
         pieces = whole_rankings(pieces, spec.ranking or "")
-    start = part.start
+    start, row = part.start, 0
     for table in pieces:
         with guard(part.file.path, prefix=True):
-            log, count = _decoded(table, spec, start, where)
-        start += count
+            log, count = _decoded(table, spec, (start, row), where)
+        start, row = start + count, row + table.num_rows
         # A suspended generator keeps its variables alive: let go of each batch before the next is read.
         del table
         if log is not None:
@@ -121,19 +122,23 @@ def _last_ranking(ids: pa.Array) -> int:
     return int(rows[-1]) + 1 if len(rows) else 0
 
 
-def _decoded(table: pa.Table, spec: LogSpec, start: int, where: Where | None) -> tuple[RankingLog | None, int]:
-    if not where:
-        log = decode(table, spec, start=start)
-        return log, log.n
-    if spec.layout == "long":
-        log = decode(table, spec, start=start)
+def _decoded(table: pa.Table, spec: LogSpec, at: tuple[int, int], where: Where | None) -> tuple[RankingLog | None, int]:
+    """The rankings of a piece that belong to the segment, and how many there are in all."""
+    start, row = at
+    if not where or spec.layout == "long":
+        log = decode(table, spec, start=start, first_row=row)
+        if not where:
+            return log, log.n
         rows = np.flatnonzero(_matches({name: log.columns[name] for name in where}, where))
         return (log.take(rows) if len(rows) else None), log.n
     keep = _matches({name: values.objects(values.one_chunk(table[name])) for name in where}, where)
     if not keep.any():
         return None, table.num_rows
     bucket = _row_buckets(start, table.num_rows)[keep]
-    log = decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket)
+    try:
+        log = decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket)
+    except CounterrankError as problem:
+        raise type(problem)(f"{problem} (row numbers count the selected rows, from {start})") from None
     object.__setattr__(log, "selected", start + np.flatnonzero(keep))
     return log, table.num_rows
 
