@@ -27,6 +27,7 @@ class Check(Protocol):
 
 #: A new check is a class and its name here.
 CHECKS: tuple[Check, ...] = (
+    audit_rows.Logged(),
     audit_values.Range(),
     audit_values.Rounding(),
     audit_values.Deterministic(),
@@ -66,7 +67,10 @@ def audit(
     chosen = tuple(targets) if targets is not None else tuple(first.targets)
     for name in chosen:
         first.target(name)
+    when_missing = (audit_rows.Logged, audit_time.Drift, audit_rows.Duplicates, audit_rows.Rewards, audit_rows.Units)
     subject = Subject(first, chosen, [segmentation(first, name) for name in names], when, source.n)
+    if subject.without_propensities:
+        checks = [check for check in checks if isinstance(check, when_missing)]
 
     def partial(batch: RankingLog) -> Tallies:
         return Tallies(tuple(check.partial(batch, subject) for check in checks))

@@ -167,3 +167,33 @@ class Units:
                 )
             ]  # fmt: skip
         return [Finding(self.name, PASSED, "no unit has a large share of the rankings")]
+
+
+class Logged:
+    """There are propensities at all."""
+
+    name = "logged-propensities"
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Collect a hash of each list when there are none, to say how many different ones were shown."""
+        if not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES:
+            return Tally()
+        state = np.zeros((batch.n, 2), dtype=np.uint64)
+        row_hash.start(state)
+        row_hash.absorb_integers(state, batch.action)
+        return Tally(lists={"list": state[:, 0]})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail when there are none, and say what can be done with this log."""
+        if not subject.without_propensities:
+            return [Finding(self.name, PASSED, "the log has propensities of the logging policy")]
+        found, remedy = "the log has no propensities", "--estimate-propensity learns them from the context"
+        lists = tally.lists.get("list")
+        if lists is not None:
+            distinct = len(np.unique(lists))
+            found += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
+            if distinct < len(lists) / 5:
+                remedy = (
+                    "few lists recur often: --estimate-propensity by-list:COLUMNS takes their frequencies by context"
+                )
+        return [Finding(self.name, FAILED, found, cause="they were not logged, or not joined", remedy=remedy)]

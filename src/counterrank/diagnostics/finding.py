@@ -53,6 +53,11 @@ class Subject:
             return logging.kind
         return "factored" if logging.factored else "policy"
 
+    @property
+    def without_propensities(self) -> bool:
+        """The log was read without any: its numbers are a stand-in."""
+        return any(note.startswith("propensity-missing") for note in self.first.notes)
+
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""
         return np.arange(batch.K) < batch.lengths[:, None]

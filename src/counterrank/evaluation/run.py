@@ -88,7 +88,8 @@ def evaluate_source(
     if replicas:
         from counterrank.evaluation.inflation import inflated
 
-        estimates = inflated(estimates, [run.estimates(run.sums(replica)) for replica in replicas])
+        sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
+        estimates = inflated(estimates, [run.estimates(one) for one in sums])
     return assemble(run, total, estimates, command=command)
 
 
@@ -132,11 +133,12 @@ class Run:
         self.jobs, self.skipped = make_jobs(self.source, self.options, custom)
         self.cuts = cuts_of(self.options.segments, lambda: self.probe, [job.plan for job in self.jobs])
 
-    def sums(self, source: Source) -> PassState:
+    def sums(self, source: Source, *, label: str = "estimating", segments: bool = True) -> PassState:
         """Return the sums over all rows of a source."""
         by_unit = self.first.unit is not None
-        partial = make_partial(list(self.groups.values()), self.main, self.cuts, by_unit=by_unit)
-        return source.reduce(partial, label="estimating")
+        cuts = self.cuts if segments else ()
+        partial = make_partial(list(self.groups.values()), self.main, cuts, by_unit=by_unit)
+        return source.reduce(partial, label=label)
 
     def states(self, total: PassState) -> dict[Hashable, Any]:
         """Return the state of each plan key."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.engines.local import MemorySource
 from counterrank.errors import PropensityError
@@ -12,10 +13,13 @@ from counterrank.log import RankingLog
 from counterrank.policies.base import Policy
 from counterrank.propensities.fitting import Recipe, fit_model, parse, refit
 from counterrank.propensities.lists import by_list
+from counterrank.propensities.model import PropensityModel
 from counterrank.source import Partial, Source, State
 
-#: Refits for the added uncertainty.
-REPLICATES = 10
+Ints = NDArray[np.int64]
+
+#: Bootstrap replicates for the uncertainty that estimated propensities add.
+REPLICATES = 20
 #: Rows of a large log on which the model is fitted.
 FITTED_ROWS = 100_000
 
@@ -36,28 +40,48 @@ def estimate_propensities(
     """
     name, columns = parse(method)
     if name == "by-list":
-        return by_list(log, columns, np.ones(log.n))
+        return by_list(log, columns)
     return fit_model(log, _recipe(name, columns, kind or kind_of(log, tuple(log.targets)), seed)).apply(log)
 
 
 def estimated_source(
     source: Source, method: str, *, targets: Sequence[str], seed: int = 0, replicates: int = REPLICATES
 ) -> tuple[Source, list[Source]]:
-    """Return the source with estimated propensities, and the same with refitted ones for the added uncertainty."""
+    """Return the source with estimated propensities, and bootstrap replicates of it.
+
+    A replicate resamples the buckets of units (Poisson counts) and estimates the propensities anew on what it drew.
+    """
     name, columns = parse(method)
     rng = np.random.default_rng([seed, 71])
     if name == "by-list":
         log = _in_memory(source)
-        weights = [np.ones(BUCKETS), *(rng.exponential(size=BUCKETS) for _ in range(replicates))]
-        made = [MemorySource(by_list(log, columns, weight[log.bucket])) for weight in weights]
-        return made[0], list(made[1:])
+        drawn = [resampled(log, rng.poisson(1.0, BUCKETS)) for _ in range(replicates)]
+        return MemorySource(by_list(log, columns)), [MemorySource(by_list(one, columns)) for one in drawn]
     sample = source.sample(FITTED_ROWS, rng)
     recipe = _recipe(name, columns, kind_of(sample, targets), seed)
     model = fit_model(sample, recipe)
-    count = 3 if recipe.method == "boosting" else replicates
-    models = [model, *(refit(sample, model, recipe, rng) for _ in range(count))]
-    made_sources = [_mapped(source, one.apply) for one in models]
-    return made_sources[0], made_sources[1:]
+    count = min(replicates, 5) if recipe.method == "boosting" else replicates
+    others: list[Source] = []
+    for counts in rng.poisson(1.0, (count, BUCKETS)):
+        change = _Redrawn(refit(sample, model, recipe, counts.astype(np.float64)), counts)
+        others.append(_mapped(source, change))
+    return _mapped(source, model.apply), others
+
+
+class _Redrawn:
+    """Resampled rows with the propensities of a model refitted on the same draw."""
+
+    def __init__(self, model: PropensityModel, counts: Ints) -> None:
+        self.model, self.counts = model, counts
+
+    def __call__(self, batch: RankingLog) -> RankingLog:
+        return self.model.apply(resampled(batch, self.counts))
+
+
+def resampled(log: RankingLog, counts: Ints) -> RankingLog:
+    """Return each row as often as its bucket was drawn (once, for the first row of a batch that was not drawn)."""
+    rows = np.repeat(np.arange(log.n), counts[log.bucket])
+    return log.take(rows if len(rows) else np.zeros(1, dtype=np.int64))
 
 
 def kind_of(log: RankingLog, targets: Sequence[str]) -> str:

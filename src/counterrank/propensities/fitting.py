@@ -57,9 +57,9 @@ def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
     return calibrated
 
 
-def refit(log: RankingLog, model: PropensityModel, recipe: Recipe, rng: np.random.Generator) -> PropensityModel:
-    """Return the model fitted again with exponential weights on buckets of units: the Bayesian bootstrap."""
-    return model.with_models(fit_folds(log, model, recipe, rng.exponential(size=BUCKETS)))
+def refit(log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats) -> PropensityModel:
+    """Return the model fitted again with other weights (1024,) on the buckets of units."""
+    return model.with_models(fit_folds(log, model, recipe, bucket_weight))
 
 
 def fit_folds(

@@ -9,12 +9,11 @@ from counterrank.policies.enumerated import Enumerated
 from counterrank.propensities.fitting import group_keys
 from counterrank.propensities.model import with_propensity
 
-Floats = NDArray[np.float64]
 _NUMBERS = 50_000_000
 
 
-def by_list(log: RankingLog, columns: tuple[str, ...], weight: Floats) -> RankingLog:
-    """Return the log whose policy is the weighted frequency of each list within the rows of equal `columns`.
+def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
+    """Return the log whose policy is the frequency of each list within the rows of equal `columns`.
 
     The frequencies are of the same rows, so a value is sum over lists of pi(list) times the mean reward where it was
     shown; the target's probability of lists never shown is lost, and seen as a mean weight below 1.
@@ -33,7 +32,7 @@ def by_list(log: RankingLog, columns: tuple[str, ...], weight: Floats) -> Rankin
     rankings = np.full((groups, longest, log.K), -1, dtype=np.int64)
     rankings[rows[:, 0], place] = rows[:, 1:]
     probs = np.zeros((groups, longest))
-    probs[rows[:, 0], place] = np.bincount(back, weights=weight, minlength=len(rows))
+    probs[rows[:, 0], place] = np.bincount(back, minlength=len(rows))
     probs /= probs.sum(axis=1, keepdims=True)
     policy = Enumerated(rankings, probs, group, n_actions=log.n_actions)
     once = int((np.bincount(back) == 1).sum())
