@@ -42,7 +42,7 @@ def _card(reading: Reading, target: str) -> Card:
     outcome = sentences.outcome(lift)
     level = reading.evidence(target)
     number, interval = _numbers(reading, target)
-    words = "? not known from this log" if level == "insufficient" else WORDS[outcome]
+    words = _words(outcome, level)
     return Card(
         target=target, look=style_of(reading, target).look, key=key(reading, target),
         sentence=sentences.answer(reading, target), number=number, interval=interval, outcome=outcome,
@@ -51,6 +51,13 @@ def _card(reading: Reading, target: str) -> Card:
         level_sign=sentences.SIGNS.get(level, "?"), level_meaning=sentences.evidence(level),
         reasons=_reasons(reading, target), settle=tuple(sentences.settle(reading, target)),
     )  # fmt: skip
+
+
+def _words(outcome: str, level: str) -> str:
+    if level == "insufficient":
+        return "? not known from this log"
+    hedge = level == "directional" and outcome != "unclear"
+    return WORDS[outcome].replace(" ", " probably ", 1) if hedge else WORDS[outcome]
 
 
 def _numbers(reading: Reading, target: str) -> tuple[str, str]:

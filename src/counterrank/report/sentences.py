@@ -49,7 +49,8 @@ def answer(reading: Reading, target: str) -> str:
             f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no change at all "
             f"is just as plausible ({_relative(reading, lift)})."
         )
-    return f"Under {target}, a {ranking} would earn {_change(reading, lift)} than today ({_relative(reading, lift)})."
+    would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
+    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today ({_relative(reading, lift)})."
 
 
 def _change(reading: Reading, lift: Mapping[str, Any]) -> str:
@@ -166,29 +167,43 @@ def path(points: list[Mapping[str, Any]]) -> str:
     return text + (" The intervals open up towards the right: there the data ends." if wide else "")
 
 
+#: By outcome: for one policy, for several, and for those after the first to be named.
+_PHRASES = {
+    "better": ("{} beats today's policy", "{} beat today's policy", "{} better"),
+    "better?": ("{} probably beats today's policy", "{} probably beat today's policy", "{} probably better"),
+    "unclear": ("{} cannot be told apart from today's policy", "{} cannot be told apart from today's policy",
+                "{} cannot be told apart from it"),
+    "worse?": ("{} probably does worse than today's policy", "{} probably do worse than today's policy",
+               "{} probably worse"),
+    "worse": ("{} does worse than today's policy", "{} do worse than today's policy", "{} worse"),
+    "unknown": ("this log cannot judge {}",) * 3,
+    "value": ("what {} would earn",) * 3,
+}  # fmt: skip
+
+
 def headline(reading: Reading) -> str:
     """Return the title of the page: every target in a few words."""
     groups: dict[str, list[str]] = {}
     for target in reading.targets:
-        known_to = "unknown" if reading.evidence(target) == "insufficient" else outcome(reading.lift(target))
-        groups.setdefault(known_to if reading.lift(target) else "value", []).append(target)
-    phrases = {
-        "better": "{} beats today's policy",
-        "worse": "{} does worse than today's policy",
-        "unclear": "{} cannot be told apart from today's policy",
-        "unknown": "this log cannot judge {}",
-        "value": "what {} would earn",
-    }
-    several = {"better": "{} beat today's policy", "worse": "{} do worse than today's policy"}
+        groups.setdefault(_kind(reading, target), []).append(target)
+    kinds = [kind for kind in _PHRASES if kind in groups]
     found = [
-        (several if len(groups[name]) > 1 and name in several else phrases)[name].format(_listed(groups[name]))
-        for name in phrases
-        if name in groups
+        _PHRASES[kind][2 if index else min(len(groups[kind]), 2) - 1].format(_listed(groups[kind]))
+        for index, kind in enumerate(kinds)
     ]
     text = "; ".join(found) or "Evaluation"
     # A policy's name stays as it is; only our own words start with a capital.
-    ours = bool(found) and next(name for name in phrases if name in groups) in ("unknown", "value")
-    return text[0].upper() + text[1:] if ours else text
+    return text[0].upper() + text[1:] if kinds and kinds[0] in ("unknown", "value") else text
+
+
+def _kind(reading: Reading, target: str) -> str:
+    if not reading.lift(target):
+        return "value"
+    level_name = reading.evidence(target)
+    if level_name == "insufficient":
+        return "unknown"
+    found = outcome(reading.lift(target))
+    return f"{found}?" if level_name == "directional" and found != "unclear" else found
 
 
 def _listed(names: list[str]) -> str:

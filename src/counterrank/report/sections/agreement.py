@@ -44,10 +44,8 @@ def _figure(reading: Reading, target: str) -> Markup:
     axis = charts.Axis(f"{reward} per {ranking}", line=today if known(today) else None, line_name="today")
     drawn = charts.chart(shown, axis, name=f"Estimates of {target}")
     aid = "Intervals that overlap agree. The recommended estimate comes first; known bias is greyed."
-    figure = parts.figure(
-        parts.named(reading, target), aid, drawn + _why(reading, target), _table(reading, target), target=target
-    )
-    return figure if drawn else Markup("")
+    numbers = _table(reading, target) + _why(reading, target)
+    return parts.figure(parts.named(reading, target), aid, drawn, numbers, target=target)
 
 
 def _why(reading: Reading, target: str) -> Markup:

@@ -68,9 +68,9 @@ def _legend(style: parts.Style) -> Markup:
 
 
 def _entry(name: str, look: str, shape: int) -> Markup:
-    stroke = tag("line", x1=0, x2=30, y1=8, y2=8, class_="curve")
+    stroke = tag("line", x1=0, x2=40, y1=8, y2=8, class_="curve")
     return tag(
-        "span", tag("svg", stroke, marker(shape, "15", 8, class_="dot"), width=30, height=16, class_=look), " ", name
+        "span", tag("svg", stroke, marker(shape, "20", 8, class_="dot"), width=40, height=16, class_=look), " ", name
     )
 
 

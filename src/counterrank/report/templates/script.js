@@ -2,6 +2,7 @@
 (() => {
   const tip = document.getElementById("tip");
   let shown = null;
+  let walked = null;
 
   function place(x, y) {
     const box = tip.getBoundingClientRect();
@@ -23,7 +24,15 @@
     place(x, y);
   }
 
+  function showAt(mark) {
+    const dot = mark.querySelector(".dot, .hit, .bar") || mark;
+    const box = dot.getBoundingClientRect();
+    walked = mark;
+    show(mark, box.left + box.width / 2, box.top);
+  }
+
   function hide() {
+    walked = null;
     if (shown) shown.classList.remove("hot");
     shown = null;
     tip.hidden = true;
@@ -32,15 +41,18 @@
   const markOf = (event) => (event.target.closest ? event.target.closest("[data-tip]") : null);
   document.addEventListener("pointermove", (event) => {
     const mark = markOf(event);
-    if (mark) show(mark, event.clientX, event.clientY);
-    else if (event.pointerType === "mouse") hide();
+    if (mark) {
+      walked = null;
+      show(mark, event.clientX, event.clientY);
+    } else if (event.pointerType === "mouse" && !walked) hide();
   });
   document.addEventListener("pointerdown", (event) => {
     const mark = markOf(event);
     if (mark) show(mark, event.clientX, event.clientY);
     else hide();
   });
-  document.addEventListener("scroll", hide, { passive: true });
+  // A mark reached by keyboard keeps its text while the page moves under it.
+  document.addEventListener("scroll", () => (walked ? showAt(walked) : hide()), { passive: true });
 
   // One tab stop a chart; arrow keys walk through its marks.
   for (const chart of document.querySelectorAll(".chart")) {
@@ -52,9 +64,7 @@
       if (!step || !marks.length) return;
       event.preventDefault();
       at = (at + step + marks.length) % marks.length;
-      const dot = marks[at].querySelector(".dot, .hit, .bar") || marks[at];
-      const box = dot.getBoundingClientRect();
-      show(marks[at], box.left + box.width / 2, box.top);
+      showAt(marks[at]);
     });
     chart.addEventListener("blur", hide);
   }
