@@ -1,5 +1,6 @@
 """Moments: all an estimate, its interval and its diagnostics need, in arrays that add."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -127,28 +128,50 @@ def moments_of(
     return Moments(n, alpha, positions, rows, peaks, histogram, gram, table), totals
 
 
-def moments_of_weights(kind: str, rho: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:
-    """Return the lean moments and row totals of contributions y = w r without ever storing w or y.
+def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:
+    """Return the lean moments and row totals of contributions y = w r, without ever storing y.
 
-    `kind` says what the weights are of rho (n, K): "position" rho_k itself (or any ready weights), "prefix"
-    prod_{l<=k} rho_l, "joint" prod_l rho_l.
-
-    >>> rho, alpha = np.array([[2.0, 3.0]]), np.ones(2)
-    >>> m, totals = moments_of_weights("prefix", rho, rewards_of(np.array([[1.0, 2.0]]), alpha), alpha)
-    >>> m.mean("w").tolist(), totals.tolist()
-    ([2.0, 6.0], [14.0])
+    >>> w, alpha = np.array([[2.0, 6.0]]), np.ones(2)
+    >>> m, totals = moments_of_weights(w, rewards_of(np.array([[1.0, 2.0]]), alpha), alpha)
+    >>> m.mean("yw").tolist(), totals.tolist()
+    ([4.0, 72.0], [14.0])
     """
-    from counterrank.kernels import weighted
+    from counterrank.kernels.weighted import weighted
 
-    sums = _empty(*rho.shape)
-    tall_rho, tall_r = np.ascontiguousarray(rho.T), rewards.values.T
-    if kind == "joint":
-        weighted.common(tall_rho, tall_r, rewards.base, *sums)
-    else:
-        weighted.by_position(tall_rho, kind == "prefix", tall_r, rewards.base, alpha, *sums)
+    sums = _empty(*w.shape)
+    weighted(np.ascontiguousarray(w.T), rewards.values.T, rewards.base, alpha, *sums)
     positions, rows, peaks, histogram, totals = sums
     positions[2], positions[5] = rewards.sums.T
-    return Moments(rho.shape[0], alpha, positions, rows, peaks, histogram), totals
+    return Moments(w.shape[0], alpha, positions, rows, peaks, histogram), totals
+
+
+def moments_of_ratios(
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, *, alpha: Floats, kinds: Iterable[str]
+) -> dict[str, tuple[Moments, Floats]]:
+    """Return the lean moments and row totals for weights that are products of target / logging, in one pass.
+
+    `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k. Arrays (n, K), C order.
+
+    >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
+    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
+    >>> found["prefix"][0].mean("w").round(9).tolist()
+    [2.0, 6.0]
+    """
+    from counterrank.kernels import accumulate as kernels
+    from counterrank.kernels.standard import KINDS, standard
+
+    n, length = reward.shape
+    wanted = np.array([kind in kinds for kind in KINDS])
+    positions, rows = np.zeros((3, len(kernels.POSITION_SUMS), length)), np.zeros((3, len(kernels.ROW_SUMS)))
+    peaks, histogram = np.zeros((3, length + 1)), np.zeros((3, 2, kernels.BINS))
+    totals = np.empty((3, n))
+    arrays = (np.ascontiguousarray(a) for a in (target, logging, lengths, reward))
+    standard(*arrays, alpha, wanted, positions, rows, peaks, histogram, totals)
+    return {
+        kind: (Moments(n, alpha, positions[i], rows[i], peaks[i], histogram[i]), totals[i])
+        for i, kind in enumerate(KINDS)
+        if wanted[i]
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,8 +38,9 @@ class Ratios:
 
     @property
     def supports(self) -> frozenset[str]:
-        """Which probabilities can be formed: joint, prefix, position, subset."""
-        return SUPPORTS["factored"] if self.kind == "policy" else SUPPORTS[self.kind]
+        """Which probabilities can be formed: joint, prefix, position, subset; for one position all are the same."""
+        whole = self.kind == "policy" or self.rho.shape[1] == 1
+        return SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
 
     def full(self) -> Floats:
         """Return w_k = prod_l rho_l at every position (n, K)."""
@@ -132,7 +133,7 @@ class Ratios:
 def ratios_of(batch: RankingLog, target: str) -> Ratios:
     """Return the ratios of target policy `target` to the logging policy on the rows of a batch."""
     policy = batch.target(target)
-    kind, logging, wanted = _common_numbers(batch, policy, target)
+    kind, logging, wanted = common_numbers(batch, target)
     rho = np.empty(batch.action.shape[::-1])  # (K, n)
     from counterrank.kernels import weights
 
@@ -156,8 +157,9 @@ def capability_of(mask: Bools) -> str:
     return "prefix" if (mask == leading).all() else "subset"
 
 
-def _common_numbers(batch: RankingLog, policy: Probabilities, name: str) -> tuple[str, Floats, Floats]:
-    logging = batch.propensity
+def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
+    """Return the kind both policies have in common and the logger's and target's factors (n, K) of that kind."""
+    logging, policy = batch.propensity, batch.target(name)
     if isinstance(logging, Propensity) and isinstance(policy, Propensity):
         if logging.kind != policy.kind:
             raise PropensityError(

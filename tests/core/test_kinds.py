@@ -70,6 +70,18 @@ def test_superset_is_used_only_when_asked_and_flagged():
         cr.IPS(on_missing="ignore").estimate(log_of("position"), "new")
 
 
+@pytest.mark.parametrize("kind", sorted(ALLOWED))
+def test_with_one_position_every_kind_is_the_same(kind):
+    p0, p1 = np.full(4, 0.5), np.full(4, 0.25)
+    shape = (4,) if kind == "joint" else (4, 1)
+    log = cr.RankingLog(
+        action=[[0]] * 4, reward=[[1.0]] * 4, propensity=cr.Propensity(kind, p0.reshape(shape)),
+        targets={"new": cr.Propensity(kind, p1.reshape(shape))},
+    )  # fmt: skip
+    for name in ("ips", "rips", "iips"):
+        assert registry.get(name).estimate(log, "new").value == 0.5
+
+
 def test_kinds_must_match():
     log = log_of("factored").with_targets({"other": numbers("prefix", 3)})
     with pytest.raises(cr.CounterrankError, match="both must be of one kind"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from counterrank.diagnostics.weights import bin_edges
 from counterrank.kernels import accumulate as kernels
 from counterrank.kernels import hashing
-from counterrank.moments import Moments, moments_of, moments_of_weights, rewards_of
+from counterrank.moments import Moments, moments_of, moments_of_ratios, moments_of_weights, rewards_of
 
 SHAPES = st.tuples(st.integers(1, 700), st.integers(1, 9), st.integers(0, 2**32 - 1))
 
@@ -55,24 +55,48 @@ def test_moments_of_any_contributions(shape):
     assert_same(moments, totals, twin(y, w, r, alpha), scale)
 
 
-@settings(max_examples=40, deadline=None)
-@given(SHAPES, st.sampled_from(["position", "prefix", "joint"]))
-def test_fused_weights_equal_stored_ones(shape, kind):
-    n, length, seed = shape
-    rho, r, alpha, _ = batch(n, length, seed)
-    w = {
+def assert_same_but_for_edges(moments, totals, w, r, alpha):
+    """The same, where a mean weight on the edge of a bin may fall on either side of it after rounding."""
+    scale = len(w) * max(1.0, float(np.abs(w * r).max() ** 2), float(w.max() ** 2))
+    expected = twin(w * r, w, r, alpha)
+    got, wanted = moments.histogram[0], expected["histogram"][0]
+    assert got.sum() == len(w) and np.abs(got - wanted).sum() <= 4
+    assert moments.histogram[1].sum() == pytest.approx(expected["histogram"][1].sum(), rel=1e-10)
+    expected["histogram"] = moments.histogram
+    assert_same(moments, totals, expected, scale)
+
+
+def products(rho):
+    return {
         "position": rho,
         "prefix": np.cumprod(rho, axis=1),
         "joint": np.broadcast_to(rho.prod(axis=1, keepdims=True), rho.shape),
-    }[kind]
-    moments, totals = moments_of_weights(kind, np.asfortranarray(rho), rewards_of(r, alpha), alpha)
-    scale = n * max(1.0, float(np.abs(w * r).max() ** 2), float(w.max() ** 2))
-    expected = twin(w * r, w, r, alpha)
-    # A mean weight on the edge of a bin may fall on either side of it after rounding.
-    got, wanted = moments.histogram[0], expected["histogram"][0]
-    assert got.sum() == n and np.abs(got - wanted).sum() <= 4
-    expected["histogram"] = moments.histogram
-    assert_same(moments, totals, expected, scale)
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.sets(st.sampled_from(["position", "prefix", "joint"]), min_size=1))
+def test_standard_weights_in_one_pass(shape, kinds):
+    n, length, seed = shape
+    target, r, alpha, rng = batch(n, length, seed)
+    logging = rng.uniform(0.2, 1, (n, length))
+    lengths = rng.integers(1, length + 1, n)
+    padding = np.arange(length) >= lengths[:, None]
+    r[padding], target[padding], logging[padding] = 0.0, np.nan, 0.0
+    rho = np.where(padding, 1.0, target / np.where(padding, 1.0, logging))
+    found = moments_of_ratios(target, logging, lengths, r, alpha=alpha, kinds=kinds)
+    assert set(found) == kinds
+    for kind, (moments, totals) in found.items():
+        assert_same_but_for_edges(moments, totals, products(rho)[kind], r, alpha)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES)
+def test_weights_without_stored_contributions(shape):
+    n, length, seed = shape
+    w, r, alpha, _ = batch(n, length, seed)
+    moments, totals = moments_of_weights(w, rewards_of(r, alpha), alpha)
+    assert_same_but_for_edges(moments, totals, w, r, alpha)
 
 
 @settings(max_examples=25, deadline=None)

@@ -5,7 +5,7 @@ into something that adds; `Plan.finish(sum)` turns the sum into an `Estimate`. P
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.estimators.estimate import Estimate
 from counterrank.log import Probabilities, RankingLog
-from counterrank.moments import Rewards, rewards_of
-from counterrank.ratios import Ratios, ratios_of
+from counterrank.moments import Moments, Rewards, moments_of_ratios, rewards_of
+from counterrank.ratios import Ratios, common_numbers, ratios_of
 from counterrank.source import Source, Summand
 
 Floats = NDArray[np.float64]
@@ -30,6 +30,7 @@ class View:
     def __init__(self, batch: RankingLog, target: str) -> None:
         self.batch = batch
         self.target = target
+        self._standard: dict[str, tuple[Moments, Floats]] = {}
 
     @cached_property
     def ratios(self) -> Ratios:
@@ -45,6 +46,19 @@ class View:
     def rewards(self) -> Rewards:
         """Rewards, their sums and what the logger earned: the same for every estimator."""
         return rewards_of(self.batch.reward, self.batch.position_weights)
+
+    def standard(self, kind: str, also: Iterable[str] = ()) -> tuple[Moments, Floats]:
+        """Return moments and row totals of a standard weight ("joint", "prefix", "position").
+
+        Those of the kinds in `also` are made in the same pass and kept for when they are asked for.
+        """
+        if kind not in self._standard:
+            batch = self.batch
+            _, logging, target = common_numbers(batch, self.target)
+            alpha, kinds = batch.position_weights, {kind, *also}
+            found = moments_of_ratios(target, logging, batch.lengths, batch.reward, alpha=alpha, kinds=kinds)
+            self._standard.update(found)
+        return self._standard[kind]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from counterrank.ratios import Ratios, capability_of, ratios_of
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+#: Where a workspace keeps the kinds of standard weights its plans want.
+_FUSED = "standard weights"
+
 
 class WeightPlan(ContributionPlan):
     """y = w r, with weights from a function of the view; `fused` names products of ratios that need no function."""
@@ -43,18 +46,11 @@ class WeightPlan(ContributionPlan):
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
         if self.detail or self.workspace.by_unit:
             return super().partial(view)
-        kind, rho = self._weights(view)
-        state, totals = moments_of_weights(kind, rho, view.rewards, view.batch.position_weights)
+        if self.fused is None:
+            state, totals = moments_of_weights(self.weigh(view), view.rewards, view.batch.position_weights)
+        else:
+            state, totals = view.standard(self.fused, also=self.workspace.once(_FUSED, set))
         return Part(state, totals[:, None])
-
-    def _weights(self, view: View) -> tuple[str, Floats]:
-        """Return ratios and which product of them to take, or ready weights as "position"."""
-        ratios = view.ratios
-        # Marginals of rankings without replacement are no product of the prefix ratios.
-        if self.fused is None or (self.fused == "position" and ratios.kind == "policy"):
-            return "position", self.weigh(view)
-        ratios.need(self.fused)
-        return self.fused, ratios.rho
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return w r and w."""
@@ -80,12 +76,19 @@ class MaskEstimator(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return weights of the mask, or of its superset where the log demands it."""
         wanted = self.mask(workspace.first.K)
-        usable = supported_mask(ratios_of(workspace.first, workspace.target), wanted, self.on_missing)
+        ratios = ratios_of(workspace.first, workspace.target)
+        usable = supported_mask(ratios, wanted, self.on_missing)
         enlarged = not np.array_equal(usable, wanted)
         flags: tuple[str, ...] = (superset_flag(workspace, wanted, usable),) if enlarged else ()
         flags += sampling_flags(workspace, usable)
-        weigh = weights_of_mask(usable)
         key, fused = ("mask", usable.tobytes()), fused_kind(usable)
+        # Marginals of rankings without replacement are no product of the prefix ratios.
+        if fused == "position" and ratios.kind == "policy":
+            fused = None
+        if fused is not None and self.aggregate == "mean":
+            # Estimators that plan on the same workspace are summed in one pass.
+            workspace.once(_FUSED, set).add(fused)
+        weigh = weights_of_mask(usable)
         return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused)
 
 

@@ -1,0 +1,142 @@
+"""IPS, RIPS and IIPS in one pass over the log: ratios, weights and moments of a block never leave the cache.
+
+Inputs are row-major as they lie in the log; each block is turned position-major in scratch, so that every further
+loop runs over consecutive rankings.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.accumulate import BINS, close_block, largest
+from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.weighted import common_sums, multiply, weighted_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: Which product of ratios is the weight: one for the whole ranking, one for the items so far, one for the own item.
+KINDS = ("joint", "prefix", "position")
+
+#: Rows handled at a time: ratios and rewards of a block, in both layouts, fill half of a 32 kB cache at K = 8.
+_BLOCK = 128
+
+
+@vector_jit
+def _reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
+    first, second = 0.0, 0.0
+    for i in range(values.shape[0]):
+        first += values[i]
+        second += values[i] * values[i]
+        base[i] += alpha * values[i]
+    out[2] += first
+    out[5] += second
+
+
+@jit
+def _turn(values: Floats, first: int, used: int, out: Floats) -> None:
+    """Fill out (K, used) from rows first .. first + used of flat row-major values."""
+    length = out.shape[0]
+    block = values[first * length : (first + used) * length]
+    for k in range(length):
+        row = out[k]
+        for i in range(used):
+            row[i] = block[i * length + k]
+
+
+@jit
+def _turn_ratios(target: Floats, logging: Floats, lengths: Ints, first: int, quotient: Floats, out: Floats) -> None:
+    """Fill out (K, used) with target / logging of the rows from `first` on, one in the padding."""
+    length, used = out.shape[0], lengths.shape[0]
+    above, below = target[first * length : (first + used) * length], logging[first * length : (first + used) * length]
+    shortest = length
+    for i in range(used * length):
+        quotient[i] = above[i] / below[i]
+    for i in range(used):
+        shortest = min(shortest, lengths[i])
+    _turn(quotient, 0, used, out)
+    if shortest < length:
+        for i in range(used):
+            for k in range(lengths[i], length):
+                out[k, i] = 1.0
+
+
+@jit
+def _joint(rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints) -> None:
+    length, used = rho.shape[0], w.shape[0]
+    w[:] = rho[0, :used]
+    for k in range(1, length):
+        multiply(rho[k, :used], w)
+    for k in range(length):
+        common_sums(w, reward[k, :used], sums[k])
+    total[:] = base
+    multiply(w, total)
+    top[0] = largest(w, top[0])
+    top[length] = largest(total, top[length])
+
+
+@jit
+def _by_position(
+    rho: Floats, cumulative: bool, reward: Floats, alpha: Floats, product: Floats, weight: Floats, total: Floats,
+    sums: Floats, top: Ints,
+) -> None:  # fmt: skip
+    length, used = rho.shape[0], product.shape[0]
+    scale = 1.0 / alpha.sum()
+    total[:] = 0.0
+    weight[:] = 0.0
+    product[:] = 1.0
+    w = product
+    for k in range(length):
+        if cumulative:
+            multiply(rho[k, :used], w)
+        else:
+            w = rho[k, :used]
+        weighted_sums(w, reward[k, :used], alpha[k], alpha[k] * scale, total, weight, sums[k])
+        top[k] = largest(w, top[k])
+    top[length] = largest(total, top[length])
+
+
+@jit
+def standard(
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, positions: Floats,
+    rows: Floats, peaks: Floats, histogram: Floats, totals: Floats,
+) -> None:  # fmt: skip
+    """Fill the moments of each wanted kind of weight.
+
+    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (3,) in the order of KINDS.
+    OUT (zeros) positions (3, 8, K), rows (3, 7), peaks (3, K+1), histogram (3, 2, BINS), totals (3, n), each as in
+        `accumulate`.
+    """
+    n, length = target.shape
+    flat_target, flat_logging, flat_reward = target.reshape(-1), logging.reshape(-1), reward.reshape(-1)
+    rho, tall = np.empty((length, _BLOCK)), np.empty((length, _BLOCK))
+    quotient, room = np.empty(length * _BLOCK), np.empty((3, _BLOCK))
+    sums, of_rewards = np.zeros((3, length, 8)), np.zeros((length, 8))
+    top, counts = np.zeros((3, length + 1), dtype=np.int64), np.zeros((3, BINS, 2))
+    for first in range(0, n, _BLOCK):
+        stop = min(first + _BLOCK, n)
+        used = stop - first
+        base, w, weight = room[0, :used], room[1, :used], room[2, :used]
+        _turn_ratios(flat_target, flat_logging, lengths[first:stop], first, quotient, rho)
+        _turn(flat_reward, first, used, tall)
+        base[:] = 0.0
+        for k in range(length):
+            _reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
+        for kind in range(3):
+            if not wanted[kind]:
+                continue
+            total = totals[kind, first:stop]
+            if kind == 0:
+                _joint(rho, tall, base, w, total, sums[0], top[0])
+                close_block(total, base, w, rows[0], counts[0])
+            else:
+                _by_position(rho, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
+                close_block(total, base, weight, rows[kind], counts[kind])
+    for kind in range(3):
+        positions[kind] = (sums[kind] + of_rewards).T
+        histogram[kind] = counts[kind].T
+        peaks[kind] = top[kind].view(np.float64)
+    # The joint weight is the same at every position: its sums and its peak were made once.
+    positions[0, 1] = rows[0, 2]
+    positions[0, 4] = rows[0, 5]
+    peaks[0, :length] = peaks[0, 0]
