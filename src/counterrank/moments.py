@@ -165,8 +165,8 @@ def moments_of_ratios(
     positions, rows = np.zeros((3, len(kernels.POSITION_SUMS), length)), np.zeros((3, len(kernels.ROW_SUMS)))
     peaks, histogram = np.zeros((3, length + 1)), np.zeros((3, 2, kernels.BINS))
     totals = np.empty((3, n))
-    arrays = (np.ascontiguousarray(a) for a in (target, logging, lengths, reward))
-    standard(*arrays, alpha, wanted, positions, rows, peaks, histogram, totals)
+    one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
+    standard(one, two, lengths, rewards, alpha, wanted, positions, rows, peaks, histogram, totals)
     return {
         kind: (Moments(n, alpha, positions[i], rows[i], peaks[i], histogram[i]), totals[i])
         for i, kind in enumerate(KINDS)

@@ -49,7 +49,8 @@ class WeightPlan(ContributionPlan):
         if self.fused is None:
             state, totals = moments_of_weights(self.weigh(view), view.rewards, view.batch.position_weights)
         else:
-            state, totals = view.standard(self.fused, also=self.workspace.once(_FUSED, set))
+            kinds: set[str] = self.workspace.once(_FUSED, set)
+            state, totals = view.standard(self.fused, also=kinds)
         return Part(state, totals[:, None])
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
@@ -87,7 +88,8 @@ class MaskEstimator(Estimator):
             fused = None
         if fused is not None and self.aggregate == "mean":
             # Estimators that plan on the same workspace are summed in one pass.
-            workspace.once(_FUSED, set).add(fused)
+            kinds: set[str] = workspace.once(_FUSED, set)
+            kinds.add(fused)
         weigh = weights_of_mask(usable)
         return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused)
 
