@@ -3,6 +3,7 @@
 import click
 
 from counterrank.cli.console import results_console
+from counterrank.errors import CounterrankError
 
 
 @click.command("estimators")
@@ -14,6 +15,9 @@ def command() -> None:
 
     table = Table("name", "what it does", box=None)
     for name in registry.names():
-        doc = (type(registry.get(name)).__doc__ or "").strip().splitlines()
+        try:
+            doc = (type(registry.get(name)).__doc__ or "").strip().splitlines()
+        except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
+            doc = [str(problem)]
         table.add_row(name, doc[0] if doc else "")
     results_console().print(table)

@@ -3,8 +3,9 @@
 import difflib
 import re
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 
+from counterrank import plugins
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator
 
@@ -58,13 +59,23 @@ def _patterns() -> list[tuple[str, Callable[[re.Match[str]], Estimator]]]:
     ]
 
 
-def _plugins() -> dict[str, Make]:
-    return {point.name: point.load() for point in entry_points(group="counterrank.estimators")}
+def _from_plugin(point: EntryPoint) -> Estimator:
+    make = plugins.load(point, EstimatorError)
+    try:
+        made = make()
+    except Exception as problem:
+        raise EstimatorError(
+            f"{plugins.described(point)} cannot be made: {type(problem).__name__}: {problem}; update or uninstall it"
+        ) from problem
+    if not isinstance(made, Estimator):
+        raise EstimatorError(f"{plugins.described(point)} makes a {type(made).__name__}, not an Estimator")
+    return made
 
 
 def names() -> list[str]:
     """Return the names of all estimators without a parameter in the name, and examples of those with one."""
-    return [*_fixed(), "order-2", "order-3", "dr-order-2", "dr-order-3", *_plugins()]
+    ours = [*_fixed(), "order-2", "order-3", "dr-order-2", "dr-order-3"]
+    return [*ours, *plugins.found(plugins.ESTIMATORS, taken=ours)]
 
 
 def get(name: str) -> Estimator:
@@ -74,13 +85,16 @@ def get(name: str) -> Estimator:
     ('order-3', 'dr-order-2')
     """
     plain = name.strip().lower()
-    table = {**_fixed(), **_plugins()}
+    table = _fixed()
     if plain in table:
         return table[plain]()
     for pattern, make in _patterns():
         found = re.fullmatch(pattern, plain)
         if found:
             return make(found)
+    others = {name.lower(): point for name, point in plugins.found(plugins.ESTIMATORS, taken=table).items()}
+    if plain in others:
+        return _from_plugin(others[plain])
     near = difflib.get_close_matches(plain, names(), n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise EstimatorError(f"there is no estimator '{name}'{hint} Known: {', '.join(names())}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from counterrank import plugins
 from counterrank.atomic import replacing
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
@@ -39,8 +40,23 @@ REGISTRY = {
 def policy_class(kind: str) -> type[ArrayPolicy]:
     """Return the class registered under `kind`."""
     if kind not in REGISTRY:
-        raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(REGISTRY)}")
+        return _from_plugin(kind)
     found: type[ArrayPolicy] = getattr(import_module(f"counterrank.policies.{REGISTRY[kind]}"), kind)
+    return found
+
+
+def kinds() -> list[str]:
+    """Return every kind of policy that can be stored, those of plug-ins last."""
+    return [*REGISTRY, *plugins.found(plugins.POLICIES, taken=REGISTRY)]
+
+
+def _from_plugin(kind: str) -> type[ArrayPolicy]:
+    others = plugins.found(plugins.POLICIES, taken=REGISTRY)
+    if kind not in others:
+        raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join([*REGISTRY, *others])}")
+    found = plugins.load(others[kind], PolicyError)
+    if not (isinstance(found, type) and issubclass(found, ArrayPolicy)) or found.__name__ != kind:
+        raise PolicyError(f"{plugins.described(others[kind])} is no ArrayPolicy called '{kind}', and cannot be stored")
     return found
 
 
@@ -70,7 +86,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the header entry of a policy and put its arrays under `name`."""
     kind = type(policy).__name__
-    if not isinstance(policy, ArrayPolicy) or kind not in REGISTRY or type(policy) is not policy_class(kind):
+    if not isinstance(policy, ArrayPolicy) or kind not in kinds() or type(policy) is not policy_class(kind):
         raise PolicyError(f"{kind} is not data and cannot be stored; store its scores or probabilities instead")
     fields = (*policy.row_fields, *policy.shared_fields)
     for field in fields:

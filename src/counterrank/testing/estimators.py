@@ -17,12 +17,21 @@ from counterrank.testing.spaces import exact_log, random_log, space
 _CLOSE = 1e-9
 
 
-def check_estimator(estimator: Estimator, *, seed: int = 0, unbiased: bool = False, equivariant: bool = True) -> None:
+def check_estimator(
+    estimator: Estimator,
+    *,
+    seed: int = 0,
+    unbiased: bool = False,
+    equivariant: bool = True,
+    on_policy: bool = True,
+    shift: bool = False,
+) -> None:
     """Raise AssertionError unless `estimator` keeps the contract.
 
-    Well-formed result; no mutation of the log; the same result for any chunking, row order and seedless repeat;
-    scale law V(c r) = c V(r); clear errors on logs it cannot use. `unbiased` adds: exact on a log that enumerates
-    a space without any behaviour assumption. `equivariant` False leaves out the scale law.
+    Well-formed result; no mutation of the log; the same result for any chunking, row order and repetition with one
+    seed; clear errors on logs it cannot use. `equivariant`: V(c r) = c V(r). `on_policy`: a target equal to the
+    logger has weights one and earns what the log earned. `shift`: V(r + c) = V(r) + c sum_k alpha_k, which
+    normalised weights give. `unbiased`: exact on a log that enumerates a space, whatever the behaviour.
     """
     rng = np.random.default_rng(seed)
     log = random_log(rng)
@@ -34,6 +43,10 @@ def check_estimator(estimator: Estimator, *, seed: int = 0, unbiased: bool = Fal
     _row_order(estimator, log, found, rng, seed)
     if equivariant:
         _scale(estimator, log, found, seed)
+    if on_policy:
+        _on_policy(estimator, log, seed)
+    if shift:
+        _shift(estimator, log, found, seed)
     _refusals(estimator, log, seed)
     if unbiased:
         world = space(rng)
@@ -91,6 +104,19 @@ def _scale(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) ->
     object.__setattr__(scaled, "reward", log.reward * 4.0)
     again = estimator.estimate(scaled, "new", seed=seed)
     assert abs(again.value - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), "V(4 r) is not 4 V(r)"
+
+
+def _on_policy(estimator: Estimator, log: RankingLog, seed: int) -> None:
+    dists = {"propensity": log.dists["propensity"], "new": log.dists["propensity"]}
+    same = replace(log, targets={"new": log.propensity}, dists=dists)
+    found = estimator.estimate(same, "new", seed=seed)
+    _same(found.value, log.value, "the target is the logger, but does not earn what the log earned")
+    _same(found.ess, log.n, "the target is the logger, but weights are not one")
+
+
+def _shift(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
+    again = estimator.estimate(replace(log, reward=log.reward + 3.0), "new", seed=seed)
+    _same(again.value, found.value + 3.0 * float(log.position_weights.sum()), "V(r + 3) is not V(r) + 3 sum alpha")
 
 
 def _refusals(estimator: Estimator, log: RankingLog, seed: int) -> None:

@@ -1,11 +1,14 @@
 """Laws every policy keeps, by enumeration of its rankings."""
 
 import itertools
+import tempfile
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.policies.base import Policy
+from counterrank.policies.storage import kinds, load_policy, save_policy
 
 Floats = NDArray[np.float64]
 
@@ -15,7 +18,8 @@ def check_policy(policy: Policy, *, length: int, rng: np.random.Generator, exact
 
     Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are the sums they
     should be, to `exact` (or to six of their stated standard errors, where they are sampled); draws come as often
-    as they should (chi-square, false-alarm rate 1e-6); padding is ignored; `take` follows rows.
+    as they should (chi-square, false-alarm rate 1e-6); padding is ignored; `take` follows rows; a policy that can be
+    stored comes back the same.
     """
     rankings = _rankings(policy, length)
     for row in range(policy.n_rows):
@@ -26,6 +30,7 @@ def check_policy(policy: Policy, *, length: int, rng: np.random.Generator, exact
         if "sample" in policy.capabilities:
             _draws(one, rankings, joint, length, rng)
     _padding(policy, rankings)
+    _stored(policy, rankings)
 
 
 def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
@@ -94,3 +99,15 @@ def _padding(policy: Policy, rankings: NDArray[np.int64]) -> None:
     short[:, -1] = -1
     expected = one.prefix_log_prob(whole)[:, -2]
     assert np.allclose(one.prefix_log_prob(short)[:, -1], expected, atol=1e-9), "padding must not change a probability"
+
+
+def _stored(policy: Policy, rankings: NDArray[np.int64]) -> None:
+    if type(policy).__name__ not in kinds():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        save_policy(policy, Path(folder) / "policy.npz")
+        again = load_policy(Path(folder) / "policy.npz")
+    assert type(again) is type(policy) and again.n_actions == policy.n_actions, f"stored as {type(again).__name__}"
+    for row in range(policy.n_rows):
+        before, after = (_joint(one.take(np.array([row])), rankings) for one in (policy, again))
+        assert np.array_equal(before, after), "a stored policy comes back with other probabilities"

@@ -1,0 +1,48 @@
+"""Parts from other packages, found by entry points and loaded when they are asked for.
+
+A package offers an estimator or a policy in its pyproject.toml:
+
+    [project.entry-points."counterrank.estimators"]
+    median = "my_package:MedianIPS"
+
+Listing names loads nothing, so a broken plug-in harms nobody who does not use it.
+"""
+
+import warnings
+from collections.abc import Collection
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from counterrank.errors import CounterrankError, CounterrankWarning
+
+ESTIMATORS = "counterrank.estimators"
+POLICIES = "counterrank.policies"
+
+
+def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the plug-ins of a group by name; a name that is taken is left out, with a warning."""
+    points: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        if point.name in taken or point.name in points:
+            warnings.warn(
+                f"{described(point)} is not used: the name '{point.name}' is taken", CounterrankWarning, stacklevel=3
+            )
+            continue
+        points[point.name] = point
+    return points
+
+
+def described(point: EntryPoint) -> str:
+    """Name a plug-in and the package it comes from."""
+    package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    return f"the plug-in '{point.name}' ({point.value}){package}"
+
+
+def load(point: EntryPoint, error: type[CounterrankError]) -> Any:
+    """Return what a plug-in points at, or raise `error` that names it, whatever its code raises."""
+    try:
+        return point.load()
+    except Exception as problem:
+        raise error(
+            f"{described(point)} cannot be loaded: {type(problem).__name__}: {problem}; update or uninstall it"
+        ) from problem
