@@ -14,10 +14,6 @@ from counterrank.report import html
 pytestmark = pytest.mark.browser
 
 EVIL = "\"><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
-MASK = [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-GROUPS = [
-    {"rule": ["x_device is mobile"], "share": 0.6, "model": "C", "matrix": MASK, "value": 1.2, "low": 1.1, "high": 1.3}
-]
 
 
 @dataclass
@@ -64,7 +60,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Shown]]:
 
 @pytest.fixture
 def model() -> dict[str, Any]:
-    return {**sample.model(), "behavior": {"groups": GROUPS}}
+    return sample.model()
 
 
 def test_charts_are_drawn_without_a_word_or_a_request(show: Callable[..., Shown], model: dict[str, Any]) -> None:

@@ -16,11 +16,6 @@ from counterrank.report import html, notebook
 
 SECTIONS = "values estimators order positions segments behavior weights audit planning method".split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"
-GROUPS = [
-    {"rule": ["x_device is mobile"], "share": 0.6, "model": "C", "matrix": [[1, 0, 0], [1, 1, 0], [1, 1, 1]],
-     "value": 1.2, "low": 1.1, "high": 1.3, "stability": 0.9},
-    {"rule": "", "share": 0.4, "model": "I", "matrix": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]},
-]  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -52,7 +47,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def model() -> dict[str, Any]:
-    return {**sample.model(), "behavior": {"groups": GROUPS, "features": {"x_device": 3.0}, "stability": 0.8}}
+    return sample.model()
 
 
 def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:

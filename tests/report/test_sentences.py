@@ -53,9 +53,9 @@ def test_insufficient_evidence_beats_a_large_lift(model: dict[str, Any]) -> None
 
 
 def test_headline_covers_every_target(model: dict[str, Any]) -> None:
-    assert sentences.headline(Reading(model)) == "personalised beats today's policy; clickbait probably worse"
+    assert sentences.headline(Reading(model)) == "personalised beats today's policy; clickbait probably does worse"
     del model["verdict"]
-    assert sentences.headline(Reading(model)) == "personalised beats today's policy; clickbait worse"
+    assert sentences.headline(Reading(model)) == "personalised beats today's policy; clickbait does worse"
 
 
 def test_settle_gives_help_then_rows_then_test(model: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Numbers as people read them: as many digits as the error supports, signs where they matter, units always."""
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 #: Shown where a number is missing.
 NONE = "–"
@@ -9,7 +9,7 @@ MINUS = "−"
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
-def known(value: Any) -> bool:
+def known(value: Any) -> TypeGuard[float]:
     """Return whether this is a finite number.
 
     >>> known(0.5), known(None), known(float("nan")), known(True)

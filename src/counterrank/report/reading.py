@@ -171,7 +171,7 @@ def _with_interval(row: Mapping[str, Any], index: int) -> Mapping[str, Any]:
     filled = {"order": index, **row}
     value, error = filled.get("value"), filled.get("stderr")
     if not known(filled.get("low")) and known(value) and known(error):
-        filled.update(low=value - 1.96 * error, high=value + 1.96 * error)  # type: ignore[operator]
+        filled.update(low=value - 1.96 * error, high=value + 1.96 * error)
     return filled
 
 

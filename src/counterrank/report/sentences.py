@@ -23,9 +23,9 @@ def outcome(lift: Mapping[str, Any]) -> str:
     ('better', 'unclear', 'unclear')
     """
     low, high = lift.get("low"), lift.get("high")
-    if known(low) and low > 0:  # type: ignore[operator]
+    if known(low) and low > 0:
         return "better"
-    if known(high) and high < 0:  # type: ignore[operator]
+    if known(high) and high < 0:
         return "worse"
     return "unclear"
 
@@ -142,10 +142,10 @@ def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
         return ""
     first, second = str(row.get("better")), str(row.get("than"))
     low, high = row.get("low"), row.get("high")
-    if value < 0:  # type: ignore[operator]
-        first, second, value = second, first, -value  # type: ignore[operator]
-        low, high = (-high if known(high) else None), (-low if known(low) else None)  # type: ignore[operator]
-    verb = "earns" if known(low) and low > 0 else "may earn"  # type: ignore[operator]
+    if value < 0:
+        first, second, value = second, first, -value
+        low, high = (-high if known(high) else None), (-low if known(low) else None)
+    verb = "earns" if known(low) and low > 0 else "may earn"
     interval = f"adjusted {level(reading)} interval {plain(low, error, sign=True)} to {plain(high, error, sign=True)}"
     return f"{first} {verb} {plain(value, error)} {reward} per {ranking} more than {second} ({interval})."
 
@@ -167,18 +167,17 @@ def path(points: list[Mapping[str, Any]]) -> str:
     return text + (" The intervals open up towards the right: there the data ends." if wide else "")
 
 
-#: By outcome: for one policy, for several, and for those after the first to be named.
+#: By outcome: the sentence about the first to be named, and about those after it.
 _PHRASES = {
-    "better": ("{} beats today's policy", "{} beat today's policy", "{} better"),
-    "better?": ("{} probably beats today's policy", "{} probably beat today's policy", "{} probably better"),
-    "unclear": ("{} cannot be told apart from today's policy", "{} cannot be told apart from today's policy",
-                "{} cannot be told apart from it"),
-    "worse?": ("{} probably does worse than today's policy", "{} probably do worse than today's policy",
-               "{} probably worse"),
-    "worse": ("{} does worse than today's policy", "{} do worse than today's policy", "{} worse"),
-    "unknown": ("this log cannot judge {}",) * 3,
-    "value": ("what {} would earn",) * 3,
+    "better": ("{names} {beat} today's policy", "{names} {are} better"),
+    "better?": ("{names} probably {beat} today's policy", "{names} {are} probably better"),
+    "unclear": ("{names} cannot be told apart from today's policy", "{names} cannot be told apart from it"),
+    "worse?": ("{names} probably {do} worse than today's policy", "{names} probably {do} worse"),
+    "worse": ("{names} {do} worse than today's policy", "{names} {do} worse"),
+    "unknown": ("this log cannot judge {names}",) * 2,
+    "value": ("what {names} would earn",) * 2,
 }  # fmt: skip
+_VERBS = ({"beat": "beats", "are": "is", "do": "does"}, {"beat": "beat", "are": "are", "do": "do"})
 
 
 def headline(reading: Reading) -> str:
@@ -188,7 +187,7 @@ def headline(reading: Reading) -> str:
         groups.setdefault(_kind(reading, target), []).append(target)
     kinds = [kind for kind in _PHRASES if kind in groups]
     found = [
-        _PHRASES[kind][2 if index else min(len(groups[kind]), 2) - 1].format(_listed(groups[kind]))
+        _PHRASES[kind][min(index, 1)].format(names=_listed(groups[kind]), **_VERBS[len(groups[kind]) > 1])
         for index, kind in enumerate(kinds)
     ]
     text = "; ".join(found) or "Evaluation"

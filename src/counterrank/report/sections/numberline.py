@@ -32,8 +32,8 @@ def _logging(reading: Reading) -> list[charts.Row]:
     value, error = reading.log.get("value"), reading.log.get("stderr")
     if not known(value):
         return []
-    reach = 1.96 * error if known(error) else None  # type: ignore[operator]
-    low, high = (value - reach, value + reach) if reach is not None else (None, None)  # type: ignore[operator]
+    reach = 1.96 * error if known(error) else None
+    low, high = (value - reach, value + reach) if reach is not None else (None, None)
     shown = plain(value, error)
     tip = f"today's policy\n{shown} ± {plain(error, error)}\nmeasured, not estimated"
     return [
@@ -61,7 +61,7 @@ def _region(reading: Reading) -> tuple[float, float] | None:
     today, practical = reading.log.get("value"), reading.practical
     if not known(today) or practical is None:
         return None
-    return today * (1 - practical), today * (1 + practical)  # type: ignore[operator]
+    return today * (1 - practical), today * (1 + practical)
 
 
 def _table(reading: Reading) -> Markup:

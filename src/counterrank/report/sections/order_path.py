@@ -39,7 +39,7 @@ def _figure(reading: Reading, target: str) -> Markup:
             (MODELLED, [_point(reading, row, MODELLED) for row in modelled])]  # fmt: skip
     points = [point for _, path in both for point in path]
     today = reading.log.get("value")
-    lines = [(float(today), "today")] if known(today) else []  # type: ignore[arg-type]
+    lines = [(float(today), "today")] if known(today) else []
     first, last = min(p.x for p in points), max(p.x for p in points)
     margin = (last - first) * 0.06
     frame = plot.Frame(
@@ -94,7 +94,7 @@ def _point(reading: Reading, found: Mapping[str, Any], name: str) -> plot.Point:
         tip += f"\n{level(reading)} interval {plain(low, error)} to {plain(high, error)}"
     if known(found.get("ess")):
         tip += f"\neffective rows {count(found['ess'])}"
-    ends = (float(low), float(high)) if known(low) and known(high) else (None, None)  # type: ignore[arg-type]
+    ends = (float(low), float(high)) if known(low) and known(high) else (None, None)
     return plot.Point(float(found["order"]), float(found["value"]), ends[0], ends[1], tip)
 
 

@@ -76,7 +76,7 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     points = [plot.Point(float(r["rows"]), float(r["lift"]), tip=tip) for r, tip in zip(found, tips, strict=True)]
     now = reading.log.get("n")
     frame = plot.Frame(x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
-                       uprights=[(float(now), "this log")] if known(now) else [])  # type: ignore[arg-type]  # fmt: skip
+                       uprights=[(float(now), "this log")] if known(now) else [])  # fmt: skip
     style = parts.style_of(reading, target)
     drawn = plot.chart([plot.Series(points=points, look=style.look, shape=style.shape)], frame, name="Detectable lift")
     data = parts.table(
@@ -91,7 +91,7 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
     turn = found.get("sign_changes_at")
     curve = _lifts(found)
     if known(turn):  # beyond the point of interest the range only hides it
-        curve = [r for r in curve if r["gamma"] <= max(1.2, 1 + 3 * (float(turn) - 1))]  # type: ignore[arg-type]
+        curve = [r for r in curve if r["gamma"] <= max(1.2, 1 + 3 * (float(turn) - 1))]
     if len(curve) < 2:
         return Markup("")
     points = [

@@ -29,10 +29,10 @@ def _points(reading: Reading, target: str) -> list[plot.Point]:
         value, error = row.get("value"), row.get("stderr")
         if not known(value):
             continue
-        reach = 1.96 * float(error) if known(error) else 0.0  # type: ignore[arg-type]
-        low, high = float(value) - reach, float(value) + reach  # type: ignore[arg-type]
+        reach = 1.96 * float(error) if known(error) else 0.0
+        low, high = float(value) - reach, float(value) + reach
         tip = f"position {k}: {plain(value, error, sign=True)} {reward}\n± {plain(error, error)}"
-        points.append(plot.Point(float(k), float(value), low, high, tip))  # type: ignore[arg-type]
+        points.append(plot.Point(float(k), float(value), low, high, tip))
     return points
 
 

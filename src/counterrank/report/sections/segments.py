@@ -33,14 +33,14 @@ def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[flo
     value, error = lift.get("value"), lift.get("stderr")
     if not (known(value) and known(error)):
         return None
-    reach = NormalDist().inv_cdf(1 - (1 - reading.level) / 2 / max(looks, 1)) * float(error)  # type: ignore[arg-type]
-    return _around(lift, float(value) - reach, float(value) + reach)  # type: ignore[arg-type]
+    reach = NormalDist().inv_cdf(1 - (1 - reading.level) / 2 / max(looks, 1)) * float(error)
+    return _around(lift, float(value) - reach, float(value) + reach)
 
 
 def _around(lift: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
     """Looking at more segments never makes an interval shorter, also where the first one is not symmetric."""
     first, last = lift.get("low"), lift.get("high")
-    return min(low, first) if known(first) else low, max(high, last) if known(last) else high  # type: ignore[type-var,return-value]
+    return min(low, first) if known(first) else low, max(high, last) if known(last) else high
 
 
 def weak(s: Mapping[str, Any]) -> bool:

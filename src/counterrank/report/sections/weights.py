@@ -46,7 +46,7 @@ def _rows(reading: Reading, target: str) -> Markup:
         ess, half = e.get("ess"), found.get("rows_carrying_50")
         if not (known(ess) and known(total) and total):
             continue
-        share = min(max(float(ess) / float(total), 0.0), 1.0)  # type: ignore[arg-type]
+        share = min(max(float(ess) / float(total), 0.0), 1.0)
         tip = f"{name}: {count(ess)} effective rows of {count(total)}"
         tip += f"\nhalf of the weight on {percent(half)} of the rows" if known(half) else ""
         tip += f"\ntail index {short(found.get('tail_index'))}"
