@@ -6,6 +6,7 @@ the largest weights and those below the smallest, or the reverse.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,42 +17,66 @@ Floats = NDArray[np.float64]
 GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 
-def value_bound(weight: Floats, reward: Floats, gamma: float, *, upper: bool) -> float:
-    """Return the largest (smallest) sum(l w r) / sum(l w) over l_i in [1/gamma, gamma].
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
 
-    The bound v solves sum max_l l w (r - v) = 0, which falls in v as long as every sum(l w) is positive; infinite
-    when one is not (negative weights, large gamma).
-
-    >>> value_bound(np.ones(2), np.array([0.0, 1.0]), 2.0, upper=True)
-    0.8
+    `below` (2, 2, cuts): positive and negative weights; their sum and that of weight times reward. `total` (2, 2).
     """
-    sign = 1.0 if upper else -1.0
-    positive, negative = np.maximum(weight, 0.0), np.maximum(-weight, 0.0)
-    if positive.sum() / gamma - gamma * negative.sum() <= 0:
-        return sign * math.inf
-    value = float(weight @ reward / weight.sum())
-    for _ in range(100):  # Dinkelbach's iteration: finite, since only finitely many cuts exist
-        gain = sign * weight * (reward - value)
-        scaled = np.where(gain > 0, gamma, 1.0 / gamma) * weight
-        following = float(scaled @ reward / scaled.sum())
-        if sign * (following - value) <= 1e-12 * max(abs(value), 1e-300):
-            break
-        value = following
-    return value
+
+    below: Floats
+    total: Floats
+
+    def bound(self, gamma: float, *, upper: bool) -> float:
+        """Return the largest (smallest) sum(l w r) / sum(l w) over l_i in [1/gamma, gamma].
+
+        At the optimum a positive weight is enlarged above some cut and shrunk below it, a negative one the other
+        way round; all cuts are tried. Infinite when a sum of weights can reach zero (negative weights, large gamma).
+
+        >>> cuts(np.ones(2), np.array([0.0, 1.0])).bound(2.0, upper=True)
+        0.8
+        """
+        positive, negative = float(self.total[0, 0]), float(self.total[1, 0])
+        if positive / gamma + gamma * negative <= 0:
+            return math.inf if upper else -math.inf
+        high, low = (gamma, 1 / gamma) if upper else (1 / gamma, gamma)
+        above = self.total[:, :, None] - self.below
+        sums = high * above[0] + low * self.below[0] + low * above[1] + high * self.below[1]  # (2, cuts)
+        values = sums[1] / sums[0]
+        return float(values.max() if upper else values.min())
 
 
-def bounds(weights: Floats, rewards: Floats, alpha: Floats, gamma: float) -> tuple[float, float]:
-    """Return how far below and above its value sum_k alpha_k V_k can be; weights and rewards (n, K).
+def cuts(weight: Floats, reward: Floats) -> Cuts:
+    """Return the sums at every cut between different rewards, and at both ends."""
+    _, back = np.unique(reward, return_inverse=True)
+    back = np.asarray(back).reshape(-1)
+    parts = [[np.bincount(back, weights=v) for v in (w, w * reward)]
+             for w in (np.maximum(weight, 0.0), np.minimum(weight, 0.0))]  # fmt: skip
+    table = np.asarray(parts)  # (2, 2, rewards)
+    below = np.concatenate([np.zeros((2, 2, 1)), np.cumsum(table, axis=2)], axis=2)
+    return Cuts(below, table.sum(axis=2))
 
-    Each position has its own worst case, since each has its own propensities.
-    """
-    low = high = 0.0
-    for k, share in enumerate(alpha):
-        centre = value_bound(weights[:, k], rewards[:, k], 1.0, upper=True)
-        ends = [value_bound(weights[:, k], rewards[:, k], gamma, upper=upper) - centre for upper in (False, True)]
-        below, above = (ends[0], ends[1]) if share >= 0 else (ends[1], ends[0])
-        low, high = low + float(share) * below, high + float(share) * above
-    return low, high
+
+class Positions:
+    """The cuts of every position, for the range of sum_k alpha_k V_k."""
+
+    def __init__(self, weights: Floats, rewards: Floats, alpha: Floats) -> None:
+        self.cuts = [cuts(weights[:, k], rewards[:, k]) for k in range(len(alpha))]
+        self.alpha = alpha
+
+    def bounds(self, gamma: float) -> tuple[float, float]:
+        """Return how far below and above its value the sum can be.
+
+        Each position has its own worst case, since each has its own propensities.
+        """
+        low = high = 0.0
+        for one, share in zip(self.cuts, self.alpha, strict=True):
+            if share == 0 or one.total[0, 0] + one.total[1, 0] == 0:
+                continue
+            centre = one.bound(1.0, upper=True)
+            ends = [float(share) * (one.bound(gamma, upper=upper) - centre) for upper in (False, True)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
 
 
 def curve(weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logged: float) -> dict[str, Any]:
@@ -60,20 +85,21 @@ def curve(weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logg
     Ranges are those of the estimate itself; its sampling error comes on top.
     """
     rows = []
+    positions = Positions(weights, rewards, alpha)
     for gamma in GAMMAS:
-        below, above = bounds(weights, rewards, alpha, gamma)
+        below, above = positions.bounds(gamma)
         low, high = value + below, value + above
         rows.append(
             {"gamma": gamma, "low": low, "high": high, "lift_low": low - logged, "lift_high": high - logged}
         )  # fmt: skip
-    return {"curve": rows, "sign_changes_at": sign_change(weights, rewards, alpha, value - logged)}
+    return {"curve": rows, "sign_changes_at": sign_change(positions, value - logged)}
 
 
-def sign_change(weights: Floats, rewards: Floats, alpha: Floats, lift: float) -> float | None:
+def sign_change(positions: Positions, lift: float) -> float | None:
     """Return the smallest gamma at which the lift can be zero, or None when none up to the largest of the curve."""
 
     def reaches(gamma: float) -> bool:
-        below, above = bounds(weights, rewards, alpha, gamma)
+        below, above = positions.bounds(gamma)
         return lift + below <= 0 if lift > 0 else lift + above >= 0
 
     if lift == 0:

@@ -45,10 +45,27 @@ def assumes_less(name: str, than: str, length: int) -> bool:
     return mine > other if other is not None else plain_name(than) != "rips" and mine >= 3
 
 
+def basis_of(estimate: Estimate) -> str:
+    """Return the estimator whose assumption and weights an estimate rests on: its own, or what `auto` settled on."""
+    return str(estimate.details.get("interval_base") or estimate.estimator)
+
+
+def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
+    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
+    length, basis = len(chosen.by_position), basis_of(chosen)
+    for index, one in enumerate(found):
+        same = plain_name(one.estimator) == plain_name(basis)
+        order = order_of(one.estimator, length)
+        if one.target == chosen.target and one.moments is not None:
+            if same or (order is not None and order == order_of(basis, length)):
+                return index
+    return None
+
+
 def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing) -> list[Rival]:
     """Return the plain estimates of the same target that assume less than the chosen one."""
     length = len(chosen.by_position)
-    basis = str(chosen.details.get("chosen") or chosen.estimator)
+    basis = basis_of(chosen)
     own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
     result = []
     for job, estimate in zip(jobs, found, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 from counterrank.diagnostics import weights
 from counterrank.diagnostics.support import support
 from counterrank.estimators.estimate import Estimate
-from counterrank.evaluation.agreement import order_of, order_path, rivals
+from counterrank.evaluation.agreement import basis_of, order_of, order_path, rivals, weighed_like
 from counterrank.evaluation.comparison import compare
 from counterrank.evaluation.evidence import Evidence
 from counterrank.evaluation.jobs import Job
@@ -39,7 +39,7 @@ def assemble(
     pairs = pairing(run.jobs, run.states(total), total.totals)
     chosen = [(j, e) for j, e in zip(run.jobs, estimates, strict=True) if run.recommended[j.target] == j.name]
     supports = {target: support(run.probe, target) for target in options.targets}
-    ranges = {e.target: sensitivity(e, j, run.probe, logged=logged) for j, e in chosen}
+    ranges = {e.target: sensitivity(e, _weighing(run, j, e, estimates), run.probe, logged=logged) for j, e in chosen}
     evidence = [
         _evidence(run, pairs, job, one, estimates, logged, supports[one.target], ranges[one.target])
         for job, one in chosen
@@ -81,18 +81,24 @@ def _logged(totals: Totals) -> tuple[float, float]:
     return float(totals.sums[0] / totals.n), float(np.sqrt(totals.variance(only)))
 
 
+def _weighing(run: "Run", job: Job, one: Estimate, estimates: Sequence[Estimate]) -> Job:
+    like = None if one.moments is not None else weighed_like(one, estimates)
+    return job if like is None else run.jobs[like]
+
+
 def _evidence(
     run: "Run", pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate], logged: float,
     supported: dict[str, Any] | None, ranged: dict[str, Any] | None,
 ) -> Evidence:  # fmt: skip
-    basis = str(one.details.get("chosen") or one.estimator)
+    like = weighed_like(one, estimates)
     return Evidence(
         estimate=one,
         logged=logged,
         units=pairs.totals.units,
         outcomes=pairs.effective_outcomes(job),
         rivals=rivals(one, estimates, run.jobs, pairs),
-        assumption_free=order_of(basis, run.first.K) == run.first.K,
+        moments=one.moments if one.moments is not None or like is None else estimates[like].moments,
+        assumption_free=run.first.K == 1 or order_of(basis_of(one), run.first.K) == run.first.K,
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
         estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),

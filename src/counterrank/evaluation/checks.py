@@ -43,8 +43,8 @@ def ess(e: Evidence) -> Found:
     line, found = THRESHOLDS["ess"], e.estimate
     status = line.status(found.ess)
     reason = f"the weights leave {found.ess:,.0f} effective of {found.n:,} rows"
-    if status == PASS and found.moments is not None:
-        by_position = weights.effective_rows_by_position(found.moments)
+    if status == PASS and e.moments is not None:
+        by_position = weights.effective_rows_by_position(e.moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
             status = WARN
@@ -53,7 +53,7 @@ def ess(e: Evidence) -> Found:
             yield status, reason, f"{_rows(found.n, POSITION_ESS / max(found_ess, 1.0))}, or {EXPLORE} there"
             return
     more = f"{_rows(found.n, line.reliable / max(found.ess, 1.0))}, or {EXPLORE}"
-    if found.moments is not None and weights.tail_index(found.moments) > THRESHOLDS["tail"].reliable:
+    if e.moments is not None and weights.tail_index(e.moments) > THRESHOLDS["tail"].reliable:
         more = f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows"
     yield status, reason, more
 
@@ -67,8 +67,8 @@ def outcomes(e: Evidence) -> Found:
 
 def tail(e: Evidence) -> Found:
     """A tail of the weights that permits an average."""
-    if e.estimate.moments is not None:
-        value = weights.tail_index(e.estimate.moments)
+    if e.moments is not None:
+        value = weights.tail_index(e.moments)
         help_text = f"{EXPLORE}, or an estimator with lighter weights (lower interaction order, self-normalised)"
         yield (
             THRESHOLDS["tail"].status(value),
@@ -79,17 +79,17 @@ def tail(e: Evidence) -> Found:
 
 def concentration(e: Evidence) -> Found:
     """No single row that decides."""
-    if e.estimate.moments is not None:
-        value = weights.largest_weight_share(e.estimate.moments)
+    if e.moments is not None:
+        value = weights.largest_weight_share(e.moments)
         status = THRESHOLDS["concentration"].status(value)
         yield status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}"
 
 
 def mean_weight(e: Evidence) -> Found:
     """Weights whose mean is compatible with 1."""
-    if e.estimate.moments is None:
+    if e.moments is None:
         return
-    test = weights.mean_weight_test(e.estimate.moments)
+    test = weights.mean_weight_test(e.moments)
     worst = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
     if test.p_value > SIGNIFICANT:
@@ -142,8 +142,11 @@ def agreement(e: Evidence) -> Found:
         f"{worst.name} assumes less and differs by {worst.difference:+.4g} +- {worst.stderr:.2g}, "
         f"{distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
-    status = max(WARN, THRESHOLDS["agreement"].status(distance), key=[PASS, WARN, FAIL].index)
-    yield status, reason, f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}"
+    yield (
+        THRESHOLDS["agreement"].status(distance),
+        reason,
+        f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
+    )
 
 
 def precision(e: Evidence) -> Found:

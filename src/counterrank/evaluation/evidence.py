@@ -1,9 +1,10 @@
 """What the verdict looks at: all that is known about one target's recommended estimate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from counterrank.estimators.estimate import Estimate
+from counterrank.moments import Moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Evidence:
     logged: float
     units: int
     outcomes: float
+    #: Moments of the weights behind the estimate.
+    moments: Moments | None = None
     rivals: Sequence[Rival] = ()
     #: Why there is no assumption to check, when there is none.
     assumption_free: bool = False
@@ -34,4 +37,3 @@ class Evidence:
     estimated_propensity: bool = False
     #: The factor by which estimated propensities must be wrong to turn the lift's sign.
     sign_changes_at: float | None = None
-    segments_insufficient: Sequence[str] = field(default=())

@@ -7,6 +7,7 @@ from counterrank.diagnostics.exploration import stderr_ratios
 from counterrank.diagnostics.planning import plan_for
 from counterrank.estimators.base import View
 from counterrank.estimators.estimate import Estimate
+from counterrank.evaluation.agreement import basis_of
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.options import Options
 from counterrank.log import RankingLog
@@ -20,8 +21,7 @@ def planning(
         chosen.n, chosen.lift.stderr, logged=logged, logged_stderr=logged_stderr, level=options.level,
         practical=options.practical,
     )  # fmt: skip
-    basis = str(chosen.details.get("chosen") or chosen.estimator)
-    return {**plan, "exploration": stderr_ratios(probe, chosen.target, basis)}
+    return {**plan, "exploration": stderr_ratios(probe, chosen.target, basis_of(chosen))}
 
 
 def sensitivity(chosen: Estimate, job: Job, probe: RankingLog, *, logged: float) -> dict[str, Any] | None:
