@@ -12,7 +12,6 @@ from counterrank.selection.mse.oracle import Oracle
 from counterrank.testing import check_mse_estimate, random_log
 from counterrank.testing.mse import interacting_log
 
-
 #: PAS-IF moves the rows with large weights out of the part it estimates on, and misses even strong interaction.
 BLIND = {"pasif", "pasif-fitted"}
 

@@ -1,6 +1,7 @@
 """Laws every MSE estimate keeps."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +10,9 @@ from counterrank.behavior.candidates import Candidate, candidates
 from counterrank.behavior.tree.objective import MSEEstimate, Objective, Position
 from counterrank.errors import CounterrankError
 from counterrank.log import RankingLog
-from counterrank.ratios import ratios_of
 from counterrank.selection.tree import BehaviorTree
 from counterrank.testing.spaces import drawn_log, space
 
-Floats = NDArray[np.float64]
 _ROWS = ("y", "use", "weight", "reward", "bucket", "context", "action")
 
 
@@ -30,11 +29,7 @@ def check_mse_estimate(
     assert isinstance(estimate.name, str) and estimate.name, "an MSE estimate needs a name"
     rng = np.random.default_rng(seed)
     log, models = interacting_log(rng), candidates(3, ["S", "I"])
-    for slot in range(log.K):
-        position = position_of(log, models, slot, seed=seed)
-        _well_formed(estimate.objective(position), position)
-        _streaming(estimate, position)
-    first = _assigned(estimate, log, models, seed)
+    first = _assigned(_Watched(estimate, estimate.name, estimate.streams), log, models, seed)
     assert np.array_equal(_assigned(estimate, log, models, seed), first), "two trees with one seed differ"
     twice = _assigned(doubled or estimate, replace(log, reward=2.0 * log.reward), models, seed)
     assert np.array_equal(twice, first), "the tree for doubled rewards is another"
@@ -53,29 +48,24 @@ def interacting_log(rng: np.random.Generator, *, n: int = 4000) -> RankingLog:
     return drawn_log(replace(world, quality=world.quality + 6.0 * distinct[None, :, None]), n, rng)
 
 
-def position_of(log: RankingLog, models: list[Candidate], slot: int, *, seed: int = 0) -> Position:
-    """Return one position of a log as an MSE estimate sees it; its arrays cannot be written to."""
-    ratios = ratios_of(log, "new")
-    y = np.stack([ratios.masked(m.mask)[:, slot] * log.reward[:, slot] for m in models])
-    arrays: dict[str, NDArray[np.generic]] = {
-        "relevant": np.stack([m.mask[slot] for m in models]),
-        "order": np.stack([m.complexity[slot] for m in models]).astype(np.float64),
-        "mean": y.mean(axis=1),
-        "second": (y**2).mean(axis=1),
-        "tails": np.ones(len(models)),
-        "y": y,
-        "use": np.ones(log.n),
-        "weight": np.ascontiguousarray(ratios.full()[:, 0]),
-        "reward": np.ascontiguousarray(log.reward[:, slot]),
-        "bucket": log.bucket,
-        "action": log.action,
-    }
-    if log.context is not None:
-        arrays["context"] = log.context
-    for name, array in arrays.items():
-        arrays[name] = array.copy()
-        arrays[name].setflags(write=False)
-    return Position(index=slot, n_grow=log.n, n_apply=log.n, seed=seed, **arrays)  # type: ignore[arg-type]
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """Stands between a tree and an estimate, and looks at what passes."""
+
+    inner: MSEEstimate
+    name: str
+    streams: bool
+
+    def objective(self, position: Position) -> Objective:
+        """Return the estimate's objective, given arrays that cannot be written to."""
+        for field in fields(position):
+            value = getattr(position, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        found = self.inner.objective(position)
+        _well_formed(found, position)
+        _streaming(self.inner, position, found)
+        return found
 
 
 def _well_formed(objective: Objective, position: Position) -> None:
@@ -85,20 +75,16 @@ def _well_formed(objective: Objective, position: Position) -> None:
     assert np.isfinite(objective.rule).all() and np.isfinite(objective.marks).all(), "the scoring rule is not finite"
     assert ((objective.compare >= 0) & (objective.compare < models)).all(), "compares with a model that does not exist"
     assert objective.against.shape in ((0, 0), (len(objective.compare), models)), "`against` must be (J, M)"
-    assert position.y is not None and position.use is not None
-    statistics = objective.statistics(position.y, position.use)
-    assert statistics.shape == (position.n_grow, objective.width) and np.isfinite(statistics).all()
 
 
-def _streaming(estimate: MSEEstimate, position: Position) -> None:
-    streamed = replace(position, **dict.fromkeys(_ROWS))
+def _streaming(estimate: MSEEstimate, position: Position, expected: Objective) -> None:
+    absent: Any = dict.fromkeys(_ROWS)
     try:
-        objective = estimate.objective(streamed)
+        found = estimate.objective(replace(position, **absent))
     except CounterrankError as problem:
         assert str(problem) and not estimate.streams, f"says it streams, but: {problem}"
         return
-    same = estimate.objective(position)
-    assert np.array_equal(objective.rule, same.rule) and np.array_equal(objective.pairs, same.pairs), (
+    assert np.array_equal(found.rule, expected.rule) and np.array_equal(found.pairs, expected.pairs), (
         "another objective when the log is streamed"
     )
 
