@@ -11,7 +11,8 @@ Ints = NDArray[np.int64]
 
 
 @vector_jit
-def _add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
+def add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
+    """Add scale * values to the first `count` entries of out."""
     for j in range(count):
         out[j] += scale * values[j]
 
@@ -43,8 +44,8 @@ def add_grams(
             matrix, vector = gram[f, k, u], cover[f, k, u]
             # The leading columns are dense and contiguous; indicators are few among many.
             for p in range(dense):
-                _add_scaled(z, v * z[p], p + 1, matrix[p])
-            _add_scaled(z, v * r, dense, vector)
+                add_scaled(z, v * z[p], p + 1, matrix[p])
+            add_scaled(z, v * r, dense, vector)
             filled = 0
             for p in range(dense, width):
                 if z[p] != 0.0:
@@ -53,7 +54,7 @@ def add_grams(
                     row = matrix[p]
                     value = v * z[p]
                     vector[p] += value * r
-                    _add_scaled(z, value, dense, row)
+                    add_scaled(z, value, dense, row)
                     for q in range(filled):
                         row[where[q]] += value * z[where[q]]
             square[f, k, u] += v * r * r
@@ -74,7 +75,7 @@ def add_means(
             expected(target[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
             p = target[i, 0 if shared else k]
             for u in range(A):
-                _add_scaled(z, p[u], width, out[fold[i], k, u])
+                add_scaled(z, p[u], width, out[fold[i], k, u])
 
 
 @jit

@@ -10,7 +10,7 @@ from counterrank.regression.layout import Layout
 Floats = NDArray[np.float64]
 
 #: Penalties tried on interaction columns; the context has 1 (next to rows in the hundreds it hardly acts).
-PENALTIES = (1.0, 30.0, 300.0)
+PENALTIES = (1.0, 30.0)
 #: Up to this many actions, context x counts are also tried on top of each position's own indicators.
 _FEW = 4
 
@@ -29,7 +29,7 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     """Return the candidates at position k, from the smallest.
 
     "0": context only; "T": + centred counts above and below; "P": + each other position's centred indicators
-    (where `pairs`); "TX", "PX": + context x counts; "TU": + products of counts.
+    (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
     """
     context = _context(layout)
     found = [_design("0", [context], layout, 0.0)]
@@ -42,6 +42,8 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     if layout.squares:
         scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
         groups["TU"] = [_counts(layout, k), _span(layout, 2, 3) * scale]
+        if layout.cross:
+            groups["TXU"] = [*groups["TX"], _span(layout, 2, 3) * scale]
     for name, group in groups.items():
         found.extend(_design(name, [context, *group], layout, penalty) for penalty in PENALTIES)
     return found

@@ -21,6 +21,7 @@ from counterrank.regression.layout import (
 )
 from counterrank.regression.prepared import Prepared
 from counterrank.regression.ridge import fit_ridge
+from counterrank.regression.shared_noise import Totals, totals_of, worth_it
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
@@ -29,13 +30,15 @@ Ints = NDArray[np.int64]
 #: Rows a model is trained on at most; more would cost time and change its last digits.
 TRAINING_ROWS = 200_000
 #: Products summed into Gram matrices at most (rows x positions x columns^2), and rows used in any case.
-_WORK, _LEAST_ROWS = 5e9, 20_000
+_WORK, _LEAST_ROWS = 7e9, 20_000
 #: Numbers in all Gram matrices together, above which positions are tied into counts.
-_GRAM_NUMBERS = 6_000_000
+_GRAM_NUMBERS = 8_000_000
 _LARGEST_GRAM = 30_000_000
 _WIDEST_PAIRS = 140
 #: Context x count columns up to this many.
 _WIDEST_CROSS = 64
+#: Products of counts for up to this many actions.
+_MOST_SQUARES = 10
 #: Drawn rankings per row where the mean under the target has no closed form.
 DRAWS = 8
 
@@ -150,6 +153,7 @@ class Training:
 
     prepared: Prepared
     source: Source
+    totals: Totals | None = None
 
     @property
     def layout(self) -> Layout:
@@ -167,19 +171,22 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
     first = source.first
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
     cross = rich and 0 < d * A <= _WIDEST_CROSS and K > 1
-    dense = 1 + d + A + (d * A if cross else 0) + K
+    squares = rich and A <= _MOST_SQUARES and K > 2
+    dense = 1 + d + A + (d * A if cross else 0) + (A * (A + 1) // 2 if squares else 0) + K
     training = training_source(source, seed, int(np.clip(_WORK / (K * dense**2), _LEAST_ROWS, TRAINING_ROWS)))
     scale = training.reduce(scale_of, label="context")
     rows = training.n or TRAINING_ROWS
     F = choose_folds(A)
-    squares = rich and A <= 4 and K > 2
     plain = d + 1 + (K - 1) * A
-    numbers = F * K * A * (plain + A + (d * A if cross else 0)) ** 2
+    numbers = F * K * A * (dense + (K - 1) * A) ** 2
     pairs = 2 < K and plain <= _WIDEST_PAIRS and 3 * A * plain < rows * (F - 1) / F and numbers <= _GRAM_NUMBERS
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout, target), label="regression")
-    return Training(Prepared(grams, layout, pairs), training)
+    totals = None
+    if worth_it(layout):
+        totals = training.reduce(lambda batch: totals_of(batch, layout), label="regression")
+    return Training(Prepared(grams, layout, pairs), training, totals)
 
 
 def fits_in_memory(first: RankingLog) -> bool:
@@ -190,7 +197,7 @@ def fits_in_memory(first: RankingLog) -> bool:
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
-    ridge = fit_ridge(training.prepared)
+    ridge = fit_ridge(training.prepared, training.totals)
     details: dict[str, Any] = {
         "model": "ridge",
         "folds": training.layout.F,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from counterrank.regression.designs import Design
 from counterrank.regression.grams import Grams
 from counterrank.regression.prepared import Prepared, others, solve
+from counterrank.regression.shared_noise import Totals, shared_noise_fits
 
 Floats = NDArray[np.float64]
 
@@ -28,21 +29,26 @@ class Ridge:
     size: Floats
 
 
-def fit_ridge(prepared: Prepared) -> Ridge:
+def fit_ridge(prepared: Prepared, totals: Totals | None = None) -> Ridge:
     """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
 
-    Starts: one fit for all own actions (a position's own), or one for all positions (an own action's own). Each own
-    action and position then has a ridge on what the start leaves over.
+    Starts: one fit for all own actions (a position's own), or one for all positions (an own action's own), the
+    latter also with the noise that a ranking's rewards share (where `totals` are given). Each own action and
+    position then has a ridge on what the start leaves over.
     """
     grams, K = prepared.grams, prepared.layout.K
     coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
     tied, tied_name = _best_tied(prepared)
+    common, names = [tied], ["pooled", tied_name]
+    for fit, name in [] if totals is None else shared_noise_fits(prepared, totals):
+        common.append(fit)
+        names.append(name)
     for k in range(K):
-        starts = np.stack([_pooled(prepared, k), tied[:, k]], axis=-1)  # (F, A, D, 2)
+        starts = np.stack([_pooled(prepared, k), *(fit[:, k] for fit in common)], axis=-1)  # (F, A, D, S)
         left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
         for design in (None, *prepared.candidates[k]):
             fitted = starts if design is None else starts + prepared.solved(k, design, left)
-            for s, name in enumerate(("pooled", tied_name)):
+            for s, name in enumerate(names):
                 loss = out_of_fold(grams, k, fitted[..., s])
                 if loss < losses[k]:
                     coef[:, k], losses[k] = fitted[..., s], loss

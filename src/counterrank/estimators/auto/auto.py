@@ -15,7 +15,7 @@ from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import reward_model, trained
 from counterrank.log import LOGGING
 from counterrank.ratios import ratios_of
-from counterrank.regression.layout import has_distribution
+from counterrank.regression.layout import can_sample, has_distribution
 from counterrank.regression.linear import LinearModel, fits_in_memory
 from counterrank.regression.riesz import fit_riesz
 
@@ -42,8 +42,7 @@ class AutoPlan(Plan[AutoState]):
         K = state.first.shape[0]
         names = column_names(K) if self.route.factored else self.route.columns
         orders = orders_for(K) if self.route.factored else np.empty(0, dtype=np.int64)
-        exact = self.route.factored and bool(state.exact.any())
-        summary = summarise(state, names, orders, adjusted=exact)
+        summary = summarise(state, names, orders)
         return summary, decide(summary, self.route)
 
     def finish(self, state: AutoState) -> Estimate:
@@ -60,9 +59,9 @@ class AutoPlan(Plan[AutoState]):
 class Auto(Estimator):
     """A doubly robust estimate at the interaction order that the log can support, with an honest interval.
 
-    Members: a reward model's mean (DM), DM + weights of order 1, 2, 3, 4, 6 and K on its errors, and DM + projected
-    weights, which balance what the model can see (`docs/auto.md`). The estimate starts at order 1 and moves along
-    the path where the data speak; the interval is the shortest of several, each with an allowance for the
+    Members: a reward model's mean (DM), DM + weights of order 1, 2, 3 and K on its errors, and DM + projected
+    weights, which balance what the model can see (`docs/auto.md`). The estimate starts at order 1 and moves towards
+    the others where the data ask for it; the interval is the shortest of several, each with an allowance for the
     interactions its member cannot see. Without whole distributions: weights and mean-zero controls only.
 
     >>> import numpy as np, counterrank as cr
@@ -84,6 +83,11 @@ class Auto(Estimator):
         small = fits_in_memory(first)
         if factored and whole and small:
             return AutoPlan(workspace, self._nuisances(workspace), route_for("model", ratios), ())
+        if not factored and small and can_sample(first, target):
+            model = reward_model(workspace)
+            assert isinstance(model, LinearModel)
+            flags = (_DRAWN.format(kind=ratios.kind, draws=model.draws),)
+            return AutoPlan(workspace, Nuisances(model, None, None), route_for("masks", ratios, model=True), flags)
         flags = (_why(workspace, factored=factored, whole=whole, kind=ratios.kind),)
         route = route_for("weights" if factored else "masks", ratios)
         return AutoPlan(workspace, Nuisances(None, None, None), route, flags)
@@ -94,6 +98,13 @@ class Auto(Estimator):
         assert isinstance(model, LinearModel)
         riesz = workspace.once(("riesz", workspace.target), lambda: fit_riesz(training.prepared))
         return Nuisances(model, riesz, training.layout)
+
+
+_DRAWN = (
+    "drawn-mean: positions depend on each other ('{kind}' propensities), so auto uses no interaction orders, and the "
+    "reward model's mean under the target is an average over {draws} drawn rankings per row, whose error is inside the "
+    "standard error"
+)
 
 
 def _why(workspace: Workspace, *, factored: bool, whole: bool, kind: str) -> str:

@@ -40,7 +40,7 @@ def _interval(summary: Summary, decision: Decision, level: float) -> Interval:
     """Return centre -/+ (t se + allowance); t has units - 1 degrees of freedom."""
     se = stderr(summary, unit(summary, decision.base))
     half = critical_value(level, max(summary.units - 1, 1)) * se + decision.allowance
-    centre = float(decision.base_weights @ summary.value)
+    centre = float(decision.centre @ summary.value)
     return centre - half, centre + half
 
 
@@ -69,7 +69,7 @@ def _lift(summary: Summary, decision: Decision, value: float, level: float) -> L
     base = float(summary.value[logger])
     paired = unit(summary, decision.base) - unit(summary, "logger")
     t = critical_value(level, max(summary.units - 1, 1))
-    centre = float(decision.base_weights @ summary.value)
+    centre = float(decision.centre @ summary.value)
     half = t * stderr(summary, paired) + decision.allowance
     low, high = _around(value - base, (centre - base - half, centre - base + half))
     relative = (np.nan, np.nan, np.nan)
@@ -121,9 +121,9 @@ def _details(summary: Summary, decision: Decision, plan: "AutoPlan") -> dict[str
         "disagreement": _disagreement(path),
         "why": _why(decision),
     }
-    if plan.nuisances.model is not None and plan.nuisances.riesz is not None:
+    if plan.nuisances.model is not None:
         details["regression"] = plan.nuisances.model.details
-        details["projected_weights"] = list(plan.nuisances.riesz.chosen)
+        details["projected_weights"] = [] if plan.nuisances.riesz is None else list(plan.nuisances.riesz.chosen)
     return details
 
 
@@ -153,5 +153,5 @@ def _disagreement(path: list[dict[str, float]]) -> float | None:
 
 def _why(decision: Decision) -> str:
     moved = [f"{name} ({factor:.0%})" for name, factor in decision.moves if factor > 0]
-    way = "moved towards " + ", then ".join(moved) if moved else "no step along the path was supported by the data"
-    return f"{way}; the shortest honest interval rests on '{decision.base}'"
+    way = "moved towards " + ", then ".join(moved) if moved else "no step away from the start was supported by the data"
+    return f"{way}; the shortest interval, with an allowance for interactions it cannot see, rests on '{decision.base}'"

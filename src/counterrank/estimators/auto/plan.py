@@ -55,7 +55,7 @@ def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bo
         columns, square, exact, weight, unsupported = _by_order(view, nuisances)
         control = _controls(view) if nuisances.model is None else np.empty((0, batch.n))
     else:
-        columns, weight = _by_mask(view, route)
+        columns, weight = _by_mask(view, nuisances, route)
         square, exact, unsupported, control = np.zeros(1), np.zeros(1), 0, np.empty((0, batch.n))
     totals = np.einsum("k,kcn->cn", batch.position_weights, columns, optimize=True)
     state = AutoState(
@@ -69,6 +69,7 @@ def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bo
         control_sum=control.sum(axis=1),
         square=square,
         exact=exact,
+        ratio=(view.ratios.rho**2).sum(axis=0),
         weights=np.array([weight.sum(), weight @ weight]),
         buckets=_buckets(totals, batch.bucket) if by_unit else np.empty((0, len(totals) + 1)),
         unsupported=unsupported,
@@ -87,12 +88,16 @@ def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats,
     return columns, square, exact, (rho + projected[1]).mean(axis=1), unsupported
 
 
-def _by_mask(view: View, route: Route) -> tuple[Floats, Floats]:
-    """Return w r (K, C, n) for the masks that dependent positions support, and the start's mean weights (n,)."""
+def _by_mask(view: View, nuisances: Nuisances, route: Route) -> tuple[Floats, Floats]:
+    """Return contributions (K, C, n) for the masks that dependent positions support, and mean weights (n,)."""
     weigh = {"iips": view.ratios.position, "rips": view.ratios.prefix, "ips": view.ratios.full}
-    weights = [weigh[name]() for name in route.columns[1:]]
-    columns = np.stack([view.reward.T, *((w * view.reward).T for w in weights)], axis=1)  # (K, C, n)
-    return np.ascontiguousarray(columns), weights[0].mean(axis=1)
+    weights = {name: weigh[name]() for name in route.columns[1:] if name in weigh}
+    columns = [view.reward, *(w * view.reward for w in weights.values())]
+    if nuisances.model is not None:
+        found = prediction(view, nuisances.model)
+        columns += [found.mean + w * (view.reward - found.q) for w in weights.values()]
+    stacked = np.stack([column.T for column in columns], axis=1)  # (K, C, n)
+    return np.ascontiguousarray(stacked), next(iter(weights.values())).mean(axis=1)
 
 
 def _fitted(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats]:

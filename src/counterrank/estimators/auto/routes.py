@@ -8,16 +8,15 @@ from counterrank.ratios import Ratios
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the estimate starts, where it may move, and what its interval may rest on.
+    """The members of a log's estimate, and what each may leave unseen.
 
-    `start`, then `steps` (name, kappa): move towards the member by the factor max(0, 1 - kappa Var(d)/d^2) of the
-    difference d. `bases` (name, share): an interval z se + share x anchor. `effect` and `simple` are the members
-    whose distance measures how much items interact.
+    `members` (name, share): the bias a member may have, as a share of the anchor A (how much items interact, as
+    measured), from the first to the least biased. They are assumptions, stated with every result; no method can be
+    honest without one. The estimate goes from `start` towards each in turn; intervals rest on any of them.
     """
 
     start: str
-    steps: tuple[tuple[str, float], ...]
-    bases: tuple[tuple[str, float], ...]
+    members: tuple[tuple[str, float], ...]
     effect: str
     simple: str = "iips"
     factored: bool = True
@@ -25,48 +24,38 @@ class Route:
     columns: tuple[str, ...] = ()
 
 
-#: With a reward model. The shares are assumptions, stated with the result: bias left after pairs, order 2, order 3.
+#: With a reward model: DR with projected pair weights, then exact orders.
 MODEL = Route(
     start="dr-order-1",
-    steps=(
-        ("dr-pairs", 1.0),
-        ("dr-order-2", 9.0),
-        ("dr-order-3", 9.0),
-        ("dr-order-4", 9.0),
-        ("dr-order-6", 9.0),
-        ("dr-ips", 9.0),
-    ),
-    bases=(("dr-pairs", 0.35), ("dr-order-2", 0.26), ("dr-order-3", 0.09), ("dr-ips", 0.0)),
+    members=(("dr-pairs", 0.6), ("dr-order-2", 0.48), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
     effect="projected",
 )
 
 #: With weights alone: order 2 takes the part of the pairs, with the controls' help.
 WEIGHTS = Route(
     start="dr-order-1",
-    steps=(("dr-order-2", 1.0), ("dr-order-3", 9.0), ("dr-order-4", 9.0), ("dr-order-6", 9.0), ("dr-ips", 9.0)),
-    bases=(("dr-order-1", 1.0), ("dr-order-2", 0.35), ("dr-order-3", 0.12), ("dr-ips", 0.0)),
+    members=(("dr-order-2", 0.6), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
     effect="dr-order-2",
+    simple="dr-order-1",
 )
 
+_MASKS = {"iips": ("position", 1.5), "rips": ("prefix", 0.6), "ips": ("joint", 0.0)}
 
-def route_for(kind: str, ratios: Ratios) -> Route:
-    """Return the route of a log: "model", "weights", or "masks" for positions that depend on each other."""
+
+def route_for(kind: str, ratios: Ratios, *, model: bool = False) -> Route:
+    """Return the route of a log: "model", "weights", or "masks" for positions that depend on each other.
+
+    With `model` the masks' members are doubly robust.
+    """
     if kind == "model":
         return MODEL
     if kind == "weights":
         return WEIGHTS
-    needs = {"iips": "position", "rips": "prefix", "ips": "joint"}
-    usable = [name for name, capability in needs.items() if capability in ratios.supports]
+    usable = [name for name, (capability, _) in _MASKS.items() if capability in ratios.supports]
     if not usable:
         raise EstimatorError(f"'auto' finds no usable weights in '{ratios.kind}' propensities")
-    shares = {"iips": 1.0, "rips": 0.35, "ips": 0.0}
-    effect = "rips" if "rips" in usable else usable[-1]
-    return Route(
-        start=usable[0],
-        steps=tuple((name, 1.0 if name == "rips" else 4.0) for name in usable[1:]),
-        bases=tuple((name, shares[name]) for name in usable),
-        effect=effect,
-        simple=usable[0],
-        factored=False,
-        columns=("logger", *usable),
-    )
+    prefix = "dr-" if model else ""
+    members = tuple((f"{prefix}{name}", _MASKS[name][1]) for name in usable)
+    columns = ("logger", *usable, *(name for name, _ in members if model))
+    effect = members[min(1, len(members) - 1)][0]
+    return Route(members[0][0], members, effect, members[0][0], factored=False, columns=columns)

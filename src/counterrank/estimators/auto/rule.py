@@ -13,70 +13,78 @@ Floats = NDArray[np.float64]
 
 #: The level at which the shortest interval is looked for; others use the same member.
 _LEVEL = 0.95
+#: A typical bias is this part of the largest one allowed for; a later step needs d^2 above this many variances.
+_TYPICAL, _KAPPA = 0.2, 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The chosen combination (C,) of members, and the interval's centre, standard error and allowance for bias."""
+    """The combination (C,) of columns that is the estimate; the interval's base, centre and allowance for bias.
+
+    `moves` (member, factor) tell how far the data moved the estimate towards each member.
+    """
 
     weights: Floats
+    moves: tuple[tuple[str, float], ...]
     base: str
-    base_weights: Floats
+    centre: Floats
     anchor: float
     allowance: float
-    moves: tuple[tuple[str, float], ...]
 
 
 def decide(summary: Summary, route: Route) -> Decision:
     """Return the combination and what its interval rests on."""
-    weights, after_first, moves = _walk(summary, route)
     size = anchor(summary, route)
+    members = _present(summary, route)
+    weights, moves = _walk(summary, route, members, size)
     z = critical_value(_LEVEL)
-    best, base, allowance = np.inf, "", 0.0
-    for name, share in route.bases:
-        member = _resolve(summary, name)
-        if member is None:
-            continue
-        half = z * stderr(summary, unit(summary, member)) + share * size
-        if half < best:
-            best, base, allowance = half, member, share * size
-    centre = after_first if base == route.bases[0][0] else unit(summary, base)
-    return Decision(weights, base, centre, size, allowance, moves)
+    halves = [z * stderr(summary, unit(summary, name)) + share * size for name, share in members]
+    best = int(np.argmin(halves))
+    name, share = members[best]
+    # The first member's interval is the estimate's own; later ones are taken when they are shorter as they are.
+    centre = weights if best == 0 else unit(summary, name)
+    return Decision(weights, moves, name, centre, size, share * size)
 
 
-def _walk(summary: Summary, route: Route) -> tuple[Floats, Floats, tuple[tuple[str, float], ...]]:
-    """Return the final combination, the one after the first step, and how far each step went."""
-    start = _resolve(summary, route.start)
+def _walk(
+    summary: Summary, route: Route, members: list[tuple[str, float]], size: float
+) -> tuple[Floats, tuple[tuple[str, float], ...]]:
+    """Return the combination after all steps, and the steps.
+
+    With d the difference to the next member and s^2 its variance, the first step goes max(0, 1 - s^2/d^2) of the way
+    (positive-part shrinkage). Later ones go min(t^2/(t^2 + s^2), max(0, 1 - 4 s^2/d^2)) of it, where t is the
+    bias that the present combination typically has: noisy members need strong evidence, and never get all.
+    """
+    start = resolve(summary, route.start)
     assert start is not None
-    weights = unit(summary, start)
-    after_first, moves = weights, []
-    allowed = _shorter_than_all_later(summary, route)
-    for j, (name, kappa) in enumerate(route.steps):
-        member = _resolve(summary, name)
-        if member is None or (j > 0 and name not in allowed):
-            continue
-        step = unit(summary, member) - weights
+    weights, share = unit(summary, start), members[0][1]
+    moves = []
+    for j, (name, bias) in enumerate(members):
+        step = unit(summary, name) - weights
         difference, spread = float(step @ summary.value), float(step @ summary.covariance @ step)
+        kappa = 1.0 if j == 0 else _KAPPA
         factor = max(0.0, 1.0 - kappa * spread / difference**2) if difference != 0 else 0.0
+        if j > 0:
+            typical = (_TYPICAL * share * size) ** 2
+            factor = min(factor, typical / (typical + spread) if spread > 0 else 1.0)
+            share = share + factor * (bias - share)
         weights = weights + factor * step
-        if j == 0:
-            after_first = weights
-        moves.append((member, factor))
-    return weights, after_first, tuple(moves)
+        moves.append((name, factor))
+    return weights, tuple(moves)
 
 
-def _shorter_than_all_later(summary: Summary, route: Route) -> set[str]:
-    """Return the steps with less variance than every later one: the others cannot be worth moving to."""
-    names = [name for name, _ in route.steps if _resolve(summary, name) is not None]
-    variance = [stderr(summary, unit(summary, str(_resolve(summary, name)))) for name in names]
-    return {name for j, name in enumerate(names) if all(variance[j] < later for later in variance[j + 1 :])}
+def _present(summary: Summary, route: Route) -> list[tuple[str, float]]:
+    """Return the members this log has; one that coincides with a less biased one is left out."""
+    found = [(resolve(summary, name), share) for name, share in route.members]
+    last = {name: share for name, share in found if name is not None}
+    return list(last.items())
 
 
 def anchor(summary: Summary, route: Route) -> float:
     """Return A = sum_k alpha_k |V_k - IIPS_k| + half of sum_k alpha_k |V_k - what the logger earned at k|."""
     at = summary.by_position
-    effect = at[:, summary.index(route.effect)]
-    cross = np.abs(effect - at[:, summary.index(route.simple)])
+    effect = at[:, summary.index(str(resolve(summary, route.effect)))]
+    cross = np.abs(effect - at[:, summary.index(str(resolve(summary, route.simple)))])
     policy = np.abs(effect - at[:, summary.index("logger")])
     return float(np.abs(summary.alpha) @ (cross + 0.5 * policy))
 
@@ -93,8 +101,9 @@ def stderr(summary: Summary, weights: Floats) -> float:
     return float(np.sqrt(max(float(weights @ summary.covariance @ weights), 0.0)))
 
 
-def _resolve(summary: Summary, name: str) -> str | None:
-    """Return the member's name on this log; for one position, order 1 is the whole product."""
+def resolve(summary: Summary, name: str) -> str | None:
+    """Return the member's column on this log: orders of K and above are the whole product; None if it adds nothing."""
     if name in summary.names:
         return name
-    return "dr-ips" if name == "dr-order-1" else None
+    K = summary.by_position.shape[0]
+    return "dr-ips" if name in ("dr-order-1", "dr-order-2") and K <= 2 else None

@@ -15,7 +15,7 @@ class AutoState:
 
     first (K, C): sums at each position; second (K, C, C): products at each position; total (C, C): products of row
     totals sum_k alpha_k y_k; mixed (K, C, H): products with controls; control (H, H) and control_sum (H,);
-    square, exact (J+1,): empirical and exact sums of squared weights by order; weights (2,): sum and sum of squares
+    square, exact (J+1,): empirical and exact sums of squared weights by order; ratio (K,): sums of rho_k^2; weights (2,): sum and sum of squares
     of the mean pair weight; buckets (1024, C+1) row totals and counts by unit, or empty; unsupported: rows where the
     logger never shows something the target does.
     """
@@ -30,6 +30,7 @@ class AutoState:
     control_sum: Floats
     square: Floats
     exact: Floats
+    ratio: Floats
     weights: Floats
     buckets: Floats
     unsupported: int = 0
@@ -58,12 +59,12 @@ class Summary:
         return self.names.index(name)
 
 
-def summarise(state: AutoState, names: tuple[str, ...], orders: Ints, *, adjusted: bool) -> Summary:
+def summarise(state: AutoState, names: tuple[str, ...], orders: Ints) -> Summary:
     """Return means and covariances, with the controls regressed out where there are any.
 
     Beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n). Covariances of order-m members are
-    inflated where the sample has not met the tail that the exact second moments know of. `adjusted` says whether the
-    exact moments are there.
+    inflated where the sample has not met the tail that second moments of the weights know of: exact ones where whole
+    distributions are known, else those that follow from the positions' mean rho^2. No orders, no inflation.
     """
     n, alpha = state.n, state.alpha
     mean = state.first / n
@@ -77,14 +78,28 @@ def summarise(state: AutoState, names: tuple[str, ...], orders: Ints, *, adjuste
     if state.control.shape[0]:
         mean, value, total, second = _controlled(state, mean, value, total, second)
     inflation = np.ones(len(names))
-    if adjusted:
-        ratio = np.maximum(1.0, state.exact / np.maximum(state.square, 1e-300))
+    if "dr-order-1" in names:
+        wanted = state.exact if state.exact.any() else _second_moments(state, orders)
+        ratio = np.maximum(1.0, wanted / np.maximum(state.square, 1e-300))
         for j, order in enumerate(orders):
             inflation[names.index(f"dr-order-{order}")] = ratio[j]
         inflation[names.index("dr-ips")] = inflation[names.index("ips")] = ratio[-1]
     root = np.sqrt(inflation)
     outer = np.outer(root, root)
     return Summary(names, n, alpha, mean, value, total * outer, second * outer, inflation, units)
+
+
+def _second_moments(state: AutoState, orders: Ints) -> Floats:
+    """Return n sum_k (1 + v_k) sum_{j<m} e_j(v without k) with v_k = mean rho_k^2 - 1, the full product last."""
+    excess = np.maximum(state.ratio / state.n - 1.0, 0.0)
+    out = np.zeros(len(orders) + 1)
+    for k in range(len(excess)):
+        poly = np.ones(1)
+        for v in np.delete(excess, k):
+            poly = np.convolve(poly, [1.0, v])
+        sums = (1.0 + excess[k]) * np.cumsum(poly)
+        out += [*(sums[m - 1] for m in orders), sums[-1]]
+    return state.n * out
 
 
 def _clustered(state: AutoState, value: Floats, total: Floats, second: Floats) -> tuple[Floats, Floats, int]:
