@@ -27,7 +27,7 @@ def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_pat
     assert result.code == 0, result.err
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["schema"] == "counterrank/evaluation/1"
-    assert found["log"]["n"] == 3000 and found["log"]["K"] == 4 and len(found["log"]["fingerprint"]) == 16
+    assert found["log"]["n"] == 3000 and found["log"]["K"] == 4 and len(found["log"]["fingerprint"]) == 32
     assert [e["estimator"] for e in found["estimates"]] == ["ips", "iips", "rips", "snips", "order-2"]
     for estimate in found["estimates"]:
         assert estimate["low"] < estimate["value"] < estimate["high"]
@@ -62,7 +62,7 @@ def test_the_same_command_gives_the_same_bytes(counterrank, simulated: Path, tmp
         (["LOG", "--target", "new", "--position-weights", "1,2"], "position"),
         (["LOG", "--target", "new", "--segment", "nothing"], "nothing"),
         (["LOG", "--target", "new", "--config", "none.toml"], "none.toml"),
-        (["LOG", "--target", "new", "--columns", "action"], "--columns"),
+        (["LOG", "--target", "new", "--columns", "action"], "action=items"),
         (["LOG"], "--target"),
     ],
 )

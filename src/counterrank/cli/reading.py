@@ -1,7 +1,6 @@
 """The options that say how to read a log, shared by the commands that read one."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -32,33 +31,33 @@ def reading_options(function: Function) -> Function:
 
 
 def reading(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the reader's keyword arguments from a command's options, taking them out of `options`."""
+    """Return the reader's keyword arguments from a command's options, taking them out of `options`.
+
+    What is said on the command line goes before the configuration file, whose [log] table (or the whole file) has the
+    same names.
+    """
     config = options.pop("config", None)
-    found: dict[str, Any] = dict(_from_file(config)) if config else {}
-    columns, context = options.pop("columns", None), options.pop("context", None)
-    given = {
-        "columns": _mapping(columns) if columns else None,
-        "context": tuple(part.strip() for part in context.split(",")) if context else None,
-        "propensity_kind": options.pop("propensity_kind", None),
-        "unit": options.pop("unit", None),
-        "format": options.pop("format_", None),
-    }
-    return {**found, **{name: value for name, value in given.items() if value is not None}}
+    given = {name: options.pop(option, None) for option, name in _ARGUMENTS.items()}
+    return {**_from_file(config), **{name: value for name, value in given.items() if value is not None}}
 
 
-def _mapping(text: str) -> dict[str, str]:
-    pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
-    if any(len(pair) != 2 or not all(side.strip() for side in pair) for pair in pairs):
-        raise ConfigError(f"--columns '{text}' is not understood; write action=items,reward=clicks")
-    return {role.strip(): name.strip() for role, name in pairs}
+#: Command-line option and the reader's argument it stands for.
+_ARGUMENTS = {
+    "columns": "columns",
+    "context": "context",
+    "propensity_kind": "propensity_kind",
+    "unit": "unit",
+    "format_": "format",
+}
 
 
-def _from_file(path: str) -> dict[str, Any]:
-    import tomllib
+def _from_file(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    from counterrank.readers.options import load_toml
 
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise ConfigError(f"cannot read {path}: {problem.strerror}") from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{path} is not valid TOML: {problem}") from problem
+    content = load_toml(path)
+    table = content.get("log", content)
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: 'log' must be a table, [log], got {table!r}")
+    return {key.replace("-", "_"): value for key, value in table.items()}
