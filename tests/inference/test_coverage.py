@@ -14,15 +14,15 @@ ALARM = 1e-4
 
 @pytest.fixture(scope="module")
 def logs(bench):
-    """Return 300 independent logs of 800 rankings, with a target that stays near the logger."""
+    """Return 200 independent logs of 800 rankings, with a target that stays near the logger."""
     world = bench.World(exploration=0.7)
-    return world, [world.draw(800, np.random.default_rng([7, i])) for i in range(300)]
+    return world, [world.draw(800, np.random.default_rng([7, i])) for i in range(200)]
 
 
 @pytest.fixture(scope="module")
 def clustered(bench):
     world = bench.World(exploration=0.9)
-    return world, [world.draw(1500, np.random.default_rng([8, i]), rows_per_unit=10) for i in range(300)]
+    return world, [world.draw(1500, np.random.default_rng([8, i]), rows_per_unit=10) for i in range(200)]
 
 
 def coverage_p(ends, truth):
@@ -42,7 +42,7 @@ def coverage_p(ends, truth):
 def test_intervals_hold_the_truth(logs, name, method):
     world, drawn = logs
     # A bootstrap costs a hundred times the rest: fewer logs.
-    used = drawn[:100] if method in ("bootstrap", "poisson") else drawn
+    used = drawn[:60] if method in ("bootstrap", "poisson") else drawn
     by_unit = method in ("bootstrap", "poisson") or None
     ends = [registry.get(name).estimate(log, "new", by_unit=by_unit, full=True).interval(LEVEL, method) for log in used]
     share, p = coverage_p(ends, world.truth)
