@@ -6,12 +6,13 @@ from typing import Any
 
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import registry
-from counterrank.estimators.base import Estimator, Plan, Workspace
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, Options
 from counterrank.source import Source
 
 #: The recommended estimator is the first of these that runs; else the first that was asked for.
 PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
+_TRIED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,18 @@ def make_jobs(
     """Return a job for each target and estimator that can run, and the reason for each that cannot."""
     jobs: list[Job] = []
     skipped: list[Skipped] = []
-    by_unit = source.first.unit is not None
+    first = source.first
+    by_unit = first.unit is not None
     for target in options.targets:
         workspace = Workspace(source, target, level=options.level, seed=options.seed, by_unit=by_unit)
+        # What a log cannot give shows on a few of its rows, before the pass over all of them.
+        tried = View(first.take(slice(0, _TRIED)), target)
         for name, required in wanted(options).items():
             try:
                 estimator = custom[name] if name in custom else registry.get(name)
-                jobs.append(Job(target, estimator.name, estimator.plan(workspace)))
+                plan = estimator.plan(workspace)
+                plan.partial(tried)
+                jobs.append(Job(target, estimator.name, plan))
             except CounterrankError as problem:
                 if required:
                     raise type(problem)(f"'{name}' cannot run for target '{target}': {problem}") from problem

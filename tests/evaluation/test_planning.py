@@ -1,0 +1,112 @@
+"""Planning: formulas against simulation and exact moments."""
+
+import numpy as np
+import pytest
+from conftest_evaluation import gentle_log
+
+import counterrank as cr
+from counterrank.diagnostics.exploration import combined, second_moments, stderr_ratios
+from counterrank.diagnostics.planning import detectable, plan_for
+from counterrank.log import LOGGING
+
+
+def test_the_detectable_lift_is_found_four_times_in_five():
+    """20,000 normal tests at the detectable lift: power 0.8; z below 4.5 fails by chance once in 1e5."""
+    rng = np.random.default_rng(0)
+    lift = detectable(1.0)
+    found = (np.abs(rng.normal(lift, 1.0, 20_000)) > 1.959964).mean()
+    assert abs(found - 0.8) < 4.5 * np.sqrt(0.8 * 0.2 / 20_000)
+
+
+def test_rows_needed_give_that_lift():
+    plan = plan_for(1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, practical=0.03)
+    for row in plan["rows_for"]:
+        assert detectable(0.02 * np.sqrt(1000 / row["rows"])) == pytest.approx(row["relative"] * 0.5, rel=0.01)
+    assert 0.03 in [row["relative"] for row in plan["rows_for"]]
+    at_n = next(row for row in plan["curve"] if row["rows"] == 1000)
+    assert at_n["lift"] == plan["detectable_lift"]
+
+
+def test_ab_traffic_has_the_same_precision():
+    """Two halves of N rows with the logger's spread: the variance of their difference is the lift's."""
+    rng = np.random.default_rng(1)
+    b = rng.gamma(2.0, size=5000)
+    plan = plan_for(5000, 0.05, logged=b.mean(), logged_stderr=b.std(ddof=1) / np.sqrt(5000), level=0.95)
+    n = plan["ab_rows"]
+    assert np.sqrt(2 * b.var(ddof=1) / (n / 2)) == pytest.approx(0.05, rel=1e-3)
+
+
+def test_a_log_that_earned_nothing_has_no_relative_plan():
+    plan = plan_for(10, 0.0, logged=0.0, logged_stderr=0.0, level=0.95)
+    assert plan["ab_rows"] is None and plan["rows_for"] == [] and np.isnan(plan["detectable_relative"])
+
+
+@pytest.mark.parametrize("name", ["ips", "rips", "iips", "order-2", "order-3"])
+def test_second_moments_of_weights_are_exact(name):
+    """E[w_k^2] by enumeration of all rankings of 3 positions and 3 items, to 1e-12."""
+    rng = np.random.default_rng(2)
+    p0, p1 = (rng.dirichlet(np.ones(3), size=3) for _ in range(2))  # (K, A)
+    grid = np.stack(np.meshgrid(*[np.arange(3)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    chance = np.prod([p0[k, grid[:, k]] for k in range(3)], axis=0)
+    rho = np.stack([p1[k, grid[:, k]] / p0[k, grid[:, k]] for k in range(3)], axis=1)
+    v = rho - 1
+    others = [[1, 2], [0, 2], [0, 1]]
+    second = [rho[:, k] * (1 + v[:, o].sum(axis=1)) for k, o in enumerate(others)]
+    weights = {
+        "ips": [rho.prod(axis=1)] * 3,
+        "rips": [rho[:, : k + 1].prod(axis=1) for k in range(3)],
+        "iips": [rho[:, k] for k in range(3)],
+        "order-2": second,
+        "order-3": [second[k] + rho[:, k] * v[:, o].prod(axis=1) for k, o in enumerate(others)],
+    }[name]
+    s = (p1**2 / p0).sum(axis=1)[None]  # (1, K)
+    expected = [float(chance @ w**2) for w in weights]
+    np.testing.assert_allclose(combined(s, name)[0], expected, rtol=1e-12)
+
+
+def test_logged_numbers_alone_give_the_same_moments_on_average():
+    """Importance weighting replaces the sum over items; 20,000 rows agree within 4 standard errors."""
+    log = gentle_log(20_000, shift=1.0)
+    bare = cr.RankingLog(action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets)
+    for epsilon in (0.0, 0.2):
+        exact, sampled = second_moments(log, "new", epsilon), second_moments(bare, "new", epsilon)
+        assert exact is not None and sampled is not None
+        error = (sampled - exact).std(axis=0) / np.sqrt(log.n)
+        assert (np.abs((sampled - exact).mean(axis=0)) < 4 * error).all()
+
+
+def test_predicted_gain_of_exploration_comes_true():
+    """A peaked logger, then the same mixed with uniform choice: the stderr falls as predicted, within 15 %."""
+    rng = np.random.default_rng(3)
+    n, K = 40_000, 3
+    p0, p1 = np.array([0.9, 0.08, 0.02]), np.array([0.2, 0.3, 0.5])
+
+    def stderr(b):
+        action = rng.choice(3, size=(n, K), p=b)
+        log = cr.RankingLog(
+            action=action, reward=np.ones((n, K)) + 0.1 * rng.normal(size=(n, K)), propensity=b[action],
+            targets={"new": cr.Propensity("factored", p1[action])},
+            dists={LOGGING: np.tile(b, (n, 1)), "new": np.tile(p1, (n, 1))},
+        )  # fmt: skip
+        return cr.IIPS().estimate(log, "new").stderr, stderr_ratios(log, "new", "iips")
+
+    today, curve = stderr(p0)
+    mixed, _ = stderr(0.8 * p0 + 0.2 / 3)
+    predicted = next(row["stderr_ratio"] for row in curve if row["epsilon"] == 0.2)
+    assert predicted < 0.7
+    assert mixed / today == pytest.approx(predicted, rel=0.15)
+
+
+def test_a_ranking_policy_has_no_exploration_curve():
+    log = gentle_log(50)
+    joint = cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=cr.Propensity("joint", np.full(50, 0.1)),
+        targets={"new": cr.Propensity("joint", np.full(50, 0.1))},
+    )  # fmt: skip
+    assert stderr_ratios(joint, "new", "ips") == []
+
+
+def test_planning_is_part_of_the_result(gentle):
+    result = cr.evaluate(gentle, estimators=["iips"], audit=False, practical=0.03).to_dict()["planning"]["new"]
+    assert {"detectable_lift", "detectable_relative", "curve", "ab_rows", "rows_for", "exploration"} == set(result)
+    assert result["exploration"][0] == {"epsilon": 0.0, "stderr_ratio": 1.0}

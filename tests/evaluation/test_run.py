@@ -1,0 +1,156 @@
+"""evaluate(): what is asked for runs or is refused; the same bytes twice; segments; deterministic loggers."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest_evaluation import gentle_log
+
+import counterrank as cr
+from counterrank.errors import ConfigError, CounterrankError, PropensityError
+from counterrank.evaluation.options import DEFAULT_ESTIMATORS
+from counterrank.inference.multiplicity import benjamini_hochberg, holm
+
+
+def joint_log(n=600):
+    rng = np.random.default_rng(0)
+    return cr.RankingLog(
+        action=rng.integers(2, size=(n, 2)), reward=rng.random((n, 2)), propensity=cr.Propensity("joint", np.full(n, 0.25)),
+        targets={"new": cr.Propensity("joint", np.full(n, 0.25))},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [["iips"], ["ips", "iips"], "ips,iips"])
+def test_a_named_estimator_that_cannot_run_is_an_error_that_says_why(names):
+    with pytest.raises(CounterrankError, match="'iips' cannot run for target 'new'.*'joint'"):
+        cr.evaluate(joint_log(), estimators=names)
+
+
+def test_all_leaves_out_what_cannot_run_and_says_so():
+    result = cr.evaluate(joint_log(), estimators=["all"], audit=False)
+    assert "ips" in {e.estimator for e in result.estimates}
+    reasons = {row["estimator"]: row["reason"] for row in result.skipped}
+    assert "joint" in reasons["iips"]
+
+
+def test_a_name_beside_all_must_still_run():
+    with pytest.raises(CounterrankError, match="'iips' cannot run"):
+        cr.evaluate(joint_log(), estimators=["all", "iips"])
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(CounterrankError, match="'ipss' cannot run.*ips"):
+        cr.evaluate(joint_log(), estimators=["ips", "ipss"])
+
+
+def test_defaults_that_cannot_run_are_listed():
+    result = cr.evaluate(joint_log(), audit=False)
+    ran = {e.estimator for e in result.estimates}
+    left = {row["estimator"] for row in result.skipped}
+    assert ran | left == set(DEFAULT_ESTIMATORS) and "ips" in ran and "order-2" in left
+
+
+def test_the_same_call_gives_the_same_bytes(gentle):
+    texts = [
+        cr.evaluate(gentle, estimators=["ips", "order-2", "aips"], segments=["device"], seed=3).to_json() for _ in "ab"
+    ]
+    assert texts[0] == texts[1]
+    content = json.loads(texts[0])
+    assert {"verdict", "planning", "sensitivity", "audit", "provenance"} <= set(content)
+
+
+def test_the_order_of_threads_does_not_change_the_bytes(gentle):
+    from counterrank.engines.local import MemorySource
+
+    texts = {cr.evaluate(MemorySource(gentle, threads=t), ["new"], estimators=["iips"]).to_json() for t in (1, 2)}
+    assert len(texts) == 1
+
+
+def test_provenance_names_versions_options_seed_and_command(gentle):
+    found = cr.evaluate(gentle, estimators=["iips"], seed=7, audit=False, command="counterrank evaluate x").provenance
+    assert found["libraries"]["numpy"] == np.__version__
+    assert found["seed"] == 7 and found["command"] == "counterrank evaluate x"
+    assert found["options"]["estimators"] == ("iips",) and len(found["fingerprint"]) == 32
+    assert "created" not in found
+
+
+def test_a_time_is_recorded_only_when_given(gentle, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    found = cr.evaluate(gentle, estimators=["iips"], audit=False).provenance
+    assert found["created"] == "1970-01-02T00:00:00+00:00"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
+    with pytest.raises(ConfigError, match="SOURCE_DATE_EPOCH"):
+        cr.evaluate(gentle, estimators=["iips"], audit=False)
+
+
+def test_the_fingerprint_follows_the_data(gentle):
+    changed = cr.RankingLog(action=gentle.action, reward=gentle.reward + 1, propensity=gentle.propensity)
+    prints = [
+        cr.evaluate(log, {"new": gentle.targets["new"]}, estimators=["iips"], audit=False).log["fingerprint"]
+        for log in (gentle, changed)
+    ]
+    assert prints[0] != prints[1]
+
+
+def test_segments_are_sorted_adjusted_and_marked(gentle):
+    result = cr.evaluate(gentle, estimators=["iips"], segments=["device"], audit=False)
+    rows = result.segments
+    assert {row["label"] for row in rows} == {"mobile", "desktop", "tablet"}
+    lifts = [row["lift"]["value"] for row in rows]
+    assert lifts == sorted(lifts, reverse=True)
+    assert sum(row["n"] for row in rows) == gentle.n
+    by_label = {row["label"]: row for row in rows}
+    assert by_label["tablet"]["evidence"] != "reliable"  # some 120 rows
+    assert by_label["mobile"]["evidence"] == "reliable"
+    for row in rows:
+        assert row["lift"]["adjusted_low"] < row["lift"]["low"] and row["lift"]["adjusted_high"] > row["lift"]["high"]
+        assert 0 <= row["lift"]["q_value"] <= row["lift"]["p_value"] <= 1
+
+
+def test_segments_equal_the_evaluation_of_their_rows(gentle):
+    result = cr.evaluate(gentle, estimators=["iips"], segments=["device"], audit=False)
+    row = next(row for row in result.segments if row["label"] == "mobile")
+    alone = cr.IIPS().estimate(gentle.where(gentle.columns["device"] == "mobile"), "new")
+    assert row["value"] == pytest.approx(alone.value, rel=1e-12)
+    assert row["lift"]["stderr"] == pytest.approx(alone.lift.stderr, rel=1e-9)
+
+
+def test_tree_segments_need_a_tree(gentle):
+    with pytest.raises(ConfigError, match="needs a fitted behaviour tree"):
+        cr.evaluate(gentle, estimators=["iips"], segments=["tree"])
+
+
+def test_adjustments_match_their_definitions():
+    p = np.array([0.001, 0.02, 0.03, 0.5])
+    assert holm(p).tolist() == pytest.approx([0.004, 0.06, 0.06, 0.5])
+    assert benjamini_hochberg(p).tolist() == pytest.approx([0.004, 0.04, 0.04, 0.5])
+
+
+def test_a_deterministic_logger_is_refused_with_what_is_possible():
+    log = cr.RankingLog(action=[[0, 1]] * 50, reward=[[1, 0]] * 50, propensity=np.ones((50, 2)))
+    with pytest.raises(PropensityError, match="deterministic.*by-list.*A/B test"):
+        cr.evaluate(log, {"new": np.full((50, 2), 0.5)}, estimators=["ips"])
+    same = cr.evaluate(log, {"same": np.ones((50, 2))}, estimators=["ips"], audit=False)
+    assert same.estimate().lift.value == 0
+
+
+def test_paired_comparison_of_two_targets(gentle):
+    other = cr.Propensity("factored", gentle.targets["new"].values)
+    result = cr.evaluate(gentle, {"a": gentle.targets["new"], "b": other, "c": gentle.propensity}, estimators=["iips"])
+    rows = {(row["better"], row["than"]): row for row in result.comparisons}
+    assert rows[("a", "b")]["value"] == 0 and rows[("a", "b")]["p_value"] == 1
+    assert rows[("a", "c")]["value"] == pytest.approx(result.estimate("a").lift.value)
+
+
+def test_clustered_logs_compare_by_unit():
+    log = gentle_log(3000, unit=np.repeat(np.arange(1500), 2))
+    result = cr.evaluate(log, estimators=["iips", "ips"], audit=False)
+    assert result.log["units"] <= 1024
+    assert result.verdict["level"] in ("reliable", "directional")
+
+
+def test_the_audit_comes_along_and_can_be_left_out(gentle):
+    with_audit = cr.evaluate(gentle, estimators=["iips"])
+    assert {row["status"] for row in with_audit.audit} <= {"passed", "skipped"}
+    assert len(with_audit.audit) > 10
+    assert cr.evaluate(gentle, estimators=["iips"], audit=False).audit == ()

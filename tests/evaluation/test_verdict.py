@@ -1,0 +1,170 @@
+"""Evidence levels on constructed logs: what must be reliable is, what must not be is not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest_evaluation import gentle_log
+
+import counterrank as cr
+from counterrank.errors import ConfigError
+from counterrank.evaluation.checks import reasons, round_up
+from counterrank.evaluation.evidence import Evidence, Rival
+from counterrank.evaluation.thresholds import THRESHOLDS
+from counterrank.evaluation.verdict import LEVELS, level_of, meets, verdict
+from counterrank.simulate import draw, published
+
+PATH = ["iips", "order-2", "order-3", "ips"]
+
+
+def statuses(result, target="new"):
+    return {row["check"]: row["status"] for row in result.verdict["reasons"] if row["target"] == target}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ips_on_a_thousand_published_rankings_is_never_reliable(seed):
+    log = draw(published(), 1000, np.random.default_rng(seed)).to_log()
+    result = cr.evaluate(log, estimators=["ips"], audit=False)
+    assert result.verdict["level"] == "insufficient"
+    assert statuses(result)["ess"] == "fail"
+    assert "effective" in result.verdict["summary"]
+
+
+def test_a_gentle_target_is_reliable(gentle):
+    result = cr.evaluate(gentle, estimators=PATH, audit=False)
+    assert result.verdict["level"] == "reliable", result.verdict["reasons"]
+    assert all(row["help"] == "" for row in result.verdict["reasons"])
+    assert result.verdict["targets"] == {"new": "reliable"}
+
+
+def test_the_logger_against_itself_is_reliable_and_without_lift(gentle):
+    result = cr.evaluate(gentle, {"same": gentle.propensity}, estimators=PATH, audit=False)
+    assert result.verdict["level"] == "reliable"
+    assert result.estimate("same").lift.value == pytest.approx(0, abs=1e-12)
+
+
+def test_a_biased_estimator_is_caught_by_those_that_assume_less(published_8000):
+    """IIPS has a tiny interval here, and is wrong: order 2 says so."""
+    result = cr.evaluate(published_8000, estimators=["iips", "order-2", "order-3"], audit=False)
+    found = {e.estimator: e for e in result.estimates}
+    rival = Rival("order-2", found["iips"].value - found["order-2"].value, found["order-2"].stderr, usable=True)
+    rows = reasons(Evidence(found["iips"], 24.7, 8000, 8000.0, moments=found["iips"].moments, rivals=[rival]))
+    row = next(row for row in rows if row["check"] == "agreement")
+    assert row["status"] == "fail" and "order-2" in row["help"]
+    assert level_of(rows) == "insufficient"
+    assert statuses(result)["agreement"] != "fail"  # order 2 itself does not contradict order 3
+
+
+def test_no_usable_rival_warns(published_8000):
+    result = cr.evaluate(published_8000, estimators=["order-2", "ips"], audit=False)
+    assert statuses(result)["agreement"] == "warn"
+    assert result.verdict["level"] == "directional"
+
+
+def test_wrong_propensities_are_insufficient(gentle):
+    values = gentle.propensity.values
+    log = cr.RankingLog(action=gentle.action, reward=gentle.reward, propensity=np.minimum(1.3 * values, 1))
+    result = cr.evaluate(log, {"new": gentle.targets["new"]}, estimators=["iips"], audit=False)
+    assert statuses(result)["mean-weight"] == "fail"
+    assert result.verdict["level"] == "insufficient"
+    assert "counterrank check" in next(r["help"] for r in result.verdict["reasons"] if r["check"] == "mean-weight")
+
+
+def test_missing_support_is_seen_in_the_distributions():
+    n = 3000
+    rng = np.random.default_rng(0)
+    p0, p1 = np.array([0.5, 0.5, 0.0]), np.array([0.4, 0.4, 0.2])
+    action = rng.choice(3, size=(n, 2), p=p0)
+    log = cr.RankingLog(
+        action=action, reward=np.ones((n, 2)), propensity=p0[action],
+        targets={"new": cr.Propensity("factored", p1[action])},
+        dists={"propensity": np.tile(p0, (n, 1)), "new": np.tile(p1, (n, 1))},
+    )  # fmt: skip
+    result = cr.evaluate(log, estimators=["iips"], audit=False)
+    assert statuses(result)["support"] == "fail"
+    share = result.diagnostics["support"]["new"]
+    np.testing.assert_allclose(share["unlogged_share"], [0.2, 0.2], atol=1e-12)
+    assert share["actions"] == [{"action": "2", "share": pytest.approx(0.2)}]
+
+
+def test_few_clicks_are_not_evidence():
+    rng = np.random.default_rng(0)
+    log = gentle_log(4000)
+    reward = (rng.random(log.reward.shape) < 0.002).astype(float)  # some 24 clicks
+    rare = cr.RankingLog(action=log.action, reward=reward, propensity=log.propensity)
+    result = cr.evaluate(rare, {"new": log.targets["new"]}, estimators=PATH, audit=False)
+    assert statuses(result)["outcomes"] == "fail"
+    assert result.verdict["level"] == "insufficient"
+
+
+def test_the_level_does_not_depend_on_the_direction(gentle):
+    """Mirrored rewards turn every lift round and must leave every status alone."""
+    mirrored = cr.RankingLog(action=gentle.action, reward=1 - gentle.reward, propensity=gentle.propensity)
+    up = cr.evaluate(gentle, {"new": gentle.targets["new"]}, estimators=PATH, audit=False)
+    down = cr.evaluate(mirrored, {"new": gentle.targets["new"]}, estimators=PATH, audit=False)
+    assert np.sign(up.estimate().lift.value) == -np.sign(down.estimate().lift.value)
+    assert up.verdict["level"] == down.verdict["level"] == "reliable"
+    assert "better" not in up.verdict["summary"] and "worse" not in up.verdict["summary"]
+
+
+def test_few_users_are_few_units():
+    log = gentle_log(3000, unit=np.arange(3000) % 60)
+    result = cr.evaluate(log, estimators=PATH, audit=False)
+    assert statuses(result)["units"] == "fail"
+    assert result.log["units"] <= 60
+
+
+def test_practical_sets_the_line_of_precision(gentle):
+    strict = cr.evaluate(gentle, estimators=PATH, audit=False, practical=1e-4)
+    assert statuses(strict)["precision"] == "fail"
+    with pytest.raises(ConfigError, match="above 0"):
+        cr.evaluate(gentle, estimators=PATH, practical=-1.0)
+
+
+def test_help_says_how_many_rows():
+    result = cr.evaluate(gentle_log(300), estimators=["iips"], audit=False)
+    found = next(row for row in result.verdict["reasons"] if row["check"] == "ess")
+    assert found["status"] == "warn"
+    needed = 300 * 500 / result.estimate().ess
+    assert f"about {round_up(needed):,} rows like these" in found["help"]
+
+
+def test_every_reason_has_the_agreed_shape(gentle):
+    for row in cr.evaluate(gentle, estimators=PATH, audit=False).verdict["reasons"]:
+        assert set(row) == {"target", "check", "status", "reason", "help"}
+        assert row["status"] in ("pass", "warn", "fail") and row["reason"]
+
+
+def test_the_worst_target_decides(gentle):
+    bad = cr.Propensity("factored", gentle.targets["new"].values ** 8)
+    result = cr.evaluate(gentle, {"good": gentle.targets["new"], "bad": bad}, estimators=["iips"], audit=False)
+    assert result.verdict["targets"]["bad"] == "insufficient" == result.verdict["level"]
+
+
+def test_meets_orders_the_levels():
+    for i, level in enumerate(LEVELS):
+        for j, required in enumerate(LEVELS):
+            assert meets(level, required) == (i >= j)
+    with pytest.raises(ConfigError, match="no evidence level"):
+        meets("reliable", "certain")
+
+
+def test_what_cannot_be_computed_fails(gentle):
+    estimate = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
+    broken = replace(estimate, ess=float("nan"), lift=replace(estimate.lift, low=float("nan"), high=float("nan")))
+    found = verdict([Evidence(broken, 1.0, 1000, float("nan"))])
+    assert found["level"] == "insufficient"
+    assert {r["check"] for r in found["reasons"] if r["status"] == "fail"} >= {"ess", "outcomes", "precision"}
+
+
+@pytest.mark.parametrize(("value", "rounded"), [(0.2, 1), (99.5, 100), (101, 110), (123456, 130000)])
+def test_needs_are_rounded_up(value, rounded):
+    assert round_up(value) == rounded
+
+
+def test_the_documented_table_is_the_one_used():
+    page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text(encoding="utf-8")
+    for line in THRESHOLDS.values():
+        assert f"| `{line.check}` | {line.measures} | {line.reliable:g} | {line.directional:g} |" in page
+        assert line.why in page
