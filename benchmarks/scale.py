@@ -1,0 +1,168 @@
+"""Streaming from disk: processor time against reading alone, peak memory; weak scaling of each engine."""
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import child, peak_mb, show, wall_seconds
+
+FIXED = ["ips", "iips", "rips", "snips", "order-2"]
+SETS = (FIXED, ["aips"], ["auto"])
+
+
+def stream(n: int) -> None:
+    """Print writing, reading and evaluating n rankings and a tenth of them, each in a process of its own."""
+    from counterrank.estimators import registry
+
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for rankings in (n // 10, n):
+            path = str(Path(folder) / f"{rankings}.parquet")
+            written = child("-m", "benchmarks.scale", "write", path, str(rankings))
+            rows.append(_row(rankings, "simulate (writing)", written, None))
+            read = child("-m", "benchmarks.scale", "read", path, one_thread=True)
+            rows.append(_row(rankings, "pyarrow reads the columns", read, read["cpu"]))
+            for names in SETS:
+                if all(one in registry.names() for one in names):
+                    done = child("-m", "benchmarks.scale", "evaluate", path, *names, one_thread=True)
+                    rows.append(_row(rankings, f"evaluate: {', '.join(names)}", done, read["cpu"]))
+    header = ["rankings", "K = 10", "x reading", "CPU s per million", "wall s", "peak MB beyond imports"]
+    show("Streaming from Parquet", header, rows)
+
+
+def _row(n: int, what: str, done: dict[str, Any], base: float | None) -> tuple[str, ...]:
+    ratio = f"{done['cpu'] / base:.2f}" if base else ""
+    return f"{n:,}", what, ratio, f"{done['cpu'] / n * 1e6:.2f}", f"{done['wall']:.1f}", f"{done['peak']:.0f}"
+
+
+def environment() -> Any:
+    from counterrank import simulate
+
+    return simulate.random(0, K=10, actions=3)
+
+
+def measured(work: Callable[[], object]) -> dict[str, float]:
+    """Return processor and elapsed seconds, and the memory that `work` needed on top of what was there."""
+    before, cpu, wall = peak_mb(), time.process_time(), time.perf_counter()
+    work()
+    return {
+        "cpu": time.process_time() - cpu,
+        "wall": time.perf_counter() - wall,
+        "peak": peak_mb() - before,
+    }
+
+
+def write(path: str, n: str) -> dict[str, float]:
+    from counterrank import simulate
+
+    env = environment()
+    simulate.write_log(env, 100, path, seed=0)
+    return measured(lambda: simulate.write_log(env, int(n), path, seed=0))
+
+
+def read(path: str) -> dict[str, float]:
+    """Read what an evaluation reads, a row group at a time, and do nothing with it."""
+    import pyarrow.parquet as pq
+
+    from counterrank.readers import scan_log
+
+    columns = list(scan_log(path, targets="new").spec.columns)
+
+    def run() -> None:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for group in range(file.metadata.num_row_groups):
+                file.read_row_group(group, columns=columns)
+
+    return measured(run)
+
+
+def evaluate(path: str, *names: str) -> dict[str, float]:
+    import counterrank as cr
+    from counterrank.readers import scan_log
+
+    # A first evaluation in miniature, so that imports and compiled kernels are there.
+    cr.evaluate(environment().draw(300, _rng()).to_log(), ["new"], estimators=list(names))
+    return measured(lambda: cr.evaluate(scan_log(path, targets="new"), ["new"], estimators=list(names)))
+
+
+def _rng() -> Any:
+    import numpy as np
+
+    return np.random.default_rng(0)
+
+
+def weak_scaling(n: int) -> None:
+    """Print the elapsed time with one worker and n rankings over that with two workers and 2n."""
+    from counterrank import simulate
+
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home) / "log"
+        folder.mkdir()
+        for part in range(8):
+            simulate.write_log(environment(), n // 4, folder / f"part-{part}.parquet", seed=part)
+        half = Path(home) / "half"
+        half.mkdir()
+        for part in range(4):
+            shutil.copy(folder / f"part-{part}.parquet", half)
+        rows = []
+        for name, engine in ENGINES.items():
+            times = []
+            for workers, data in ((1, half), (2, folder)):
+                with engine(str(data), workers) as run:
+                    times.append(wall_seconds(run, repeats=3))
+            rows.append((name, f"{times[0]:.2f}", f"{times[1]:.2f}", f"{times[0] / times[1]:.2f}"))
+    header = ["engine", f"1 worker, {n:,} (wall s)", f"2 workers, {2 * n:,} (wall s)", "efficiency (1 is ideal)"]
+    show("Weak scaling, fixed estimators", header, rows)
+
+
+def _run(source: Any) -> Callable[[], object]:
+    import counterrank as cr
+
+    return lambda: cr.evaluate(source, ["new"], estimators=FIXED)
+
+
+@contextmanager
+def _memory(path: str, workers: int) -> Iterator[Callable[[], object]]:
+    import counterrank as cr
+    from counterrank.engines.local import MemorySource
+
+    yield _run(MemorySource(cr.read_log(path, targets="new"), threads=workers))
+
+
+@contextmanager
+def _files(path: str, workers: int) -> Iterator[Callable[[], object]]:
+    from counterrank.readers import scan_log
+
+    yield _run(scan_log(path, targets="new", workers=workers))
+
+
+@contextmanager
+def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
+    from counterrank.engines.dask import file_source, local_client
+    from counterrank.readers import scan_log
+
+    with local_client(workers) as client:
+        yield _run(file_source(scan_log(path, targets="new"), client))
+
+
+@contextmanager
+def _spark(path: str, workers: int) -> Iterator[Callable[[], object]]:
+    from counterrank.engines.spark import file_source, local_session
+    from counterrank.readers import scan_log
+
+    with ExitStack() as stack:
+        session = stack.enter_context(local_session(workers))
+        yield _run(file_source(scan_log(path, targets="new"), session))
+
+
+ENGINES = {"memory, threads": _memory, "files, threads": _files, "Dask, files": _dask, "Spark, files": _spark}
+
+if __name__ == "__main__":
+    task = {"write": write, "read": read, "evaluate": evaluate}[sys.argv[1]]
+    print(json.dumps(task(*sys.argv[2:])))
