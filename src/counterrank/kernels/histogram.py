@@ -15,51 +15,68 @@ Codes = NDArray[np.uint8]
 
 
 @jit
-def row_statistics(y: Floats, use: Floats, pairs: Ints, replicates: Floats, out: Floats) -> None:
-    """Fill out (n, 1 + M + P + B M) from contributions y (M, n), use (n,), pairs (P, 2), replicates (B, n)."""
-    models, n = y.shape
-    for i in range(n):
-        u = use[i]
-        row = out[i]
-        row[0] = u
+def fill_row(y: Floats, i: int, use: float, pairs: Ints, replicates: Floats, models: int, row: Floats) -> None:
+    """Fill row (L,) with the statistics of ranking i, from y (n, M), pairs (P, 2) and replicates (n, B)."""
+    row[0] = use
+    for m in range(models):
+        row[1 + m] = use * y[i, m]
+    at = 1 + models
+    for p in range(pairs.shape[0]):
+        row[at + p] = row[1 + pairs[p, 0]] * y[i, pairs[p, 1]]
+    at += pairs.shape[0]
+    for b in range(replicates.shape[1]):
         for m in range(models):
-            row[1 + m] = u * y[m, i]
-        at = 1 + models
-        for p in range(pairs.shape[0]):
-            row[at + p] = row[1 + pairs[p, 0]] * y[pairs[p, 1], i]
-        at += pairs.shape[0]
-        for b in range(replicates.shape[0]):
-            for m in range(models):
-                row[at + m] = replicates[b, i] * y[m, i]
-            at += models
+            row[at + m] = replicates[i, b] * y[i, m]
+        at += models
 
 
 @jit
-def add_histogram(stats: Floats, codes: Codes, node: NDArray[np.int32], slot_of: Ints, out: Floats) -> None:
-    """Add stats (n, L) into out (slots, d, bins, L) by the slot of each row's node; slot -1 is passed over."""
-    n, width = stats.shape
-    features = codes.shape[1]
-    for i in range(n):
-        if node[i] < 0:
+def row_statistics(y: Floats, use: Floats, pairs: Ints, replicates: Floats, out: Floats) -> None:
+    """Fill out (n, L) with every ranking's statistics."""
+    for i in range(y.shape[0]):
+        fill_row(y, i, use[i], pairs, replicates, y.shape[1], out[i])
+
+
+@jit
+def add_histogram(
+    y: Floats,
+    use: Floats,
+    pairs: Ints,
+    replicates: Floats,
+    codes: Codes,
+    node: NDArray[np.int32],
+    slot_of: Ints,
+    out: Floats,
+) -> None:
+    """Add the rows' statistics into out (slots, d, bins, L) by the slot of each row's node; -1 is passed over.
+
+    The statistics are formed here, row by row: reading them back from memory would cost more than the products.
+    """
+    features, width = codes.shape[1], out.shape[3]
+    row = np.empty(width)
+    for i in range(y.shape[0]):
+        if node[i] < 0 or slot_of[node[i]] < 0:
             continue
-        slot = slot_of[node[i]]
-        if slot < 0:
-            continue
-        row = stats[i]
+        fill_row(y, i, use[i], pairs, replicates, y.shape[1], row)
+        table = out[slot_of[node[i]]]
         for f in range(features):
-            cell = out[slot, f, codes[i, f]]
+            cell = table[f, codes[i, f]]
             for c in range(width):
                 cell[c] += row[c]
 
 
 @jit
-def add_totals(stats: Floats, node: NDArray[np.int32], out: Floats) -> None:
-    """Add stats (n, L) into out (nodes, L) by node; rows of node -1 are passed over."""
-    for i in range(stats.shape[0]):
-        if node[i] >= 0:
-            cell = out[node[i]]
-            for c in range(stats.shape[1]):
-                cell[c] += stats[i, c]
+def add_totals(y: Floats, use: Floats, pairs: Ints, replicates: Floats, node: NDArray[np.int32], out: Floats) -> None:
+    """Add the rows' statistics into out (nodes, L) by node; rows of node -1 are passed over."""
+    width = out.shape[1]
+    row = np.empty(width)
+    for i in range(y.shape[0]):
+        if node[i] < 0:
+            continue
+        fill_row(y, i, use[i], pairs, replicates, y.shape[1], row)
+        cell = out[node[i]]
+        for c in range(width):
+            cell[c] += row[c]
 
 
 @jit

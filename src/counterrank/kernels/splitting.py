@@ -31,16 +31,14 @@ def lower(value: float, best: float) -> bool:
 
 
 @jit
-def expand(stats: Floats, index: Ints, coef: Floats, out: Floats) -> None:
-    """Fill out (M, C): the channels a leaf with these stats (L,) adds under each model, sums of three stats."""
-    models, channels, _ = index.shape
-    for m in range(models):
-        for c in range(channels):
-            out[m, c] = (
-                coef[m, c, 0] * stats[index[m, c, 0]]
-                + coef[m, c, 1] * stats[index[m, c, 1]]
-                + coef[m, c, 2] * stats[index[m, c, 2]]
-            )
+def expand(stats: Floats, terms: Ints, coef: Floats, out: Floats) -> None:
+    """Fill out (M, C): the channels a leaf with these stats (L,) adds under each model.
+
+    terms (3, T) = model, channel and statistic of each term, coef (T,): most channels are sums of few statistics.
+    """
+    out[:] = 0.0
+    for t in range(coef.shape[0]):
+        out[terms[0, t], terms[1, t]] += coef[t] * stats[terms[2, t]]
 
 
 @jit
@@ -117,8 +115,9 @@ def best_split(
     base: Floats,
     bins: Ints,
     categorical: Bools,
-    index: Ints,
+    terms: Ints,
     coef: Floats,
+    shape: tuple[int, int],
     rule: Floats,
     targets: Floats,
     contrast: Ints,
@@ -131,34 +130,43 @@ def best_split(
     hist (d, bins, L), whole (L,) the node's stats, base (C,) the totals without the node, bins (d,) in use;
     goes_left (bins,) is filled. Bin 0 holds missing values, which are tried on either side.
     """
-    features, _, width = hist.shape
-    models, channels, _ = index.shape
+    features = hist.shape[0]
+    models, channels = shape
     best, best_feature, best_left, best_right = limit, -1, -1, -1
-    left, right = np.empty(width), np.empty(width)
-    on_left, on_right = np.empty((models, channels)), np.empty((models, channels))
+    # Channels are linear in the sums: each bin is expanded once, the right side is what the left has not.
+    here, step, on_left, on_right = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    expand(whole, terms, coef, here)
+    for a in range(models):
+        for c in range(channels):
+            here[a, c] += base[c]
     for f in range(features):
         order = np.empty(bins[f] - 1, np.int64)
         bin_order(hist[f], categorical[f], contrast, order)
         missing = hist[f, 0, 0]
         for side in range(2 if missing > 0 else 1):  # 0: missing goes right, 1: left
-            left[:] = 0.0
+            rows = 0.0
+            for a in range(models):
+                on_left[a] = 0.0
             if side == 1:
-                left += hist[f, 0]
+                rows = missing
+                expand(hist[f, 0], terms, coef, on_left)
             for at in range(-1 if side == 1 else 0, order.shape[0] - (1 if missing == 0 or side == 1 else 0)):
                 if at >= 0:
                     cell = hist[f, order[at]]
-                    left += cell
+                    expand(cell, terms, coef, step)
+                    rows += cell[0]
+                    for a in range(models):
+                        for c in range(channels):
+                            on_left[a, c] += step[a, c]
                     if cell[0] == 0:
                         continue
-                if left[0] < min_leaf:
+                if rows < min_leaf:
                     continue
-                if whole[0] - left[0] < min_leaf:
+                if whole[0] - rows < min_leaf:
                     break
-                for c in range(width):
-                    right[c] = whole[c] - left[c]
-                expand(left, index, coef, on_left)
-                expand(right, index, coef, on_right)
-                on_left += base
+                for a in range(models):
+                    for c in range(channels):
+                        on_right[a, c] = here[a, c] - on_left[a, c]
                 for a in range(models):
                     for b in range(models):
                         if a == b:
@@ -169,7 +177,7 @@ def best_split(
                             goes_left[:] = False
                             for done in range(at + 1):
                                 goes_left[order[done]] = True
-                            goes_left[0] = side == 1 if missing > 0 else 2 * left[0] > whole[0]
+                            goes_left[0] = side == 1 if missing > 0 else 2 * rows > whole[0]
     return best, best_feature, best_left, best_right
 
 
@@ -181,8 +189,9 @@ def split_level(
     totals: Floats,
     bins: Ints,
     categorical: Bools,
-    index: Ints,
+    terms: Ints,
     coef: Floats,
+    shape: tuple[int, int],
     rule: Floats,
     targets: Floats,
     contrast: Ints,
@@ -199,12 +208,12 @@ def split_level(
     objective after the node was decided, gains (nodes,) what
     its split took off. totals (C,) is kept up to date.
     """
-    models, channels, _ = index.shape
+    models, channels = shape
     here = np.empty((models, channels))
     leaves = (count + 1) // 2
     for slot in range(frontier.shape[0]):
         node = frontier[slot]
-        expand(stats[node], index, coef, here)
+        expand(stats[node], terms, coef, here)
         base = totals - here[tree[3, node]]
         now = score(base, here[tree[3, node]], rule, targets, np.inf)
         value, model = best_model(base, here, rule, targets)
@@ -216,7 +225,7 @@ def split_level(
         if leaves >= limits[2] or stats[node, 0] < 2 * limits[0]:
             continue
         found, f, a, b = best_split(
-            hist[slot], stats[node], base, bins, categorical, index, coef, rule, targets, contrast, limits[0],
+            hist[slot], stats[node], base, bins, categorical, terms, coef, shape, rule, targets, contrast, limits[0],
             now - limits[1], goes_left[node],
         )  # fmt: skip
         if f < 0:
@@ -231,9 +240,9 @@ def split_level(
             if goes_left[node, bin_]:
                 stats[left] += hist[slot, f, bin_]
         stats[right] = stats[node] - stats[left]
-        expand(stats[left], index, coef, here)
+        expand(stats[left], terms, coef, here)
         totals[:] = base + here[a]
-        expand(stats[right], index, coef, here)
+        expand(stats[right], terms, coef, here)
         totals += here[b]
         scores[node], gains[node] = found, now - found
     return count

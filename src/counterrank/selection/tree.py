@@ -12,13 +12,12 @@ from counterrank.atomic import write_text
 from counterrank.behavior.candidates import Candidate, candidates
 from counterrank.behavior.tree import picture, storage, table, words
 from counterrank.behavior.tree.assemble import assemble, assemble_random
-from counterrank.behavior.tree.confirm import Scorer, compact, node_sums, prune, remodel
+from counterrank.behavior.tree.confirm import Scorer, compact, merge_equal, node_sums, prune, remodel
 from counterrank.behavior.tree.forest import Forest, weights_by_choice
 from counterrank.behavior.tree.ground import Ground, prepare
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
-from counterrank.behavior.tree.local import grow
-from counterrank.behavior.tree.objective import MSEEstimate, Objective
+from counterrank.behavior.tree.objective import MSEEstimate, Objective, Rows
 from counterrank.behavior.tree.plant import supported
 from counterrank.behavior.tree.random_growth import RandomGrower, RandomGrowth
 from counterrank.errors import BehaviorError
@@ -64,8 +63,8 @@ class BehaviorTree:
         name = target if isinstance(target, str) else "target"
         full = log if isinstance(target, str) else log.with_targets({name: target})
         ground, notes = self.ground(full, name, seed=seed)
-        rows = ground.is_logged() > 0
-        return replace(self, forest=self.grow(ground, rows, n_apply=full.n, seed=seed, notes=notes))
+        part = ground.is_logged() > 0
+        return replace(self, forest=self.grow(ground, [part], n_apply=full.n, seed=seed, notes=notes)[0])
 
     def ground(self, log: RankingLog, target: str, *, seed: int) -> tuple[Ground, tuple[str, ...]]:
         """Return what trees grow on, and notes about candidates that had to be left out."""
@@ -82,47 +81,54 @@ class BehaviorTree:
         )
         return ground, notes
 
-    def grow(self, ground: Ground, rows: Bools, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()) -> Forest:
-        """Return the forest grown on the chosen rows (n,) of the ground."""
+    def grow(
+        self, ground: Ground, parts: Sequence[Bools], *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
+    ) -> list[Forest]:
+        """Return the forests grown on each part (n,) of the ground's rows."""
         estimate = registry.get(self.mse)
         if self.random_growth is not None:
-            return self._grow_randomly(ground, n_apply=n_apply, seed=seed, notes=notes)
-        growers = [self._grow_one(ground, slot, rows, n_apply=n_apply, seed=seed) for slot in range(len(ground.slots))]
-        return assemble(
-            growers,
-            ground.slots,
-            ground.bins,
-            candidates=ground.candidates,
-            names=ground.log.context_names,
-            categories=ground.log.categories,
-            mse=estimate.name,
-            notes=notes,
-        )
+            return [self._grow_randomly(ground, n_apply=n_apply, seed=seed, notes=notes)]
+        divided = [self._divide(ground, part) for part in parts]
+        growers: list[list[Grower]] = [[] for _ in parts]
+        for slot in range(len(ground.slots)):  # outside, so that the arrays of one position are held at a time
+            for trees, (growing, held) in zip(growers, divided, strict=True):
+                trees.append(self._grow_one(ground, slot, growing, held, n_apply=n_apply, seed=seed))
+        return [assemble(trees, ground, mse=estimate.name, notes=notes) for trees in growers]
 
-    def _grow_one(self, ground: Ground, slot: int, rows: Bools, *, n_apply: int, seed: int) -> Grower:
-        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
-        estimate = registry.get(self.mse)
-        fresh = ground.is_logged() == 0
-
-        def view(part: Bools) -> tuple[Objective, Floats]:
-            position = ground.position(slot, part, n_apply=n_apply, seed=seed)
-            objective = estimate.objective(position)
-            assert position.y is not None
-            return objective, ground.statistics(slot, objective, position.y)
-
+    def _divide(self, ground: Ground, rows: Bools) -> tuple[Bools, Bools | None]:
+        """Return the rows that grow and those that confirm, if any."""
         held = rows & ground.held_out(self.limits.prune)
-        objective, stats = view(rows & ~held)
+        if not held.any() or not (rows & ~held).any():  # so few units that all of them would only confirm
+            return rows, None
+        return rows & ~held, held
+
+    def _grow_one(
+        self, ground: Ground, slot: int, growing: Bools, held: Bools | None, *, n_apply: int, seed: int
+    ) -> Grower:
+        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
+        estimate, use, codes = registry.get(self.mse), ground.is_logged(), ground.codes
+        fresh = use == 0
+
+        def view(part: Bools) -> tuple[Objective, Rows, Bools]:
+            objective = estimate.objective(ground.position(slot, part, n_apply=n_apply, seed=seed))
+            return objective, objective.rows(ground.contributions(slot), use), part | fresh
+
+        objective, rows, chosen = view(growing)
         grower = Grower(objective, self.limits, ground.bins.counts, ground.bins.categorical)
-        grow(grower, stats, ground.codes, (rows & ~held) | fresh)
-        if held.any():
+        grower.grow(rows, codes, chosen)
+        if held is not None:
+            objective, rows, chosen = view(held)
+            confirming = node_sums(grower, rows, codes, chosen)
             if grower.count > 1:
-                objective, stats = view(held)
-                prune(grower, Scorer(objective, node_sums(grower, stats, ground.codes, held | fresh)))
-            objective, stats = view(rows)
-            sums = node_sums(grower, stats, ground.codes, rows | fresh)
+                prune(grower, Scorer(objective, confirming))
+            objective, rows, chosen = view(growing | held)
+            # Plain sums add; the row weights of replicates differ from part to part.
+            plain = rows.replicates.shape[1] == 0
+            sums = grower.stats[: grower.count] + confirming if plain else node_sums(grower, rows, codes, chosen)
             remodel(grower, Scorer(objective, sums))
             grower.stats, grower.objective = sums, objective
-            compact(grower)
+        merge_equal(grower)
+        compact(grower)
         return grower
 
     def _grow_randomly(self, ground: Ground, *, n_apply: int, seed: int, notes: tuple[str, ...]) -> Forest:
@@ -133,16 +139,11 @@ class BehaviorTree:
         for slot in range(len(ground.slots)):
             position = ground.position(slot, logged, n_apply=n_apply, seed=seed)
             objective = replace(self.mse.objective(position), tails=np.ones(position.models))
-            assert position.y is not None
+            rows = objective.rows(ground.contributions(slot), ground.is_logged())
             grower = RandomGrower(objective, settings, np.random.default_rng([seed, slot, 37]))
-            trees.append(grower.grow(ground.statistics(slot, objective, position.y), ground.context, logged))
+            trees.append(grower.grow(rows.statistics(), ground.context, logged))
         return assemble_random(
-            trees,
-            ground.slots,
-            candidates=ground.candidates,
-            names=ground.log.context_names,
-            n_grown=int(logged.sum()),
-            notes=(*notes, "grown by random partitions on the rows it is applied to: optimistic"),
+            trees, ground, notes=(*notes, "grown by random partitions on the rows it is applied to: optimistic")
         )
 
     @property
@@ -194,6 +195,4 @@ class BehaviorTree:
 
 def forest_weights(forest: Forest, batch: RankingLog, ratios: Ratios) -> Floats:
     """Return importance weights (n, K) of a batch under the models a forest assigns."""
-    choice = forest.assign(batch.context, batch.n)
-    full = choice if choice.ndim == 2 else np.repeat(choice[:, None], batch.K, axis=1)
-    return weights_by_choice(forest.candidates, full, ratios)
+    return weights_by_choice(forest, forest.choice(batch.context, batch.n), ratios)

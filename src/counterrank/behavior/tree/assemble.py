@@ -1,32 +1,21 @@
 """Grown trees as one forest: thresholds instead of bins, candidates instead of distinct models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.candidates import Candidate
-from counterrank.behavior.tree.binning import Bins
 from counterrank.behavior.tree.forest import Forest
+from counterrank.behavior.tree.ground import Ground
 from counterrank.behavior.tree.grower import Grower
-from counterrank.behavior.tree.plant import Slot
 from counterrank.behavior.tree.random_growth import RandomTree
 
 Floats = NDArray[np.float64]
 
 
-def assemble(
-    growers: Sequence[Grower],
-    places: Sequence[Slot],
-    bins: Bins,
-    *,
-    candidates: tuple[Candidate, ...],
-    names: tuple[str, ...],
-    categories: Mapping[str, tuple[str, ...]],
-    mse: str,
-    notes: tuple[str, ...] = (),
-) -> Forest:
+def assemble(growers: Sequence[Grower], ground: Ground, *, mse: str, notes: tuple[str, ...] = ()) -> Forest:
     """Return the forest of trees grown for each position (or for all)."""
+    bins = ground.bins
     sizes = [g.count for g in growers]
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     total = int(sum(sizes))
@@ -35,7 +24,7 @@ def assemble(
     threshold, missing = np.full(total, np.nan), np.zeros(total, dtype=bool)
     model, facts = np.zeros(total, dtype=np.int64), np.full((total, 5), np.nan)
     sets: list[NDArray[np.bool_]] = []
-    for g, slot, first in zip(growers, places, roots, strict=True):
+    for g, slot, first in zip(growers, ground.slots, roots, strict=True):
         part = slice(int(first), int(first) + g.count)
         model[part] = slot.models[g.tree[3, : g.count]]
         facts[part] = facts_of(g)
@@ -50,9 +39,9 @@ def assemble(
             else:
                 threshold[at] = _threshold(bins.edges[feature], chosen)
     return Forest(
-        candidates=candidates,
-        context_names=names,
-        categories=categories,
+        candidates=ground.candidates,
+        context_names=ground.log.context_names,
+        categories=ground.log.categories,
         roots=roots,
         nodes=nodes,
         threshold=threshold,
@@ -62,6 +51,7 @@ def assemble(
         facts=facts,
         mse=mse,
         n_grown=growers[0].objective.n_grow,
+        with_missing=ground.with_missing,
         notes=notes,
     )
 
@@ -99,15 +89,7 @@ def _stacked(sets: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     return out
 
 
-def assemble_random(
-    trees: Sequence[RandomTree],
-    places: Sequence[Slot],
-    *,
-    candidates: tuple[Candidate, ...],
-    names: tuple[str, ...],
-    n_grown: int,
-    notes: tuple[str, ...],
-) -> Forest:
+def assemble_random(trees: Sequence[RandomTree], ground: Ground, *, notes: tuple[str, ...]) -> Forest:
     """Return the forest of trees grown by Algorithm 1."""
     sizes = [len(t.model) for t in trees]
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
@@ -119,15 +101,15 @@ def assemble_random(
         nodes[part, 0] = t.feature
         nodes[part, 1] = np.where(split, first + np.array(t.left), -1)
         nodes[part, 2] = np.where(split, first + np.array(t.right), -1)
-    model = np.concatenate([slot.models[t.model] for t, slot in zip(trees, places, strict=True)])
+    model = np.concatenate([slot.models[t.model] for t, slot in zip(trees, ground.slots, strict=True)])
     # A value equal to the threshold goes right there and left here.
     threshold = np.nextafter(np.concatenate([t.threshold for t in trees]), -np.inf)
     return Forest(
-        candidates=candidates,
-        context_names=names,
-        categories={},
+        candidates=ground.candidates,
+        context_names=ground.log.context_names,
+        categories=ground.log.categories,
         mse="oracle",
-        n_grown=n_grown,
+        n_grown=ground.log.n,
         notes=notes,
         roots=roots,
         nodes=nodes,

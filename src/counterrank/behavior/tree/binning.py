@@ -69,14 +69,9 @@ def _common(values: Floats, most: int) -> Floats:
 
 def _quantile_edges(values: Floats, most: int) -> Floats:
     """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
-    distinct = np.unique(values)
-    if len(distinct) < 2:
-        return np.empty(0)
-    if len(distinct) > most:
-        ordered = np.sort(values)
-        wanted = ordered[(np.arange(1, most) * len(ordered)) // most]
-        place = np.unique(np.searchsorted(distinct, wanted))
-        place = place[place > 0]
-    else:
-        place = np.arange(1, len(distinct))
-    return (distinct[place - 1] + distinct[place]) / 2
+    ordered = np.sort(values)
+    rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
+    if len(rises) >= most:
+        wanted = (np.arange(1, most) * len(ordered)) // most
+        rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
+    return (ordered[rises - 1] + ordered[rises]) / 2

@@ -9,22 +9,21 @@ from numpy.typing import NDArray
 
 from counterrank.behavior.tree.binning import Codes
 from counterrank.behavior.tree.grower import Grower
-from counterrank.behavior.tree.objective import Objective
+from counterrank.behavior.tree.objective import Objective, Rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def node_sums(grower: Grower, stats: Floats, codes: Codes, rows: NDArray[np.bool_]) -> Floats:
+def node_sums(grower: Grower, rows: Rows, codes: Codes, chosen: NDArray[np.bool_]) -> Floats:
     """Return the sums of the chosen rows' statistics in every node (nodes, L)."""
     from counterrank.kernels import histogram
 
     feature, left, right, _ = grower.tree
-    node = np.where(rows, 0, -1).astype(np.int32)
-    for _ in range(grower.limits.max_depth):
+    node = np.where(chosen, 0, -1).astype(np.int32)
+    for _ in range(grower.level if grower.count > 1 else 0):
         histogram.route(codes, node, feature, grower.goes_left, left, right)
-    sums = np.zeros((grower.tree.shape[1], stats.shape[1]))
-    histogram.add_totals(stats, node, sums)
+    sums = rows.totals(node, grower.count)
     for at in range(grower.count - 1, -1, -1):  # children come after their parents
         if feature[at] >= 0:
             sums[at] = sums[left[at]] + sums[right[at]]
@@ -37,8 +36,7 @@ class Scorer:
     def __init__(self, objective: Objective, sums: Floats) -> None:
         self.index, self.coef = objective.channels()
         self.rule, self.marks = objective.rule, objective.marks
-        every = self.coef[None] * sums[:, self.index]  # (nodes, M, C, 3)
-        self.channels: Floats = every.sum(axis=-1)
+        self.channels: Floats = np.einsum("mct,nmct->nmc", self.coef, sums[:, self.index])  # (nodes, M, C)
 
     def score(self, totals: Floats) -> float:
         """Return the score of channel totals (C,)."""
@@ -86,6 +84,18 @@ def remodel(grower: Grower, scorer: Scorer, sweeps: int = 3) -> None:
                 model[at], totals, changed = chosen, base + scorer.channels[at, chosen], True
         if not changed:
             return
+
+
+def merge_equal(grower: Grower) -> None:
+    """Undo splits between leaves of one model: the assignment stays the same."""
+    feature, left, right, model = grower.tree
+    for at in range(grower.count - 1, -1, -1):
+        if feature[at] >= 0:
+            a, b = int(left[at]), int(right[at])
+            if feature[a] < 0 and feature[b] < 0 and model[a] == model[b]:
+                model[at] = model[a]
+                feature[at] = left[at] = right[at] = -1
+                grower.gains[at] = 0.0
 
 
 def leaves_of(grower: Grower) -> list[int]:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from counterrank.behavior.candidates import Candidate
 from counterrank.behavior.tree.binning import Bins, Codes, make_bins
 from counterrank.behavior.tree.limits import Limits
-from counterrank.behavior.tree.objective import Objective, Position
+from counterrank.behavior.tree.objective import Position
 from counterrank.behavior.tree.plant import Slot, contributions, slots
+from counterrank.behavior.tree.tails import inflation
 from counterrank.log import RankingLog
 from counterrank.ratios import ratios_of
 
@@ -36,73 +37,116 @@ class Ground:
     context: Floats  # (n, d)
     per_position: bool
     fresh: int = 0
-    _statistics: dict[tuple[int, bytes], Floats] = field(default_factory=dict)
+    _weight: Floats | None = None
+    _slot: int = -1
+    _models: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def n(self) -> int:
         """Rows of the log and fresh ones."""
         return int(self.y.shape[2])
 
+    @property
+    def with_missing(self) -> tuple[str, ...]:
+        """Names of the context columns that have missing values."""
+        gaps = (self.codes == 0).any(axis=0)
+        return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
+
     def contributions(self, slot: int) -> Floats:
-        """Return the contributions of a tree's models (M, n): at one position, or over all of them."""
-        models = self.slots[slot].models
-        if self.per_position:
-            return np.ascontiguousarray(self.y[slot, models])
-        weights = self.log.position_weights
-        total: Floats = np.einsum("k,kmn->mn", weights, self.y[:, models])
-        return total
+        """Return the contributions of a tree's models (n, M): at one position, or over all of them."""
+        if self._slot != slot:
+            models = self.slots[slot].models
+            if self.per_position:
+                self._models = np.ascontiguousarray(self.y[slot, models].T)
+            else:
+                self._models = np.einsum("k,kmn->nm", self.log.position_weights, self.y[:, models])
+            self._slot = slot
+        return self._models
 
     def position(self, slot: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
-        """Return what an MSE estimate sees of a tree's rows (n,) bool."""
-        y = self.contributions(slot)
-        grown = y[:, rows]
-        tails = self.tails[slot, self.slots[slot].models] if self.per_position else self.tails.max(axis=0)
-        log, extra = self.log, self.fresh
-        reward = log.reward[:, slot] if self.per_position else log.reward @ log.position_weights
+        """Return what an MSE estimate sees of a tree's rows (n,)."""
+        place = self.slots[slot]
+        tails = self.tails[slot, place.models] if self.per_position else self.tails[:, place.models].max(axis=0)
+        memory = PositionRows(self, slot, rows)
         return Position(
             index=slot if self.per_position else -1,
-            relevant=self.slots[slot].relevant,
-            order=self.slots[slot].order,
-            mean=grown.mean(axis=1),
-            second=np.einsum("mn,mn->m", grown, grown) / grown.shape[1],
+            containing=place.containing,
+            densest=place.densest,
+            sparsest=place.sparsest,
             tails=tails,
-            n_grow=int(rows.sum()),
+            n_grow=max(int(np.count_nonzero(rows)), 1),
             n_apply=n_apply,
-            y=y,
-            use=rows.astype(np.float64),
-            weight=_padded(self._whole(), extra),
-            reward=_padded(reward, extra),
-            bucket=_padded(log.bucket, extra),
-            context=self.context,
-            action=log.action if extra == 0 else None,
+            moments=memory.moments,
+            memory=memory,
             seed=seed,
         )
 
-    def statistics(self, slot: int, objective: Objective, y: Floats) -> Floats:
-        """Return the rows' statistics (n, L); those without replicates serve every fold."""
-        if len(objective.replicates):
-            return objective.statistics(y, self.is_logged())
-        key = (slot, objective.pairs.tobytes())
-        if key not in self._statistics:
-            self._statistics[key] = objective.statistics(y, self.is_logged())
-        return self._statistics[key]
-
     def is_logged(self) -> Floats:
         """Return 1 for rows of the log, 0 for fresh ones (n,)."""
-        return _padded(np.ones(self.log.n), self.fresh)
+        return padded(np.ones(self.log.n), self.fresh)
 
     def held_out(self, share: float) -> Bools:
         """Return which rows (n,) confirm splits: whole units, the same for every position and fold."""
-        # Folds use bucket mod F; the quotient splits each fold's units afresh.
-        part = (self.log.bucket // 8) % 16 < round(16 * share)
-        return np.concatenate([part, np.zeros(self.fresh, dtype=bool)])
+        return np.concatenate([held_out(self.log, share), np.zeros(self.fresh, dtype=bool)])
 
-    def _whole(self) -> Floats:
-        ratios = ratios_of(self.log, self.target)
-        if "joint" not in ratios.supports:
-            return np.ones(self.log.n)
-        whole: Floats = np.ascontiguousarray(ratios.full()[:, 0])
-        return whole
+    def whole_weights(self) -> Floats:
+        """Return the weights of whole rankings (n,), ones where the log has no joint probability."""
+        if self._weight is None:
+            ratios = ratios_of(self.log, self.target)
+            whole = ratios.full()[:, 0] if "joint" in ratios.supports else np.ones(self.log.n)
+            self._weight = padded(np.ascontiguousarray(whole), self.fresh)
+        return self._weight
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRows:
+    """Some rows of a ground as one position sees them; arrays are made when asked for."""
+
+    ground: Ground
+    slot: int
+    rows: Bools
+
+    @property
+    def y(self) -> Floats:
+        """Contributions (n, M)."""
+        return self.ground.contributions(self.slot)
+
+    @property
+    def use(self) -> Floats:
+        """1 for the rows in question (n,)."""
+        return self.rows.astype(np.float64)
+
+    @property
+    def weight(self) -> Floats:
+        """Weights of whole rankings (n,)."""
+        return self.ground.whole_weights()
+
+    @property
+    def reward(self) -> Floats:
+        """Rewards of the position, or of the ranking (n,)."""
+        log = self.ground.log
+        reward = log.reward[:, self.slot] if self.ground.per_position else log.reward @ log.position_weights
+        return padded(reward, self.ground.fresh)
+
+    @property
+    def bucket(self) -> Ints:
+        """Buckets of the units (n,)."""
+        return padded(self.ground.log.bucket, self.ground.fresh)
+
+    @property
+    def context(self) -> Floats:
+        """Contexts (n, d)."""
+        return self.ground.context
+
+    @property
+    def action(self) -> Ints:
+        """Shown items (n, K)."""
+        return self.ground.log.action
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return mean and second moment of y (M,) over the rows."""
+        some = self.y[self.rows]
+        return some.mean(axis=0), np.einsum("nm,nm->m", some, some) / len(some)
 
 
 def prepare(
@@ -118,7 +162,7 @@ def prepare(
     """Return binned contexts and contributions of a log."""
     context = _context(log)
     bins = make_bins(context, categorical_columns(log), most=limits.bins_for(log.n), rng=rng)
-    y, tails = contributions(log, target, candidates)
+    y, seen = contributions(log, target, candidates)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
         y = np.concatenate([y, contributions(fresh, target, candidates)[0]], axis=2)
@@ -130,11 +174,18 @@ def prepare(
         bins=bins,
         codes=bins.codes(context),
         y=y,
-        tails=tails,
+        tails=inflation(log, target, ratios_of(log, target), candidates, seen),
         context=context,
         per_position=per_position,
         fresh=0 if fresh is None else fresh.n,
     )
+
+
+def held_out(batch: RankingLog, share: float) -> Bools:
+    """Return which rows (n,) of a batch confirm splits: whole units."""
+    # Folds use bucket mod F; the quotient splits each fold's units afresh.
+    part: Bools = (batch.bucket // 8) % 16 < round(16 * share)
+    return part
 
 
 def categorical_columns(log: RankingLog) -> Bools:
@@ -146,5 +197,6 @@ def _context(log: RankingLog) -> Floats:
     return np.empty((log.n, 0)) if log.context is None else log.context
 
 
-def _padded(values: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]
+def padded(values: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]
+    """Return the values followed by `extra` zeros."""
     return values if extra == 0 else np.concatenate([values, np.zeros(extra, dtype=values.dtype)])

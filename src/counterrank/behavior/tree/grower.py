@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.behavior.tree.binning import Codes
 from counterrank.behavior.tree.limits import Limits
-from counterrank.behavior.tree.objective import Objective
+from counterrank.behavior.tree.objective import Objective, Rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +24,7 @@ class Grower:
         self.objective = objective
         self.limits = limits
         self.bins, self.categorical = bins, categorical
-        self.index, self.coef = objective.channels()
+        self.terms, self.coef, self.shape = objective.terms()
         self.rule, self.marks = objective.rule, objective.marks
         self.contrast = np.array([1 + m for m in objective.contrast], dtype=np.int64)
         self.tree = np.full((4, most), -1, dtype=np.int64)
@@ -31,22 +32,20 @@ class Grower:
         self.scores = np.full(most, np.nan)
         self.gains = np.zeros(most)
         self.goes_left = np.zeros((most, int(bins.max(initial=1))), dtype=bool)
-        self.totals = np.zeros(self.index.shape[1])
+        self.totals = np.zeros(self.shape[1])
         self.count = 1
         self.level = 0
         self.frontier = np.zeros(1, dtype=np.int64)
 
     def plant(self, stats: Floats) -> None:
         """Choose the root's model from the sums of all rows (L,)."""
-        from counterrank.kernels import splitting
+        from counterrank.kernels import splitting_grow
 
         self.stats[0] = stats
-        channels = np.empty(self.index.shape[:2])
-        splitting.expand(stats, self.index, self.coef, channels)
-        self.scores[0], model = splitting.best_model(self.totals, channels, self.rule, self.marks)
-        self.tree[3, 0] = model
-        self.totals += channels[model]
-        self.root_score = float(self.scores[0])
+        self.root_score, self.tree[3, 0] = splitting_grow.plant(
+            stats, self.terms, self.coef, self.shape, self.rule, self.marks, self.totals
+        )
+        self.scores[0] = self.root_score
 
     @property
     def wants(self) -> Ints:
@@ -58,16 +57,36 @@ class Grower:
         """Split the frontier, given its histograms (nodes, d, bins, L)."""
         from counterrank.kernels import splitting
 
-        before = self.count
-        gain = self.limits.min_gain * abs(self.root_score) if np.isfinite(self.root_score) else 0.0
-        bounds = [self.limits.leaf_rows(self.objective.n_grow), gain, self.limits.max_leaves]
+        before, bounds = self.count, self.bounds
+        bounds[1] *= self.root_score if np.isfinite(self.root_score) else 0.0
         self.count = splitting.split_level(
-            self.frontier, hist, self.stats, self.totals, self.bins, self.categorical, self.index, self.coef,
-            self.rule, self.marks, self.contrast, np.array(bounds, dtype=np.float64), self.count, self.tree,
-            self.goes_left, self.scores, self.gains,
+            self.frontier, hist, self.stats, self.totals, self.bins, self.categorical, self.terms, self.coef,
+            self.shape, self.rule, self.marks, self.contrast, bounds, self.count, self.tree, self.goes_left,
+            self.scores, self.gains,
         )  # fmt: skip
         self.level += 1
         self.frontier = np.arange(before, self.count, dtype=np.int64)
+
+    def grow(self, rows: Rows, codes: Codes, chosen: Bools) -> None:
+        """Grow to the end on chosen rows in memory, with bins `codes` (n, d)."""
+        from counterrank.kernels import splitting_grow
+
+        node = np.where(chosen, 0, -1).astype(np.int32)
+        if not len(self.bins):
+            self.plant(rows.totals(node, 1)[0])
+            return
+        self.count, self.level = splitting_grow.grow_tree(
+            rows.y, rows.use, rows.pairs, rows.replicates, codes, node, self.bins, self.categorical, self.terms,
+            self.coef, self.shape, self.rule, self.marks, self.contrast, self.bounds, self.tree, self.goes_left,
+            self.stats, self.scores, self.gains, self.totals,
+        )  # fmt: skip
+
+    @property
+    def bounds(self) -> Floats:
+        """Least rows of a leaf, least gain as a share of the root's score, most leaves, most levels."""
+        limits = self.limits
+        least = limits.leaf_rows(self.objective.n_grow)
+        return np.array([least, limits.min_gain, limits.max_leaves, limits.max_depth], dtype=np.float64)
 
     @property
     def score(self) -> float:

@@ -16,7 +16,7 @@ class Limits:
     max_depth: int = 5
     max_leaves: int = 32
     min_leaf: int | None = None
-    min_gain: float = 0.01
+    min_gain: float = 0.05
     max_bins: int = 64
     prune: float = 0.5
 
@@ -38,5 +38,5 @@ class Limits:
         return max(100, n // 50) if self.min_leaf is None else self.min_leaf
 
     def bins_for(self, n: int) -> int:
-        """Return the bins a feature gets: more than n / min_leaf thresholds cannot be told apart."""
-        return int(min(self.max_bins, max(8, n // self.leaf_rows(n))))
+        """Return the bins a feature gets: few rows cannot tell many thresholds apart."""
+        return int(min(self.max_bins, max(16, n // 400)))

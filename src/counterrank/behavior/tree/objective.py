@@ -4,7 +4,9 @@ An MSE estimate turns a `Position` (what is known at one position of the ranking
 knows nothing else about it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -15,55 +17,67 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+class Memory(Protocol):
+    """Rows in memory, for estimates that need more than sums; made only when asked for."""
+
+    @property
+    def y(self) -> Floats:
+        """Contributions (n, M)."""
+
+    @property
+    def use(self) -> Floats:
+        """1 for the rows in question, 0 for others (n,)."""
+
+    @property
+    def weight(self) -> Floats:
+        """Weights of whole rankings (n,)."""
+
+    @property
+    def reward(self) -> Floats:
+        """Rewards of the position (n,)."""
+
+    @property
+    def bucket(self) -> Ints:
+        """Buckets of the units (n,)."""
+
+    @property
+    def context(self) -> Floats:
+        """Contexts (n, d)."""
+
+    @property
+    def action(self) -> Ints:
+        """Shown items (n, K)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """One position (or all as one): M models, their contributions y_m = w_m r and what estimates may need.
+    """One position (or all as one): M models and what estimates may need to know about them.
 
-    `rows` y, weight, reward, bucket are None when the log is streamed and only sums are known.
+    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most items and the highest
+    order, the reference for bias; `sparsest` the fewest. `tails` (M,) are factors by which the log understates second
+    moments. `moments()` gives mean and second moment of y (M,) each. `memory` is None when the log is streamed.
     """
 
     index: int
-    relevant: Bools  # (M, K), or (M, K*K) when one model serves all positions
-    order: Floats  # (M,) interaction order; the number of relevant items for the full product
-    mean: Floats  # (M,) of y over the growing rows
-    second: Floats  # (M,) of y^2
-    tails: Floats  # (M,) factors by which the log understates second moments
+    containing: Bools
+    densest: int
+    sparsest: int
+    tails: Floats
     n_grow: int
     n_apply: int
-    y: Floats | None = None  # (M, n)
-    use: Floats | None = None  # (n,) 1 for growing rows
-    weight: Floats | None = None  # (n,) of the whole ranking
-    reward: Floats | None = None  # (n,)
-    bucket: Ints | None = None  # (n,)
-    context: Floats | None = None  # (n, d)
-    action: Ints | None = None  # (n, K)
+    moments: Callable[[], tuple[Floats, Floats]]
+    memory: Memory | None = None
     seed: int = 0
 
     @property
     def models(self) -> int:
         """Number of models."""
-        return len(self.mean)
+        return len(self.tails)
 
-    @property
     def variance(self) -> Floats:
-        """Variance of one contribution (M,), its tail corrected."""
-        return np.maximum(self.tails * self.second - self.mean**2, 0.0)
-
-    @property
-    def densest(self) -> int:
-        """The model with the most items, of the highest order: the reference for bias."""
-        size = self.relevant.sum(axis=1)
-        return int(np.lexsort((-self.order, -size))[0])
-
-    @property
-    def sparsest(self) -> int:
-        """The model with the least variance."""
-        return int(np.argmin(self.variance))
-
-    def contains(self, larger: int, smaller: int) -> bool:
-        """Whether model `larger` is unbiased whenever `smaller` is."""
-        covers = bool((self.relevant[larger] | ~self.relevant[smaller]).all())
-        return covers and bool(self.order[larger] >= self.order[smaller])
+        """Return the variance of one contribution (M,), its tail corrected."""
+        mean, second = self.moments()
+        return np.maximum(self.tails * second - mean**2, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +103,6 @@ class Objective:
     average: bool = False
     kappa: float = 1.0
     variance_weight: float = 1.0
-    use: Floats | None = None  # (n,) row weights, when they differ from "every growing row"
 
     @property
     def comparisons(self) -> int:
@@ -101,14 +114,7 @@ class Objective:
     @property
     def pairs(self) -> Ints:
         """Products of contributions that must be summed (P, 2): squares, then crosses with the compared models."""
-        squares = [(m, m) for m in range(self.models)]
-        crosses = {
-            (min(m, int(j)), max(m, int(j)))
-            for row, j in zip(self.against, self.compare, strict=True)
-            for m in range(self.models)
-            if row[m] and m != j
-        }
-        return np.array(squares + sorted(crosses), dtype=np.int64)
+        return _pairs(self.models, tuple(self.compare.tolist()), self.against.tobytes())
 
     @property
     def width(self) -> int:
@@ -134,38 +140,109 @@ class Objective:
 
     def channels(self) -> tuple[Ints, Floats]:
         """Return index and coefficient (M, C, 3) that build a leaf's channels from its statistics."""
-        M, J = self.models, self.comparisons
-        index = np.zeros((M, 2 + 2 * J, 3), dtype=np.int64)
-        coef = np.zeros((M, 2 + 2 * J, 3))
-        place = {(int(a), int(b)): 1 + M + p for p, (a, b) in enumerate(self.pairs)}
-        first = 1 + M + len(self.pairs)
-        share = 1 / self.n_grow
-        up = np.sqrt(self.tails)
-        for m in range(M):
-            index[m, 0, 0], coef[m, 0, 0] = 1 + m, share
-            index[m, 1, 0], coef[m, 1, 0] = place[m, m], share * self.tails[m]
-            for j in range(J):
-                if self.value is not None:
-                    index[m, 2], coef[m, 2] = index[m, 0], coef[m, 0]
-                    index[m, 3], coef[m, 3] = index[m, 1], coef[m, 1]
-                elif len(self.replicates):
-                    index[m, 2 + j, 0], coef[m, 2 + j, 0] = first + j * M + m, 1.0
-                elif self.against[j, m] and m != self.compare[j]:
-                    other = int(self.compare[j])
-                    cross = place[min(m, other), max(m, other)]
-                    index[m, 2 + j], coef[m, 2 + j] = (1 + m, 1 + other, 0), (share, -share, 0.0)
-                    index[m, 2 + J + j] = (place[m, m], place[other, other], cross)
-                    coef[m, 2 + J + j] = share * up[m] ** 2, share * up[other] ** 2, -2 * share * up[m] * up[other]
-        return index, coef
+        kind = "value" if self.value is not None else "replicates" if len(self.replicates) else "compare"
+        index, sign, tails, plain = _structure(
+            self.models, tuple(self.compare.tolist()), self.against.tobytes(), kind, self.comparisons
+        )
+        up = np.append(np.sqrt(self.tails), 1.0)
+        coef: Floats = sign * up[tails[..., 0]] * up[tails[..., 1]]
+        return index, np.where(plain, coef, coef / self.n_grow)
 
-    def statistics(self, y: Floats, use: Floats) -> Floats:
-        """Return the rows' statistics (n, L) of contributions y (M, n)."""
-        from counterrank.kernels.histogram import row_statistics
+    def terms(self) -> tuple[Ints, Floats, tuple[int, int]]:
+        """Return the terms of `channels` that are not zero: (3, T) model, channel, statistic; (T,); and (M, C)."""
+        index, coef = self.channels()
+        models, channels, nth = np.nonzero(coef)
+        terms = np.stack([models, channels, index[models, channels, nth]])
+        return terms, coef[models, channels, nth], (coef.shape[0], coef.shape[1])
 
-        out = np.empty((y.shape[1], self.width))
-        replicates = self.replicates if len(self.replicates) else np.empty((0, y.shape[1]))
-        row_statistics(y, use if self.use is None else self.use, self.pairs, replicates, out)
+    def rows(self, y: Floats, use: Floats) -> "Rows":
+        """Return the rows behind the statistics, of contributions y (n, M)."""
+        by_row = np.ascontiguousarray(self.replicates.T) if len(self.replicates) else np.empty((len(y), 0))
+        return Rows(y, use, self.pairs, by_row)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the kernels form statistics from: y (n, M), use (n,), pairs (P, 2), replicates (n, B)."""
+
+    y: Floats
+    use: Floats
+    pairs: Ints
+    replicates: Floats
+
+    @property
+    def width(self) -> int:
+        """Length of a row's statistics."""
+        models = self.y.shape[1]
+        return int(1 + models + len(self.pairs) + self.replicates.shape[1] * models)
+
+    def add_histogram(self, codes: NDArray[np.uint8], node: NDArray[np.int32], slot_of: Ints, out: Floats) -> None:
+        """Add into out (slots, d, bins, L)."""
+        from counterrank.kernels import histogram
+
+        histogram.add_histogram(self.y, self.use, self.pairs, self.replicates, codes, node, slot_of, out)
+
+    def totals(self, node: NDArray[np.int32], nodes: int) -> Floats:
+        """Return the sums in each node (nodes, L); rows of node -1 are passed over."""
+        from counterrank.kernels import histogram
+
+        out = np.zeros((nodes, self.width))
+        histogram.add_totals(self.y, self.use, self.pairs, self.replicates, node, out)
         return out
+
+    def statistics(self) -> Floats:
+        """Return the statistics of every row (n, L)."""
+        from counterrank.kernels import histogram
+
+        out = np.empty((len(self.y), self.width))
+        histogram.row_statistics(self.y, self.use, self.pairs, self.replicates, out)
+        return out
+
+
+@lru_cache(maxsize=256)
+def _structure(
+    models: int, compare: tuple[int, ...], against: bytes, kind: str, count: int
+) -> tuple[Ints, Floats, Ints, Bools]:
+    """Return, each (M, C, 3): which statistic, its sign, the two models whose tails scale it, whether a plain sum.
+
+    The number of models stands for "no tail". Plain sums are not divided by the number of rows.
+    """
+    pairs = _pairs(models, compare, against)
+    where = np.frombuffer(against, dtype=bool).reshape(len(compare), models)
+    place = {(int(a), int(b)): 1 + models + p for p, (a, b) in enumerate(pairs)}
+    shape = (models, 2 + 2 * count, 3)
+    index, sign = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    tails, plain = np.full((*shape, 2), models, dtype=np.int64), np.zeros(shape, dtype=bool)
+    for m in range(models):
+        index[m, 0, 0], sign[m, 0, 0] = 1 + m, 1.0
+        index[m, 1, 0], sign[m, 1, 0], tails[m, 1, 0] = place[m, m], 1.0, m
+        for j in range(count):
+            if kind == "value":
+                index[m, 2:4], sign[m, 2:4], tails[m, 2:4] = index[m, :2], sign[m, :2], tails[m, :2]
+            elif kind == "replicates":
+                index[m, 2 + j, 0], sign[m, 2 + j, 0] = 1 + models + len(pairs) + j * models + m, 1.0
+                plain[m, 2 + j, 0] = True
+            elif where[j, m] and m != compare[j]:
+                other = compare[j]
+                index[m, 2 + j], sign[m, 2 + j] = (1 + m, 1 + other, 0), (1.0, -1.0, 0.0)
+                square = 2 + count + j
+                index[m, square] = place[m, m], place[other, other], place[min(m, other), max(m, other)]
+                sign[m, square] = 1.0, 1.0, -2.0
+                tails[m, square] = (m, m), (other, other), (m, other)
+    return index, sign, tails, plain
+
+
+@lru_cache(maxsize=256)
+def _pairs(models: int, compare: tuple[int, ...], against: bytes) -> Ints:
+    where = np.frombuffer(against, dtype=bool).reshape(len(compare), models)
+    squares = [(m, m) for m in range(models)]
+    crosses = {
+        (min(m, j), max(m, j))
+        for row, j in zip(where, compare, strict=True)
+        for m in range(models)
+        if row[m] and m != j
+    }
+    return np.array(squares + sorted(crosses), dtype=np.int64)
 
 
 class MSEEstimate(Protocol):

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.candidates import Candidate
-from counterrank.behavior.tree.tails import inflation
 from counterrank.errors import BehaviorError
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, capability_of, ratios_of
@@ -22,6 +21,9 @@ class Slot:
     models: Ints  # (M,) index into the candidates
     relevant: NDArray[np.bool_]  # (M, K)
     order: Floats  # (M,)
+    containing: NDArray[np.bool_]  # (M, M)
+    densest: int
+    sparsest: int
 
 
 def supported(given: "list[Candidate]", ratios: Ratios) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
@@ -62,11 +64,15 @@ def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", si
         first.setdefault((rows[m].tobytes(), orders[m]), m)
     chosen = list(first.values())
     order = np.array([orders[m] for m in chosen], dtype=np.float64)
-    return Slot(np.array(chosen, dtype=np.int64), np.stack([rows[m] for m in chosen]), order)
+    relevant = np.stack([rows[m] for m in chosen])
+    inside = (relevant[:, None, :] | ~relevant[None, :, :]).all(axis=2)
+    containing = inside & (order[:, None] >= order[None, :])
+    by_size = np.lexsort((-order, -relevant.sum(axis=1)))
+    return Slot(np.array(chosen, dtype=np.int64), relevant, order, containing, int(by_size[0]), int(by_size[-1]))
 
 
 def contributions(log: RankingLog, target: str, candidates: tuple[Candidate, ...]) -> tuple[Floats, Floats]:
-    """Return w r of every candidate (K, M, n), and how much the log understates the second moment of w (K, M)."""
+    """Return w r of every candidate (K, M, n), and the mean of w^2 (K, M)."""
     ratios = ratios_of(log, target)
     reward = np.ascontiguousarray(log.reward.T)
     out = np.empty((log.K, len(candidates), log.n))
@@ -75,4 +81,4 @@ def contributions(log: RankingLog, target: str, candidates: tuple[Candidate, ...
         w = (ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)).T
         seen[:, m] = np.einsum("kn,kn->k", w, w) / log.n
         np.multiply(w, reward, out=out[:, m, :])
-    return out, inflation(log, target, ratios, candidates, seen)
+    return out, seen

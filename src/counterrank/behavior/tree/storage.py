@@ -48,6 +48,7 @@ def to_dict(forest: Forest) -> dict[str, Any]:
             {"name": c.name, "order": c.order, "mask": ["".join("01"[int(v)] for v in row) for row in c.mask]}
             for c in forest.candidates
         ],
+        "with_missing": list(forest.with_missing),
         "notes": list(forest.notes),
         "roots": forest.roots.tolist(),
         "nodes": [_node(forest, at) for at in range(len(forest.nodes))],
@@ -129,6 +130,7 @@ def _build(
         facts=facts,
         mse=str(given.get("mse", "")),
         n_grown=int(given["rows"]),
+        with_missing=tuple(_list_of_str(given.get("with_missing", []), "with_missing")),
         notes=tuple(_list_of_str(given.get("notes", []), "notes")),
     )
 

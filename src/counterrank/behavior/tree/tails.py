@@ -17,7 +17,7 @@ from counterrank.ratios import Ratios
 Floats = NDArray[np.float64]
 
 #: Rows on which the exact moments are averaged.
-ROWS = 5_000
+ROWS = 2_000
 
 
 def inflation(log: RankingLog, target: str, ratios: Ratios, candidates: tuple[Candidate, ...], seen: Floats) -> Floats:
@@ -25,10 +25,15 @@ def inflation(log: RankingLog, target: str, ratios: Ratios, candidates: tuple[Ca
 
     `seen` (K, M) is the mean of w^2 in the log. Padded rankings are left as they are: their products are shorter.
     """
+    from counterrank.kernels.histogram_tails import second_moments
+
     if ratios.kind != "factored" or (log.lengths < log.K).any():
         return np.ones_like(seen)
     excess = _excess(log, target, ratios)
-    expected = np.stack([_second_moment(excess, c) for c in candidates], axis=1)  # (K, M)
+    expected = np.empty_like(seen)
+    masks = np.stack([c.mask for c in candidates])
+    orders = np.array([c.order or 0 for c in candidates], dtype=np.int64)
+    second_moments(np.ascontiguousarray(excess), masks, orders, expected)
     return np.maximum(1.0, expected / np.maximum(seen, 1e-300))
 
 
@@ -38,26 +43,12 @@ def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
     if p0 is None or p1 is None:
         plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
         return np.maximum(plain, 0.0)
-    rows = slice(None, None, max(1, log.n // ROWS))
+    rows = slice(None, None, max(1, -(-log.n // ROWS)))
     few, many = p0[rows], p1[rows]
     safe = np.where(few > 0, few, 1.0)
     # Where the logger never goes, no logged row tells: the moment is over its support.
     moment = np.where(few > 0, many**2 / safe, 0.0).sum(axis=-1) - 1.0
+    if (moment == moment[:1]).all():  # policies without context
+        moment = moment[:1]
     table: Floats = np.broadcast_to(moment[:, None], (len(moment), log.K)) if moment.ndim == 1 else moment
     return np.maximum(table, 0.0)
-
-
-def _second_moment(excess: Floats, candidate: Candidate) -> Floats:
-    """Return the mean over rows of E[w_k^2 | x] at each position (K,)."""
-    K = excess.shape[1]
-    out = np.empty(K)
-    for k in range(K):
-        others = [m for m in np.flatnonzero(candidate.mask[k]) if m != k]
-        own = 1.0 + excess[:, k] if candidate.mask[k, k] else np.ones(len(excess))
-        order = len(others) + 1 if candidate.order is None else min(candidate.order, len(others) + 1)
-        poly = np.zeros((order, len(excess)))
-        poly[0] = 1.0
-        for m in others:
-            poly[1:] += excess[:, m] * poly[:-1]
-        out[k] = (own * poly.sum(axis=0)).mean()
-    return out

@@ -34,32 +34,56 @@ class Group:
 def groups(forest: Forest, tree: int) -> list[Group]:
     """Return the leaves of one tree, left to right."""
     found: list[Group] = []
-    stack: list[tuple[int, tuple[str, ...]]] = [(int(forest.roots[tree]), ())]
+    stack: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(int(forest.roots[tree]), ())]
     while stack:
-        at, rules = stack.pop()
+        at, path = stack.pop()
         if forest.nodes[at, 0] < 0:
             share, _, value, error, _ = (float(v) for v in forest.facts[at])
-            found.append(Group(at, rules, share, int(forest.model[at]), value, error))
+            found.append(Group(at, rules_of(forest, path), share, int(forest.model[at]), value, error))
             continue
-        left, right = sides(forest, at)
-        stack.append((int(forest.nodes[at, 2]), (*rules, right)))
-        stack.append((int(forest.nodes[at, 1]), (*rules, left)))
+        stack.append((int(forest.nodes[at, 2]), (*path, (at, False))))
+        stack.append((int(forest.nodes[at, 1]), (*path, (at, True))))
     return found
+
+
+def rules_of(forest: Forest, path: tuple[tuple[int, bool], ...]) -> tuple[str, ...]:
+    """Return what holds along a path of (split, went left): one rule a feature, bounds merged."""
+    out: list[str] = []
+    for feature in dict.fromkeys(int(forest.nodes[at, 0]) for at, _ in path):
+        steps = [(at, left) for at, left in path if forest.nodes[at, 0] == feature]
+        name = forest.context_names[feature]
+        missing = name in forest.with_missing and all(bool(forest.missing_left[at]) == left for at, left in steps)
+        known = _known(forest, name, steps)
+        if known is None:
+            out.append(f"{name} missing")
+        elif missing:
+            out.append(f"({known} or missing)" if known != f"{name} known" else f"{name} anything")
+        else:
+            out.append(known)
+    return tuple(out)
+
+
+def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | None:
+    """Return the rule about a value that is there, or None when no such value gets here."""
+    if forest.nodes[steps[0][0], 3] > 0:
+        return " and ".join(
+            f"{name} {'in' if left else 'not in'} {{{_categories(forest, at, name)}}}" for at, left in steps
+        )
+    low = max([float(forest.threshold[at]) for at, left in steps if not left], default=-np.inf)
+    high = min([float(forest.threshold[at]) for at, left in steps if left], default=np.inf)
+    if high == -np.inf or low == np.inf:
+        return None
+    if np.isinf(low) and np.isinf(high):
+        return f"{name} known"
+    if np.isinf(low):
+        return f"{name} <= {high:.4g}"
+    return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} <= {high:.4g}"
 
 
 def sides(forest: Forest, at: int) -> tuple[str, str]:
     """Return what holds in the left and in the right child of a split."""
-    feature = int(forest.nodes[at, 0])
-    name = forest.context_names[feature]
-    missing = bool(forest.missing_left[at])
-    if forest.nodes[at, 3] > 0:
-        inside = _categories(forest, at, name)
-        left, right = f"{name} in {{{inside}}}", f"{name} not in {{{inside}}}"
-    elif np.isinf(forest.threshold[at]):
-        return (f"{name} missing", f"{name} known") if missing else (f"{name} known", f"{name} missing")
-    else:
-        left, right = f"{name} <= {forest.threshold[at]:.4g}", f"{name} > {forest.threshold[at]:.4g}"
-    return (f"{left} or missing", right) if missing else (left, f"{right} or missing")
+    left, right = (rules_of(forest, ((at, side),))[0].strip("()") for side in (True, False))
+    return left, right
 
 
 def _categories(forest: Forest, at: int, name: str) -> str:

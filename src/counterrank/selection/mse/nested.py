@@ -11,7 +11,7 @@ def against_containing(position: Position, *, mode: int, kappa: float, variance_
     Where a model does not contain the leaf's own, the leaf adds nothing to that comparison.
     """
     M = position.models
-    against = np.array([[j != m and position.contains(j, m) for m in range(M)] for j in range(M)])
+    against = position.containing & ~np.eye(M, dtype=bool)
     compare = np.flatnonzero(against.any(axis=1))
     return Objective(
         models=M,
@@ -20,7 +20,7 @@ def against_containing(position: Position, *, mode: int, kappa: float, variance_
         tails=position.tails,
         compare=compare,
         against=against[compare],
-        widths=np.sqrt(position.variance[compare] / position.n_grow) if mode == 2 else np.empty(0),
+        widths=np.sqrt(position.variance()[compare] / position.n_grow) if mode == 2 else np.empty(0),
         contrast=(position.densest, position.sparsest),
         mode=mode,
         kappa=kappa,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.behavior.tree.objective import Objective, Position
-from counterrank.errors import BehaviorError
 from counterrank.selection.mse.replicated import over_splits, rows_in_memory
 
 
@@ -24,16 +23,15 @@ class CrossValidation:
 
     def objective(self, position: Position) -> Objective:
         """Split by unit buckets."""
-        y, use, _, _ = rows_in_memory(position, self.name)
-        if position.bucket is None:
-            raise BehaviorError("mse='ocv' splits by unit and needs the log's buckets")
-        spread = np.sqrt(position.variance)
+        rows = rows_in_memory(position, self.name)
+        used = rows.use > 0
+        spread = np.sqrt(position.variance())
         mine = float(np.median(spread))
         share = float(np.clip(mine / max(mine + spread[position.densest], 1e-300), 0.2, 0.8))
         rng = np.random.default_rng([position.seed, 43])  # the same splits at every position
         side = rng.random((self.splits, 1024)) < share
-        chosen = side[:, position.bucket] & (use > 0)  # (B, n)
-        held = ~chosen & (use > 0)
-        reference = y[position.densest]
+        drawn = side[:, rows.bucket]  # (B, n)
+        chosen, held = drawn & used, ~drawn & used
+        reference = rows.y[:, position.densest]
         truth = (held @ reference) / np.maximum(held.sum(axis=1), 1)
         return over_splits(position, chosen / np.maximum(chosen.sum(axis=1, keepdims=True), 1), truth)

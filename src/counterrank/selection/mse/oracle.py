@@ -7,6 +7,7 @@ import numpy as np
 from counterrank.behavior.tree.objective import Floats, Objective, Position
 from counterrank.log import RankingLog
 from counterrank.selection.mse.known import against_value, value_at
+from counterrank.selection.mse.replicated import rows_in_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +33,8 @@ class Oracle:
         weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
         if self.sample is None:
             return against_value(position, value, variance_weight=weight)
-        assert position.y is not None and position.use is not None
-        fresh = np.zeros(position.y.shape[1])
+        rows = rows_in_memory(position, self.name)
+        fresh = np.zeros(len(rows.use))
         fresh[-self.sample.n :] = 1.0 / self.sample.n
         return Objective(
             models=position.models,

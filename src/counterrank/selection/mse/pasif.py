@@ -25,8 +25,8 @@ class PasIf:
 
     def objective(self, position: Position) -> Objective:
         """Draw the splits and their pseudo-truths."""
-        _, use, weight, _ = rows_in_memory(position, self.name)
-        return split_by(position, membership(weight, use, self.share), self.splits)
+        rows = rows_in_memory(position, self.name)
+        return split_by(position, membership(rows.weight, rows.use, self.share), self.splits)
 
 
 def membership(weight: Floats, use: Floats, share: float) -> Floats:
@@ -49,10 +49,10 @@ def membership(weight: Floats, use: Floats, share: float) -> Floats:
 
 def split_by(position: Position, rho: Floats, splits: int) -> Objective:
     """Return the objective for random subsamples with membership probability rho (n,)."""
-    _, use, _, reward = rows_in_memory(position, "pasif")
+    rows = rows_in_memory(position, "pasif")
     rng = np.random.default_rng([position.seed, 47])  # the same splits at every position
     drawn = rng.random((splits, len(rho))) < rho
-    used = use > 0
+    used = rows.use > 0
     target, rest = drawn & used, ~drawn & used
-    truth = (target @ reward) / np.maximum(target.sum(axis=1), 1)
+    truth = (target @ rows.reward) / np.maximum(target.sum(axis=1), 1)
     return over_splits(position, rest / np.maximum(rest.sum(axis=1, keepdims=True), 1), truth)

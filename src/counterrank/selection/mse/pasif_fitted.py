@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.behavior.tree.objective import Floats, Objective, Position
-from counterrank.errors import BehaviorError
 from counterrank.selection.mse.pasif import split_by
 from counterrank.selection.mse.replicated import rows_in_memory
 
@@ -28,11 +27,9 @@ class PasIfFitted:
 
     def objective(self, position: Position) -> Objective:
         """Fit rho, then draw the splits."""
-        _, use, weight, _ = rows_in_memory(position, self.name)
-        if position.action is None:
-            raise BehaviorError("mse='pasif-fitted' needs the shown items in memory")
-        design = design_of(position.context, position.action)
-        return split_by(position, self.fit(design, weight, use), self.splits)
+        rows = rows_in_memory(position, self.name)
+        design = design_of(rows.context, rows.action)
+        return split_by(position, self.fit(design, rows.weight, rows.use), self.splits)
 
     def fit(self, design: Floats, weight: Floats, use: Floats) -> Floats:
         """Return rho (n,) from design (n, p), by Adam on all used rows."""
@@ -48,11 +45,11 @@ class PasIfFitted:
         return _sigmoid(design @ beta)
 
 
-def design_of(context: "Floats | None", action: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> Floats:
+def design_of(context: Floats, action: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> Floats:
     """Return [1, x, indicators of the item at each position but the first id] (n, p); missing context is 0."""
     parts = [np.ones((len(action), 1))]
-    if context is not None:
-        known = np.nan_to_num(context)
+    known = np.nan_to_num(context)
+    if known.shape[1]:
         parts.append((known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-12))
     parts += [(action[:, k, None] == np.arange(1, action.max() + 1)).astype(float) for k in range(action.shape[1])]
     return np.concatenate(parts, axis=1)

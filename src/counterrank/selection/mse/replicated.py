@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from counterrank.behavior.tree.objective import Floats, Objective, Position
+from counterrank.behavior.tree.objective import Floats, Memory, Objective, Position
 from counterrank.errors import BehaviorError
 
 
@@ -22,11 +22,10 @@ def over_splits(position: Position, rows: Floats, truth: Floats) -> Objective:
     )
 
 
-def rows_in_memory(position: Position, name: str) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return contributions, growing rows, whole-ranking weights and rewards, or say that a stream has none."""
-    y, use, weight, reward = position.y, position.use, position.weight, position.reward
-    if y is None or use is None or weight is None or reward is None:
+def rows_in_memory(position: Position, name: str) -> Memory:
+    """Return the rows, or say that a stream has none."""
+    if position.memory is None:
         raise BehaviorError(
             f"mse='{name}' draws splits of rows in memory; grow on a sample (grow_on='sample') or use mse='gl'"
         )
-    return y, use, weight, reward
+    return position.memory
