@@ -130,10 +130,13 @@ class Ratios:
         return np.asfortranarray(np.exp(log_w))
 
 
-def ratios_of(batch: RankingLog, target: str) -> Ratios:
-    """Return the ratios of target policy `target` to the logging policy on the rows of a batch."""
+def ratios_of(batch: RankingLog, target: str, known: tuple[str, Floats, Floats] | None = None) -> Ratios:
+    """Return the ratios of target policy `target` to the logging policy on the rows of a batch.
+
+    `known` is what `common_numbers` gave, where it was asked before: a policy's probabilities may be costly.
+    """
     policy = batch.target(target)
-    kind, logging, wanted = common_numbers(batch, target)
+    kind, logging, wanted = common_numbers(batch, target) if known is None else known
     rho = np.empty(batch.action.shape[::-1])  # (K, n)
     from counterrank.kernels import weights
 

@@ -33,9 +33,14 @@ class View:
         self._standard: dict[str, tuple[Moments, Floats]] = {}
 
     @cached_property
+    def numbers(self) -> tuple[str, Floats, Floats]:
+        """The kind of probabilities both policies have, and the logger's and target's (n, K)."""
+        return common_numbers(self.batch, self.target)
+
+    @cached_property
     def ratios(self) -> Ratios:
         """The ratios of target to logger."""
-        return ratios_of(self.batch, self.target)
+        return ratios_of(self.batch, self.target, self.numbers)
 
     @property
     def reward(self) -> Floats:
@@ -54,7 +59,7 @@ class View:
         """
         if kind not in self._standard:
             batch = self.batch
-            _, logging, target = common_numbers(batch, self.target)
+            _, logging, target = self.numbers
             alpha, kinds = batch.position_weights, {kind, *also}
             found = moments_of_ratios(target, logging, batch.lengths, batch.reward, alpha=alpha, kinds=kinds)
             self._standard.update(found)

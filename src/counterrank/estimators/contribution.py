@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Hashable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from counterrank.diagnostics.flags import weight_flags
 from counterrank.diagnostics.weights import effective_rows
 from counterrank.errors import EstimatorError
-from counterrank.estimators.aggregate import AGGREGATES
+from counterrank.estimators.aggregate import AGGREGATES, Aggregate
 from counterrank.estimators.base import Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
 from counterrank.inference.evidence import Evidence
@@ -89,11 +90,16 @@ class ContributionPlan(Plan[Moments]):
             value=value,
             stderr=stderr,
             moments=state,
-            value_at=lambda y, w: self.aggregate.at(state, y, w) @ state.alpha,
+            value_at=partial(_value_at, self.aggregate, state),
             linear=not self.aggregate.needs_gram,
             clustered=self.workspace.by_unit and self.workspace.first.unit is not None,
             seed=self.workspace.seed,
         )
+
+
+def _value_at(aggregate: Aggregate, state: Moments, y: Floats, w: Floats) -> Floats:
+    values: Floats = aggregate.at(state, y, w) @ state.alpha
+    return values
 
 
 def _overflow(name: str, state: Moments) -> str:
