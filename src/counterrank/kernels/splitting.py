@@ -42,6 +42,15 @@ def expand(stats: Floats, terms: Ints, coef: Floats, out: Floats) -> None:
 
 
 @jit
+def expand_all(stats: Floats, terms: Ints, coef: Floats, shape: tuple[int, int]) -> Floats:
+    """Return the channels (nodes, M, C) of each node's stats (nodes, L)."""
+    out = np.empty((stats.shape[0], shape[0], shape[1]))
+    for node in range(stats.shape[0]):
+        expand(stats[node], terms, coef, out[node])
+    return out
+
+
+@jit
 def score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float) -> float:
     """Return the score of channels base + add; any value >= stop when it is not below `stop`.
 

@@ -14,7 +14,7 @@ from counterrank.behavior.tree import picture, storage, table, words
 from counterrank.behavior.tree.assemble import assemble, assemble_random
 from counterrank.behavior.tree.confirm import Scorer, compact, merge_equal, node_sums, prune, remodel
 from counterrank.behavior.tree.forest import Forest, weights_by_choice
-from counterrank.behavior.tree.ground import Ground, prepare
+from counterrank.behavior.tree.ground import Ground, Part, prepare
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
 from counterrank.behavior.tree.objective import MSEEstimate, Objective, Rows
@@ -95,36 +95,37 @@ class BehaviorTree:
                 trees.append(self._grow_one(ground, slot, growing, held, n_apply=n_apply, seed=seed))
         return [assemble(trees, ground, mse=estimate.name, notes=notes) for trees in growers]
 
-    def _divide(self, ground: Ground, rows: Bools) -> tuple[Bools, Bools | None]:
+    def _divide(self, ground: Ground, rows: Bools) -> tuple[Part, Part | None]:
         """Return the rows that grow and those that confirm, if any."""
         held = rows & ground.held_out(self.limits.prune)
         if not held.any() or not (rows & ~held).any():  # so few units that all of them would only confirm
-            return rows, None
-        return rows & ~held, held
+            return ground.part(rows), None
+        return ground.part(rows & ~held), ground.part(held)
 
     def _grow_one(
-        self, ground: Ground, slot: int, growing: Bools, held: Bools | None, *, n_apply: int, seed: int
+        self, ground: Ground, slot: int, growing: Part, held: Part | None, *, n_apply: int, seed: int
     ) -> Grower:
         """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
-        estimate, use, codes = registry.get(self.mse), ground.is_logged(), ground.codes
-        fresh = use == 0
+        estimate, use = registry.get(self.mse), ground.is_logged()
 
-        def view(part: Bools) -> tuple[Objective, Rows, Bools]:
-            objective = estimate.objective(ground.position(slot, part, n_apply=n_apply, seed=seed))
-            return objective, objective.rows(ground.contributions(slot), use), part | fresh
+        def view(rows: Bools) -> tuple[Objective, Rows]:
+            objective = estimate.objective(ground.position(slot, rows, n_apply=n_apply, seed=seed))
+            return objective, objective.rows(ground.contributions(slot), use)
 
-        objective, rows, chosen = view(growing)
+        objective, rows = view(growing.rows)
         grower = Grower(objective, self.limits, ground.bins.counts, ground.bins.categorical)
-        grower.grow(rows, codes, chosen)
+        grower.grow(rows.subset(growing.index), growing.codes)
         if held is not None:
-            objective, rows, chosen = view(held)
-            confirming = node_sums(grower, rows, codes, chosen)
+            objective, rows = view(held.rows)
+            confirming = node_sums(grower, rows.subset(held.index), held.codes)
             if grower.count > 1:
                 prune(grower, Scorer(objective, confirming))
-            objective, rows, chosen = view(growing | held)
-            # Plain sums add; the row weights of replicates differ from part to part.
-            plain = rows.replicates.shape[1] == 0
-            sums = grower.stats[: grower.count] + confirming if plain else node_sums(grower, rows, codes, chosen)
+            both = growing.rows | held.rows
+            objective, rows = view(both)
+            sums = grower.stats[: grower.count] + confirming
+            if len(objective.replicates):  # their row weights differ from part to part: sums do not add
+                everyone = ground.part(both)
+                sums = node_sums(grower, rows.subset(everyone.index), everyone.codes)
             remodel(grower, Scorer(objective, sums))
             grower.stats, grower.objective = sums, objective
         merge_equal(grower)

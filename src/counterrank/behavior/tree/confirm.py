@@ -15,12 +15,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def node_sums(grower: Grower, rows: Rows, codes: Codes, chosen: NDArray[np.bool_]) -> Floats:
-    """Return the sums of the chosen rows' statistics in every node (nodes, L)."""
+def node_sums(grower: Grower, rows: Rows, codes: Codes) -> Floats:
+    """Return the sums of the rows' statistics in every node (nodes, L)."""
     from counterrank.kernels import histogram
 
     feature, left, right, _ = grower.tree
-    node = np.where(chosen, 0, -1).astype(np.int32)
+    node = np.zeros(len(codes), dtype=np.int32)
     for _ in range(grower.level if grower.count > 1 else 0):
         histogram.route(codes, node, feature, grower.goes_left, left, right)
     sums = rows.totals(node, grower.count)
@@ -34,9 +34,10 @@ class Scorer:
     """The objective of assignments on given node sums (nodes, L)."""
 
     def __init__(self, objective: Objective, sums: Floats) -> None:
-        self.index, self.coef = objective.channels()
+        from counterrank.kernels import splitting
+
         self.rule, self.marks = objective.rule, objective.marks
-        self.channels: Floats = np.einsum("mct,nmct->nmc", self.coef, sums[:, self.index])  # (nodes, M, C)
+        self.channels = splitting.expand_all(sums, *objective.terms())  # (nodes, M, C)
 
     def score(self, totals: Floats) -> float:
         """Return the score of channel totals (C,)."""

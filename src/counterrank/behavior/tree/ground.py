@@ -1,5 +1,6 @@
 """Everything trees of one log and target grow on, prepared once and shared by the folds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,7 @@ class Ground:
     context: Floats  # (n, d)
     per_position: bool
     fresh: int = 0
+    shared: dict[tuple[str, bytes], Floats] = field(default_factory=dict)
     _weight: Floats | None = None
     _slot: int = -1
     _models: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -62,6 +64,11 @@ class Ground:
                 self._models = np.einsum("k,kmn->nm", self.log.position_weights, self.y[:, models])
             self._slot = slot
         return self._models
+
+    def part(self, rows: Bools) -> "Part":
+        """Return some rows of the log (n,), with all the fresh ones."""
+        index = np.flatnonzero(rows | (self.is_logged() == 0)) if self.fresh else np.flatnonzero(rows)
+        return Part(rows, index, self.codes[index])
 
     def position(self, slot: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -96,6 +103,15 @@ class Ground:
             whole = ratios.full()[:, 0] if "joint" in ratios.supports else np.ones(self.log.n)
             self._weight = padded(np.ascontiguousarray(whole), self.fresh)
         return self._weight
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a ground, their bins next to each other in memory."""
+
+    rows: Bools  # (n,)
+    index: Ints
+    codes: Codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +158,13 @@ class PositionRows:
     def action(self) -> Ints:
         """Shown items (n, K)."""
         return self.ground.log.action
+
+    def once(self, name: str, make: Callable[[], Floats]) -> Floats:
+        """Return what `make` gives, computed once for these rows whatever the position."""
+        key = (name, self.rows.tobytes())
+        if key not in self.ground.shared:
+            self.ground.shared[key] = make()
+        return self.ground.shared[key]
 
     def moments(self) -> tuple[Floats, Floats]:
         """Return mean and second moment of y (M,) over the rows."""

@@ -67,11 +67,11 @@ class Grower:
         self.level += 1
         self.frontier = np.arange(before, self.count, dtype=np.int64)
 
-    def grow(self, rows: Rows, codes: Codes, chosen: Bools) -> None:
-        """Grow to the end on chosen rows in memory, with bins `codes` (n, d)."""
+    def grow(self, rows: Rows, codes: Codes) -> None:
+        """Grow to the end on rows in memory, with bins `codes` (n, d)."""
         from counterrank.kernels import splitting_grow
 
-        node = np.where(chosen, 0, -1).astype(np.int32)
+        node = np.zeros(len(codes), dtype=np.int32)
         if not len(self.bins):
             self.plant(rows.totals(node, 1)[0])
             return

@@ -48,6 +48,9 @@ class Memory(Protocol):
     def action(self) -> Ints:
         """Shown items (n, K)."""
 
+    def once(self, name: str, make: Callable[[], Floats]) -> Floats:
+        """Return what `make` gives, computed once for these rows whatever the position."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
@@ -138,22 +141,18 @@ class Objective:
             out[1] = self.widths
         return out
 
-    def channels(self) -> tuple[Ints, Floats]:
-        """Return index and coefficient (M, C, 3) that build a leaf's channels from its statistics."""
+    def terms(self) -> tuple[Ints, Floats, tuple[int, int]]:
+        """Return how a leaf's channels (M, C) follow from its statistics, as a list of terms.
+
+        (3, T) model, channel and statistic of each term; (T,) its coefficient; and the shape (M, C).
+        """
         kind = "value" if self.value is not None else "replicates" if len(self.replicates) else "compare"
-        index, sign, tails, plain = _structure(
+        terms, sign, tails, plain = _structure(
             self.models, tuple(self.compare.tolist()), self.against.tobytes(), kind, self.comparisons
         )
         up = np.append(np.sqrt(self.tails), 1.0)
-        coef: Floats = sign * up[tails[..., 0]] * up[tails[..., 1]]
-        return index, np.where(plain, coef, coef / self.n_grow)
-
-    def terms(self) -> tuple[Ints, Floats, tuple[int, int]]:
-        """Return the terms of `channels` that are not zero: (3, T) model, channel, statistic; (T,); and (M, C)."""
-        index, coef = self.channels()
-        models, channels, nth = np.nonzero(coef)
-        terms = np.stack([models, channels, index[models, channels, nth]])
-        return terms, coef[models, channels, nth], (coef.shape[0], coef.shape[1])
+        coef: Floats = sign * up[tails[0]] * up[tails[1]]
+        return terms, np.where(plain, coef, coef / self.n_grow), (self.models, 2 + 2 * self.comparisons)
 
     def rows(self, y: Floats, use: Floats) -> "Rows":
         """Return the rows behind the statistics, of contributions y (n, M)."""
@@ -169,6 +168,10 @@ class Rows:
     use: Floats
     pairs: Ints
     replicates: Floats
+
+    def subset(self, index: Ints) -> "Rows":
+        """Return some of the rows, next to each other in memory."""
+        return Rows(self.y[index], self.use[index], self.pairs, self.replicates[index])
 
     @property
     def width(self) -> int:
@@ -203,33 +206,29 @@ class Rows:
 def _structure(
     models: int, compare: tuple[int, ...], against: bytes, kind: str, count: int
 ) -> tuple[Ints, Floats, Ints, Bools]:
-    """Return, each (M, C, 3): which statistic, its sign, the two models whose tails scale it, whether a plain sum.
+    """Return the terms (3, T), their signs (T,), the two models whose tails scale them (2, T), and which are plain.
 
     The number of models stands for "no tail". Plain sums are not divided by the number of rows.
     """
     pairs = _pairs(models, compare, against)
-    where = np.frombuffer(against, dtype=bool).reshape(len(compare), models)
+    where = np.frombuffer(against, dtype=bool).reshape(len(compare), -1)
     place = {(int(a), int(b)): 1 + models + p for p, (a, b) in enumerate(pairs)}
-    shape = (models, 2 + 2 * count, 3)
-    index, sign = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-    tails, plain = np.full((*shape, 2), models, dtype=np.int64), np.zeros(shape, dtype=bool)
+    none, rows = models, []  # model, channel, statistic, sign, tail, tail, plain
     for m in range(models):
-        index[m, 0, 0], sign[m, 0, 0] = 1 + m, 1.0
-        index[m, 1, 0], sign[m, 1, 0], tails[m, 1, 0] = place[m, m], 1.0, m
+        own = (1 + m, place[m, m])
+        rows += [(m, 0, own[0], 1, none, none, 0), (m, 1, own[1], 1, m, m, 0)]
         for j in range(count):
             if kind == "value":
-                index[m, 2:4], sign[m, 2:4], tails[m, 2:4] = index[m, :2], sign[m, :2], tails[m, :2]
+                rows += [(m, 2, own[0], 1, none, none, 0), (m, 3, own[1], 1, m, m, 0)]
             elif kind == "replicates":
-                index[m, 2 + j, 0], sign[m, 2 + j, 0] = 1 + models + len(pairs) + j * models + m, 1.0
-                plain[m, 2 + j, 0] = True
+                rows.append((m, 2 + j, 1 + models + len(pairs) + j * models + m, 1, none, none, 1))
             elif where[j, m] and m != compare[j]:
-                other = compare[j]
-                index[m, 2 + j], sign[m, 2 + j] = (1 + m, 1 + other, 0), (1.0, -1.0, 0.0)
-                square = 2 + count + j
-                index[m, square] = place[m, m], place[other, other], place[min(m, other), max(m, other)]
-                sign[m, square] = 1.0, 1.0, -2.0
-                tails[m, square] = (m, m), (other, other), (m, other)
-    return index, sign, tails, plain
+                o, square = compare[j], 2 + count + j
+                rows += [(m, 2 + j, 1 + m, 1, none, none, 0), (m, 2 + j, 1 + o, -1, none, none, 0)]
+                rows += [(m, square, own[1], 1, m, m, 0), (m, square, place[o, o], 1, o, o, 0)]
+                rows.append((m, square, place[min(m, o), max(m, o)], -2, m, o, 0))
+    table = np.array(rows, dtype=np.int64).T
+    return np.ascontiguousarray(table[:3]), table[3].astype(np.float64), table[4:6], table[6] > 0
 
 
 @lru_cache(maxsize=256)

@@ -54,9 +54,9 @@ class RandomGrower:
 
     def __init__(self, objective: Objective, settings: RandomGrowth, rng: np.random.Generator) -> None:
         self.objective, self.settings, self.rng = objective, settings, rng
-        self.index, self.coef = objective.channels()
+        self.terms, self.coef, self.shape = objective.terms()
         self.floor = 0.0
-        self.totals = np.zeros(self.index.shape[1])
+        self.totals = np.zeros(self.shape[1])
 
     def grow(self, stats: Floats, context: Floats, logged: NDArray[np.bool_]) -> RandomTree:
         """Return the grown tree."""
@@ -111,8 +111,9 @@ class RandomGrower:
 
     def channels(self, stats: Floats) -> Floats:
         """Return the channels (S, M, C) of statistics (S, L)."""
-        out: Floats = (self.coef * stats[:, self.index]).sum(axis=-1)
-        return out
+        from counterrank.kernels.splitting import expand_all
+
+        return expand_all(stats, self.terms, self.coef, self.shape)
 
     def scores(self, channels: Floats) -> Floats:
         """Return variance + squared bias with fresh noise for channels (..., C), of a known or simulated truth."""

@@ -138,7 +138,8 @@ def _histograms(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bo
 
 
 def _confirmations(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools]) -> Floats:
-    return np.stack([node_sums(grower, rows, codes, part) for part in parts])
+    index = [np.flatnonzero(part) for part in parts]
+    return np.stack([node_sums(grower, rows.subset(i), codes[i]) for i in index])
 
 
 def _nodes(grower: Grower, codes: Codes, rows: Bools) -> NDArray[np.int32]:

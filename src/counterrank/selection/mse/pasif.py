@@ -26,7 +26,8 @@ class PasIf:
     def objective(self, position: Position) -> Objective:
         """Draw the splits and their pseudo-truths."""
         rows = rows_in_memory(position, self.name)
-        return split_by(position, membership(rows.weight, rows.use, self.share), self.splits)
+        rho = rows.once(f"pasif {self.share}", lambda: membership(rows.weight, rows.use, self.share))
+        return split_by(position, rho, self.splits)
 
 
 def membership(weight: Floats, use: Floats, share: float) -> Floats:

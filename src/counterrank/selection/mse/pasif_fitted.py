@@ -21,15 +21,15 @@ class PasIfFitted:
     share: float = 0.2
     splits: int = 10
     penalty: float = 10.0
-    steps: int = 200
+    steps: int = 100
     name: str = "pasif-fitted"
     streams: bool = False
 
     def objective(self, position: Position) -> Objective:
         """Fit rho, then draw the splits."""
         rows = rows_in_memory(position, self.name)
-        design = design_of(rows.context, rows.action)
-        return split_by(position, self.fit(design, rows.weight, rows.use), self.splits)
+        rho = rows.once(repr(self), lambda: self.fit(design_of(rows.context, rows.action), rows.weight, rows.use))
+        return split_by(position, rho, self.splits)
 
     def fit(self, design: Floats, weight: Floats, use: Floats) -> Floats:
         """Return rho (n,) from design (n, p), by Adam on all used rows."""
