@@ -20,7 +20,7 @@ def add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
 @jit
 def add_grams(
     action: Ints, lengths: Ints, fold: Ints, reward: Floats, weight: Floats,
-    x: Floats, centre: Floats, logging: Floats, slots: Ints, cross: bool, squares: bool,
+    x: Floats, centre: Floats, logging: Floats, slots: Ints, cross: bool, squares: int,
     gram: Floats, cover: Floats, square: Floats,
 ) -> None:  # fmt: skip
     """Add weighted second moments of the features to lower triangles.
@@ -63,7 +63,7 @@ def add_grams(
 @jit
 def add_means(
     lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats, target: Floats,
-    slots: Ints, cross: bool, squares: bool, out: Floats,
+    slots: Ints, cross: bool, squares: int, out: Floats,
 ) -> None:  # fmt: skip
     """Add pi(u at k|x) E_pi[z | a_k = u] to out (F, K, A, D): what balancing weights must reproduce."""
     n = lengths.shape[0]

@@ -5,7 +5,7 @@ For position k the columns are, in this order:
     1, x_1..x_d                        the (standardised) context
     c_1..c_A                           the logger's mean distribution, kept only so that indicators can be centred
     x_j (N_b - M_b)                    context times centred count of action b among the other positions ("cross")
-    N_b N_c - E0[N_b N_c], b <= c      centred products of counts ("squares")
+    N_b N_c - E0[N_b N_c], b <= c      centred products of counts ("squares" 1; 2: b = c alone; 0: none)
     1{a_l = b} by block                indicators of the other positions, summed over the positions of a block
 
 N_b counts action b among the other positions, M_b is its mean under the logger. `slots` (K, K) gives the block of
@@ -22,19 +22,28 @@ Ints = NDArray[np.int64]
 
 
 @jit
-def _products(first: Floats, second: Floats, scale: float, out: Floats) -> None:
-    """Add scale * (first first' - second) for b <= c, flattened."""
+def square_columns(A: int, squares: int) -> int:
+    """Return the number of count products: none (0), all b <= c (1) or b = c alone (2)."""
+    if squares == 0:
+        return 0
+    return A * (A + 1) // 2 if squares == 1 else A
+
+
+@jit
+def _products(first: Floats, second: Floats, scale: float, squares: int, out: Floats) -> None:
+    """Add scale * (first first' + second) for b <= c (or b = c), flattened."""
     A = first.shape[0]
     j = 0
     for b in range(A):
-        for c in range(b, A):
+        for c in range(b, A if squares == 1 else b + 1):
             out[j] += scale * (first[b] * first[c] + second[b, c])
             j += 1
 
 
 @jit
-def pair_moments(dist: Floats, action_count: int, k: int, used: int, mean: Floats, extra: Floats) -> None:
+def pair_moments(dist: Floats, squares: int, k: int, used: int, mean: Floats, extra: Floats) -> None:
     """Fill mean (A,) = E[N_b] and extra (A, A) = E[N_b N_c] - E[N_b] E[N_c] over the positions other than k."""
+    A = mean.shape[0]
     mean[:] = 0.0
     extra[:] = 0.0
     shared = dist.shape[0] == 1
@@ -42,10 +51,10 @@ def pair_moments(dist: Floats, action_count: int, k: int, used: int, mean: Float
         if other == k:
             continue
         p = dist[0 if shared else other]
-        for b in range(action_count):
+        for b in range(A):
             mean[b] += p[b]
             extra[b, b] += p[b]
-            for c in range(action_count):
+            for c in range(b, A if squares == 1 else b + 1):
                 extra[b, c] -= p[b] * p[c]
 
 
@@ -64,7 +73,7 @@ def means(dist: Floats, k: int, used: int, mean: Floats) -> None:
 @jit
 def logged(
     action: Ints, x: Floats, centre: Floats, logging: Floats, k: int, used: int,
-    slots: Ints, cross: bool, squares: bool, out: Floats, scratch: Floats,
+    slots: Ints, cross: bool, squares: int, out: Floats, scratch: Floats,
 ) -> None:  # fmt: skip
     """Fill out (D,) with the features of position k of one ranking: action (K,), x (d+1,), logging (1 or K, A)."""
     A, width = centre.shape[0], x.shape[0]
@@ -79,7 +88,7 @@ def logged(
             if other != k:
                 count[action[other]] += 1.0
         if squares:
-            pair_moments(logging, A, k, used, mean, extra)
+            pair_moments(logging, squares, k, used, mean, extra)
         else:
             means(logging, k, used, mean)
         if cross:
@@ -88,11 +97,11 @@ def logged(
                     out[at + b] = x[j] * (count[b] - mean[b])
                 at += A
         if squares:
-            size = A * (A + 1) // 2
-            _products(mean, extra, -1.0, out[at : at + size])
+            size = square_columns(A, squares)
+            _products(mean, extra, -1.0, squares, out[at : at + size])
             j = at
             for b in range(A):
-                for c in range(b, A):
+                for c in range(b, A if squares == 1 else b + 1):
                     out[j] += count[b] * count[c]
                     j += 1
             at += size
@@ -104,7 +113,7 @@ def logged(
 @jit
 def expected(
     target: Floats, x: Floats, centre: Floats, logging: Floats, k: int, used: int,
-    slots: Ints, cross: bool, squares: bool, out: Floats, scratch: Floats,
+    slots: Ints, cross: bool, squares: int, out: Floats, scratch: Floats,
 ) -> None:  # fmt: skip
     """Fill out (D,) with the mean of `logged` when the other positions are drawn from target (1 or K, A)."""
     A, width = centre.shape[0], x.shape[0]
@@ -115,13 +124,13 @@ def expected(
     shared = target.shape[0] == 1
     if cross or squares:
         wanted, mean, extra = scratch[0], scratch[1], scratch[2 : 2 + A]
-        size = A * (A + 1) // 2
+        size = square_columns(A, squares)
         first = at + (width - 1) * A if cross else at
         if squares:
-            pair_moments(logging, A, k, used, mean, extra)
-            _products(mean, extra, -1.0, out[first : first + size])
-            pair_moments(target, A, k, used, wanted, extra)
-            _products(wanted, extra, 1.0, out[first : first + size])
+            pair_moments(logging, squares, k, used, mean, extra)
+            _products(mean, extra, -1.0, squares, out[first : first + size])
+            pair_moments(target, squares, k, used, wanted, extra)
+            _products(wanted, extra, 1.0, squares, out[first : first + size])
         else:
             means(logging, k, used, mean)
             means(target, k, used, wanted)

@@ -22,7 +22,7 @@ def _dot(left: Floats, right: Floats, count: int) -> float:
 @jit
 def at_logged(
     action: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats,
-    slots: Ints, cross: bool, squares: bool, coef: Floats, out: Floats,
+    slots: Ints, cross: bool, squares: int, coef: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Fill out (S, n, K) with z' coef[s, fold, k, a_k] for S sets of coefficients (S, F, K, A, D)."""
     n = action.shape[0]
@@ -39,7 +39,7 @@ def at_logged(
 @jit
 def mean_under(
     lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats, target: Floats,
-    slots: Ints, cross: bool, squares: bool, coef: Floats, out: Floats,
+    slots: Ints, cross: bool, squares: int, coef: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Fill out (n, K) with sum_u pi(u at k|x) E_pi[z|x]' coef[fold, k, u]: exact for independent positions."""
     n = lengths.shape[0]
@@ -92,7 +92,7 @@ def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Int
 @jit
 def mean_of_draws(
     draws: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats,
-    slots: Ints, cross: bool, squares: bool, own: Floats, coef: Floats, logistic: Ints, out: Floats,
+    slots: Ints, cross: bool, squares: int, own: Floats, coef: Floats, logistic: Ints, out: Floats,
 ) -> None:  # fmt: skip
     """Fill out (n, K) with the mean over drawn rankings (n, S, K) of the model, sigmoid of it where logistic[k].
 

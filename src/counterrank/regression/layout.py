@@ -86,7 +86,8 @@ class Layout:
     slots: Ints
     scale: Scale
     cross: bool = False
-    squares: bool = False
+    #: Products of counts: 0 none, 1 all, 2 squares of single counts.
+    squares: int = 0
 
     @property
     def blocks(self) -> int:
@@ -99,7 +100,7 @@ class Layout:
         centre = self.d + 1
         cross = centre + self.A
         squares = cross + (self.d * self.A if self.cross else 0)
-        return centre, cross, squares, squares + (self.A * (self.A + 1) // 2 if self.squares else 0)
+        return centre, cross, squares, squares + (0, self.A * (self.A + 1) // 2, self.A)[self.squares]
 
     @property
     def width(self) -> int:

@@ -37,7 +37,7 @@ _LARGEST_GRAM = 30_000_000
 _WIDEST_PAIRS = 140
 #: Context x count columns up to this many.
 _WIDEST_CROSS = 64
-#: Products of counts for up to this many actions.
+#: All products of counts for up to this many actions, their squares for more.
 _MOST_SQUARES = 10
 #: Drawn rankings per row where the mean under the target has no closed form.
 DRAWS = 8
@@ -171,8 +171,8 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
     first = source.first
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
     cross = rich and 0 < d * A <= _WIDEST_CROSS and K > 1
-    squares = rich and A <= _MOST_SQUARES and K > 2
-    dense = 1 + d + A + (d * A if cross else 0) + (A * (A + 1) // 2 if squares else 0) + K
+    squares = (1 if A <= _MOST_SQUARES else 2) if rich and K > 2 else 0
+    dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
     training = training_source(source, seed, int(np.clip(_WORK / (K * dense**2), _LEAST_ROWS, TRAINING_ROWS)))
     scale = training.reduce(scale_of, label="context")
     rows = training.n or TRAINING_ROWS

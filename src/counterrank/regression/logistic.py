@@ -68,7 +68,7 @@ def fit_logistic(training: Training) -> Floats:
 
 def _slim(training: Training) -> Training:
     """Return the training with indicator columns only: Newton steps have no use for the others."""
-    layout = replace(training.layout, cross=False, squares=False)
+    layout = replace(training.layout, cross=False, squares=0)
     dense = layout.starts[1]
     kept = np.r_[0:dense, training.layout.starts[3] : training.layout.width]
     full = training.grams

@@ -15,9 +15,10 @@ class AutoState:
 
     first (K, C): sums at each position; second (K, C, C): products at each position; total (C, C): products of row
     totals sum_k alpha_k y_k; mixed (K, C, H): products with controls; control (H, H) and control_sum (H,);
-    square, exact (J+1,): empirical and exact sums of squared weights by order; ratio (K,): sums of rho_k^2; weights (2,): sum and sum of squares
-    of the mean pair weight; buckets (1024, C+1) row totals and counts by unit, or empty; unsupported: rows where the
-    logger never shows something the target does.
+    square, exact (J+1,): empirical and exact sums of squared weights by order; ratio (K,): sums of rho_k^2;
+    weights (2,): sum and sum of squares of the mean pair weight; buckets (1024, C+1) row totals and counts by unit,
+    or empty; unsupported: rows where the logger never shows
+    something the target does.
     """
 
     n: int

@@ -1,0 +1,218 @@
+"""Accuracy over a population of environments: MSE against the best classic estimator, coverage and width.
+
+    python benchmarks/accuracy_study.py --draws test --environments 30 --replicates 20 --out out/accuracy
+
+Environments are balanced over five families (published, paper, binary, triple, multiplicative), K in {4, 8, 12},
+A in {3, 10, 20}, n in {2k, 8k, 32k} and policies with or without context; their other parameters are drawn afresh.
+"dev" and "test" draws share no seed. Results are kept per environment; run again to resume or to add replicates.
+`--published` runs the published environment at its 18 points instead.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterrank import simulate
+from counterrank.behavior.candidates import Candidate
+from counterrank.engines.local import MemorySource
+from counterrank.estimators import registry
+from counterrank.estimators.aips import AIPS
+from counterrank.estimators.base import Estimator, View, Workspace
+from counterrank.selection.mse.oracle import Oracle
+from counterrank.selection.tree import BehaviorTree
+
+SEEDS = {"dev": 7_101, "test": 90_317}
+FAMILIES = ("published", "paper", "binary", "triple", "multiplicative")
+CLASSIC = ("ips", "iips", "rips")
+NAMES = (*CLASSIC, "order-2", "dm", "dr-iips", "dr-order-2", "dr-order-3", "dr-ips", "auto")
+#: Squared error of the published AIPS relative to V^2, by (n, K, delta).
+PUBLISHED = {
+    (1000, 8, 0.6): 0.0476, (2000, 8, 0.6): 0.0435, (4000, 8, 0.6): 0.026, (8000, 8, 0.6): 0.012,
+    (16000, 8, 0.6): 0.00635, (32000, 8, 0.6): 0.00913, (8000, 4, 0.6): 0.00832, (8000, 6, 0.6): 0.00642,
+    (8000, 10, 0.6): 0.0227, (8000, 12, 0.6): 0.0384, (8000, 14, 0.6): 0.04, (8000, 8, 0.0): 0.0101,
+    (8000, 8, 0.2): 0.0166, (8000, 8, 0.4): 0.0148, (8000, 8, 0.8): 0.0109, (8000, 8, 1.0): 0.027,
+}  # fmt: skip
+
+
+def population(draws: str, count: int) -> list[dict[str, Any]]:
+    """Return the environments: within each family, every K, A and n equally often, in shuffled combinations."""
+    rng = np.random.default_rng(SEEDS[draws])
+    per_family = -(-count // len(FAMILIES))
+    cells = {}
+    for family in FAMILIES:
+        columns = [np.resize(rng.permutation(values), per_family) for values in ((4, 8, 12), (3, 10, 20), (2, 8, 32))]
+        columns = [rng.permutation(column) for column in columns]
+        context = rng.permutation(np.resize([0, 1], per_family))
+        cells[family] = list(zip(*columns, context, strict=True))
+    out = []
+    for e in range(count):
+        family = FAMILIES[e % len(FAMILIES)]
+        K, A, thousands, context = (int(v) for v in cells[family][e // len(FAMILIES)])
+        form = family if family in ("published", "paper") else str(rng.choice(["published", "paper"]))
+        options = {
+            "form": form,
+            "reward": "pairwise" if family in ("published", "paper") else family,
+            "K": K,
+            "actions": A,
+            "delta": float(rng.uniform(0, 1)),
+            "epsilon": float(rng.uniform(0.2, 0.6)),
+            "context_policies": bool(context),
+        }
+        seed = int(rng.integers(10**9))
+        out.append({"id": e, "family": family, "n": 1000 * thousands, "seed": seed, "options": options})
+    return out
+
+
+def published_points() -> list[dict[str, Any]]:
+    """Return the published environment's 18 points; three coincide at n=8000, K=8, delta=.6."""
+    return [
+        {"id": e, "family": "published", "n": n, "seed": None, "options": {"K": K, "delta": delta}}
+        for e, (n, K, delta) in enumerate(PUBLISHED)
+    ]
+
+
+def environment(cell: dict[str, Any]) -> simulate.Environment:
+    if cell["seed"] is None:
+        return simulate.published(**cell["options"])
+    return simulate.random(cell["seed"], **cell["options"])
+
+
+def oracle_tree(env: simulate.Environment, truth: simulate.Truth, log: Any) -> Estimator:
+    """Return the paper's AIPS: a tree on the true masks, grown on the same rows against the true values (noise .3)."""
+    models = [Candidate(name, mask) for name, mask in zip(env.behavior_names, env.masks, strict=True)]
+    tree = BehaviorTree(candidates=models, mse=Oracle(values=truth.by_position, noise=0.3))
+    return AIPS(behavior=tree.fit(log, "new"), name="aips-oracle")
+
+
+def replicate(
+    cell: dict[str, Any], env: simulate.Environment, truth: simulate.Truth, seeds: list[int]
+) -> dict[str, Any]:
+    """Return value and interval of every estimator on one simulated log, in one shared pass."""
+    log = env.draw(cell["n"], np.random.default_rng(seeds)).to_log()
+    workspace = Workspace(MemorySource(log, threads=1), "new")
+    estimators = [registry.get(name) for name in NAMES]
+    estimators += [AIPS(behavior="log", name="aips-true"), oracle_tree(env, truth, log)]
+    plans = {e.name: e.plan(workspace) for e in estimators}
+    states: dict[str, Any] = {}
+    for batch in log.chunks(8192):
+        view = View(batch, "new")
+        for name, plan in plans.items():
+            state = plan.partial(view).state
+            states[name] = state if name not in states else states[name] + state
+    out = {}
+    for name, plan in plans.items():
+        estimate = plan.finish(states[name])
+        out[name] = [estimate.value, *estimate.interval(0.95)]
+    return out
+
+
+def run(cell: dict[str, Any], draws: str, replicates: int, out: Path) -> dict[str, Any]:
+    """Return the cell with all its replicates, computing those that are not in its file yet."""
+    path = out / f"{draws}-{cell['id']:03d}.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    env = environment(cell)
+    if not lines:
+        truth = simulate.true_value(env)
+        lines = [json.dumps({**cell, "truth": truth.value, "truth_stderr": truth.stderr})]
+        path.write_text(lines[0] + "\n")
+    head = json.loads(lines[0])
+    rows = [json.loads(line) for line in lines[1:]][:replicates]
+    if len(rows) < replicates:
+        truth = simulate.true_value(env)
+    for r in range(len(rows), replicates):
+        began = time.process_time()
+        rows.append(replicate(cell, env, truth, [SEEDS[draws.removeprefix("published-")], len(draws), cell["id"], r]))
+        with path.open("a") as sink:
+            sink.write(json.dumps(rows[-1]) + "\n")
+        print(f"{draws} {cell['id']} {cell['family']} replicate {r} {time.process_time() - began:.1f} s", flush=True)
+    return {**head, "replicates": rows}
+
+
+def errors(cell: dict[str, Any], name: str) -> float:
+    return float(np.mean([(row[name][0] - cell["truth"]) ** 2 for row in cell["replicates"]]))
+
+
+def covered(cell: dict[str, Any], name: str) -> float:
+    return float(np.mean([row[name][1] <= cell["truth"] <= row[name][2] for row in cell["replicates"]]))
+
+
+def width(cell: dict[str, Any], name: str) -> float:
+    return float(np.median([row[name][2] - row[name][1] for row in cell["replicates"]]))
+
+
+def geometric(values: Any) -> float:
+    return float(np.exp(np.mean(np.log(np.maximum(values, 1e-300)))))
+
+
+def table(cells: list[dict[str, Any]]) -> None:
+    """Print one row per estimator, then auto by family, K, A and n, and its losers."""
+    names = list(cells[0]["replicates"][0])
+    best = np.array([min(errors(c, name) for name in CLASSIC) for c in cells])
+    oracle = np.array([errors(c, "aips-oracle") for c in cells])
+    print("| estimator | geo-mean MSE vs best of IPS/IIPS/RIPS | worst | > 1.1x | vs oracle AIPS | coverage | lowest "
+          "family | width vs auto |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names:
+        mse = np.array([errors(c, name) for c in cells])
+        cover = {f: np.mean([covered(c, name) for c in cells if c["family"] == f]) for f in FAMILIES}
+        cover = {f: v for f, v in cover.items() if not np.isnan(v)}
+        low = min(cover, key=lambda f: cover[f])
+        wide = geometric([width(c, name) / max(width(c, "auto"), 1e-300) for c in cells])
+        lost = f"{(mse / best > 1.1).sum()}/{len(cells)}"
+        print(f"| {name} | {geometric(mse / best):.3f} | {(mse / best).max():.3g} | {lost} "
+              f"| {geometric(mse / oracle):.3f} | {np.mean([covered(c, name) for c in cells]):.3f} "
+              f"| {cover[low]:.2f} {low} | {wide:.2f} |")  # fmt: skip
+    mse = np.array([errors(c, "auto") for c in cells])
+    for label, key in (("family", lambda c: c["family"]), ("K", lambda c: c["options"]["K"]),
+                       ("A", lambda c: c["options"].get("actions", 3)), ("n", lambda c: c["n"])):  # fmt: skip
+        for value in sorted({key(c) for c in cells}, key=str):
+            pick = [i for i, c in enumerate(cells) if key(c) == value]
+            cover_ = np.mean([covered(cells[i], "auto") for i in pick])
+            print(f"auto, {label} {value}: geo {geometric(mse[pick] / best[pick]):.3f}, coverage {cover_:.3f}")
+    for i in np.flatnonzero(mse / best > 1.1):
+        c = cells[i]
+        print(f"loser {c['id']}: {c['family']} K={c['options']['K']} A={c['options'].get('actions', 3)} n={c['n']} "
+              f"context={c['options'].get('context_policies')} ratio {mse[i] / best[i]:.2f}")  # fmt: skip
+
+
+def published_table(cells: list[dict[str, Any]]) -> None:
+    print("| n | K | delta | auto MSE/V^2 | published AIPS | ratio | coverage |\n|---|---|---|---|---|---|---|")
+    for c in cells:
+        key = (c["n"], c["options"]["K"], c["options"]["delta"])
+        relative = errors(c, "auto") / c["truth"] ** 2
+        print(f"| {key[0]} | {key[1]} | {key[2]} | {relative:.2g} | {PUBLISHED[key]:.3g} | "
+              f"{relative / PUBLISHED[key]:.3f} | {covered(c, 'auto'):.2f} |")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", choices=sorted(SEEDS), default="dev")
+    parser.add_argument("--environments", type=int, default=30)
+    parser.add_argument("--replicates", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path("out/accuracy"))
+    parser.add_argument("--published", action="store_true")
+    parser.add_argument("--report", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    cells = published_points() if options.published else population(options.draws, options.environments)
+    draws = f"published-{options.draws}" if options.published else options.draws
+    if options.report:
+        there = [c for c in cells if (options.out / f"{draws}-{c['id']:03d}.jsonl").exists()]
+        done = [run(c, draws, 0, options.out) for c in there]
+        for cell in done:
+            lines = (options.out / f"{draws}-{cell['id']:03d}.jsonl").read_text().splitlines()[1:]
+            cell["replicates"] = [json.loads(line) for line in lines]
+        done = [cell for cell in done if cell["replicates"]]
+    else:
+        # Round by round, so that an interrupted study has as many environments as possible.
+        for count in range(1, options.replicates + 1):
+            done = [run(c, draws, count, options.out) for c in cells]
+    (published_table if options.published else table)(done)
+
+
+if __name__ == "__main__":
+    main()
