@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+import zlib
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,15 @@ from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
 
 FORMAT = "counterrank/policy/1"
+
+#: What damaged archives raise in zipfile, zlib, NumPy and JSON.
+_DAMAGE = (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError,
+           NotImplementedError, RuntimeError, zlib.error, zipfile.BadZipFile)  # fmt: skip
+#: What the fields of policies are made of.
+_NUMBERS = tuple(np.dtype(kind) for kind in (np.float64, np.int64, np.bool_))
+#: Policies are stored unpacked; an archive packed by others may be this much larger inside, or this many bytes.
+_MOST_RATIO = 400
+_HARMLESS = 1 << 30
 
 #: Kinds that are data, and where they live. A new policy adds one line.
 REGISTRY = {
@@ -72,6 +82,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """Return the policy stored at `path`, checked like a new one."""
     try:
+        _refuse_bomb(path)
         with np.load(path, allow_pickle=False) as archive:
             header = json.loads(archive["header"].tobytes())
             if header.get("format") != FORMAT:
@@ -79,8 +90,16 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
             return _build(header["policy"], archive)
     except PolicyError:
         raise
-    except (OSError, KeyError, TypeError, AttributeError, ValueError, zipfile.BadZipFile) as problem:
-        raise PolicyError(f"{path} is not a stored policy: {problem}") from problem
+    except _DAMAGE as problem:
+        raise PolicyError(f"{path} is not a stored policy: {problem or type(problem).__name__}") from problem
+
+
+def _refuse_bomb(path: str | os.PathLike[str]) -> None:
+    """Raise when a small archive unpacks to an amount that only harms."""
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    if unpacked > max(_HARMLESS, _MOST_RATIO * os.path.getsize(path)):
+        raise PolicyError(f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size")
 
 
 def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -102,6 +121,8 @@ def _build(entry: dict[str, Any], archive: Any) -> Policy:
     fields: dict[str, Any] = {}
     for field in entry["fields"]:
         values = archive[f"{entry['name']}.{field}"]
+        if values.dtype not in _NUMBERS:
+            raise PolicyError(f"the stored field '{field}' holds {values.dtype} values, not numbers")
         fields[field] = values.item() if values.ndim == 0 else values
     if "components" in entry:
         fields["components"] = [_build(part, archive) for part in entry["components"]]

@@ -126,7 +126,7 @@ def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as problem:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ConfigError(f"{os.fspath(path)} is not valid TOML: {problem}") from None
 
 
