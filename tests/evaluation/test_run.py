@@ -15,9 +15,11 @@ from counterrank.inference.multiplicity import benjamini_hochberg, holm
 def joint_log(n=600):
     rng = np.random.default_rng(0)
     return cr.RankingLog(
-        action=rng.integers(2, size=(n, 2)), reward=rng.random((n, 2)), propensity=cr.Propensity("joint", np.full(n, 0.25)),
+        action=rng.integers(2, size=(n, 2)),
+        reward=rng.random((n, 2)),
+        propensity=cr.Propensity("joint", np.full(n, 0.25)),
         targets={"new": cr.Propensity("joint", np.full(n, 0.25))},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("names", [["iips"], ["ips", "iips"], "ips,iips"])

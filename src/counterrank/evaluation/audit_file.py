@@ -50,6 +50,7 @@ def audit_file(
     What is wrong with single numbers is counted on the raw columns; the rest of the audit then runs on the rows that
     can be used, and says how many those are.
     """
+    reading = {"require_propensity": False, **reading}
     try:
         found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
     except (LogError, PropensityError) as problem:

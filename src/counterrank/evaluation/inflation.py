@@ -26,30 +26,34 @@ def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:
         PositionValue(p.value, max(p.stderr, spread([o.by_position[k].value for o in others])))
         for k, p in enumerate(one.by_position)
     )
-    stderr = max(one.stderr, found)
-    value, usual = one.value, one.interval_at
     wider = replace(
         one,
-        stderr=stderr,
         by_position=by_position,
-        lift=_wider_lift(one.lift, spread([other.lift.value for other in others]), one.level),
+        lift=_wider_lift(one.lift, spread([other.lift.value for other in others])),
         details={**one.details, "bootstrap_stderr": found},
     )
-    if stderr == one.stderr and usual is not None:
+    if found <= one.stderr:
         return wider
-    return replace(wider, interval_at=lambda asked: normal_interval(value, stderr, asked))
+    factor = found / one.stderr if one.stderr > 0 else math.inf
+    return replace(wider, stderr=found, interval_at=lambda level: _stretched(one, found, factor, level))
 
 
-def _wider_lift(lift: Lift, found: float, level: float) -> Lift:
-    if found <= lift.stderr:
+def _stretched(one: Estimate, stderr: float, factor: float, level: float) -> tuple[float, float]:
+    if not math.isfinite(factor):
+        return normal_interval(one.value, stderr, level)
+    low, high = one.interval(level)
+    return one.value - factor * (one.value - low), one.value + factor * (high - one.value)
+
+
+def _wider_lift(lift: Lift, found: float) -> Lift:
+    if found <= lift.stderr or lift.stderr == 0:
         return lift
-    low, high = normal_interval(lift.value, found, level)
-    wider = replace(lift, stderr=found, low=low, high=high)
-    if not math.isfinite(lift.relative) or lift.stderr == 0:
-        return wider
     factor = found / lift.stderr
     return replace(
-        wider,
+        lift,
+        stderr=found,
+        low=lift.value - factor * (lift.value - lift.low),
+        high=lift.value + factor * (lift.high - lift.value),
         relative_low=lift.relative - factor * (lift.relative - lift.relative_low),
         relative_high=lift.relative + factor * (lift.relative_high - lift.relative),
     )
