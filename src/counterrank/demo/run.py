@@ -8,10 +8,11 @@ from counterrank.demo import shop
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from counterrank.evaluation.result import Evaluation
 
-SEGMENTS = ("x_device", "x_returning", "x_country", "x_tenure_days")
+SEGMENTS = ("x_device", "x_returning", "x_tenure_days", "country")
 WORDS = {"reward": "clicks", "ranking": "page"}
 
 
@@ -30,20 +31,24 @@ def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n:
     result.to_html(folder / "report.html")
     console = console or Console()
     console.print(result)
-    console.print(_truth(result, shop.truth(n)), highlight=False)
+    console.print(_truth(result, shop.truth(n)))
     console.print(f"\nOpen {folder / 'report.html'} in a browser. The log is {log}.", highlight=False, soft_wrap=True)
     return result
 
 
-def _truth(result: "Evaluation", values: dict[str, float]) -> str:
-    lines = ["\nThis shop is simulated, so the truth is known (exact clicks per page):"]
-    for name in shop.TARGETS:
-        found = result.estimate(name)
-        low, high = found.interval()
-        inside = "inside" if low <= values[name] <= high else "outside"
-        alone = result.estimate(name, "iips").value
-        lines.append(
-            f"  {name}: {values[name]:.3f}, lift {values[name] / values['logging'] - 1:+.1%}; {inside} the interval "
-            f"of {found.estimator}; judged slot by slot (iips) it looked like {alone:.3f}"
-        )
-    return "\n".join(lines)
+def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
+    """The shop is simulated: what really happens, what was estimated, what judging slot by slot would have said."""
+    from rich import box
+    from rich.table import Table
+
+    title = "\nThis shop is simulated, so the truth is known (lift in clicks per page)"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("target")
+    for name in ("truth", "estimate", "interval", "slot by slot (iips)"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for target in shop.TARGETS:
+        found, alone = result.estimate(target), result.estimate(target, "iips")
+        truth = values[target] / values["logging"] - 1
+        interval = f"{found.lift.relative_low:+.1%} to {found.lift.relative_high:+.1%}"
+        table.add_row(target, f"{truth:+.1%}", f"{found.lift.relative:+.1%}", interval, f"{alone.lift.relative:+.1%}")
+    return table

@@ -99,9 +99,12 @@ def rule_of(leaf: Mapping[str, Any]) -> str:
 def model_words(name: str) -> str:
     """Return what the name of a behaviour model means.
 
-    >>> model_words("C"), model_words("N2"), model_words("mine")
-    ('the items above matter', '2 neighbours on either side matter', 'mine')
+    >>> model_words("C"), model_words("N2"), model_words("S, order 2")
+    ('the items above matter', '2 neighbours on either side matter', 'every item matters, at most 2 at a time')
     """
+    name, _, order = name.partition(", order ")
+    if order:
+        return f"{model_words(name)}, at most {order} at a time"
     found = re.fullmatch(r"(IC|[SCINWPR])(\d*)", name)
     if not found:
         return name
