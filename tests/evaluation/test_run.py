@@ -122,6 +122,15 @@ def test_tree_segments_need_a_tree(gentle):
         cr.evaluate(gentle, estimators=["iips"], segments=["tree"])
 
 
+def test_the_groups_of_the_tree_are_segments(contextual):
+    result = cr.evaluate(contextual, estimators=["aips"], segments=["tree"], audit=False)
+    rows = [row for row in result.segments if row["column"] == "tree"]
+    assert rows and sum(row["n"] for row in rows) == contextual.n
+    assert result.behavior is not None
+    total = sum(row["n"] * row["value"] for row in rows) / contextual.n
+    assert total == pytest.approx(result.estimate("new", "aips").value, rel=1e-9)
+
+
 def test_adjustments_match_their_definitions():
     p = np.array([0.001, 0.02, 0.03, 0.5])
     assert holm(p).tolist() == pytest.approx([0.004, 0.06, 0.06, 0.5])

@@ -1,5 +1,7 @@
 """counterrank evaluate: should we ship this ranker?"""
 
+import shlex
+import sys
 from typing import Any
 
 import click
@@ -16,7 +18,15 @@ from counterrank.cli.reading import reading, reading_options
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
 @click.option("--segment", "segments", multiple=True, metavar="COLUMN", help="Break down by a column; repeatable.")
 @click.option("--practical", type=float, metavar="SHARE", help="Smallest relative lift that matters, e.g. 0.01.")
-@click.option("--estimate-propensity", is_flag=True, help="Estimate the logging propensities from the log itself.")
+@click.option(
+    "--estimate-propensity",
+    is_flag=False,
+    flag_value="auto",
+    metavar="[METHOD]",
+    help="Estimate missing propensities: logistic (default), boosting, frequency:COLUMNS or by-list:COLUMNS.",
+)
+@click.option("--audit/--no-audit", default=None, help="Audit the log too (default: up to 500,000 rankings).")
+@click.option("--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit.")
 @click.option("--engine", type=click.Choice(["local", "dask", "spark"]), default="local", show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON.")
@@ -45,6 +55,7 @@ def command(log: str, **options: Any) -> None:
             segments=options["segments"],
             seed=options["seed"],
             practical=options["practical"],
+            command=_command(),
             **_asked_for(options),
             **read,
         )
@@ -62,8 +73,14 @@ def command(log: str, **options: Any) -> None:
 def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that change how the log is opened, where they were given."""
     found: dict[str, Any] = {}
-    if options["estimate_propensity"]:
-        found["estimate_propensity"] = True
+    for name, given in (("estimate_propensity", "estimate_propensity"), ("audit", "audit"), ("time", "time_column")):
+        if options[given] is not None:
+            found[name] = options[given]
     if options["engine"] != "local":
         found["engine"] = options["engine"]
     return found
+
+
+def _command() -> str:
+    """Return the command line that repeats this run."""
+    return shlex.join(["counterrank", *sys.argv[1:]])
