@@ -11,6 +11,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +25,36 @@ PACKAGES = [
     ["--no-deps", "--ignore-requires-python", "obp==0.5.7"],
     ["--no-deps", "vw-estimators==0.2.2"],
 ]
-#: obp checks rows with pandas, one group a ranking; more than this takes minutes.
-SIZE, LENGTH = 8_000, 5
+LENGTH = 5
 
 
-def table(n: int = SIZE) -> None:
+def table() -> None:
     """Print peers' processor time over ours, and how far the values agree."""
     python = _environment()
-    rng = np.random.default_rng(0)
-    p0, p1 = rng.uniform(0.2, 1, (n, LENGTH)), rng.uniform(0.2, 1, (n, LENGTH))
-    reward = (rng.random((n, LENGTH)) < 0.3).astype(float)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         data = str(Path(folder) / "data.npz")
-        np.savez(data, p0=p0, p1=p1, reward=reward)
-        for name, (peer, ours) in PEERS.items():
-            mine = cpu_seconds(lambda ours=ours: ours(p0, p1, reward))  # type: ignore[misc]
-            value = ours(p0, p1, reward)
+        for name, (peer, n, ours) in PEERS.items():
+            arrays = _arrays(n)
+            np.savez(data, p0=arrays[0], p1=arrays[1], reward=arrays[2])
+            mine, value = cpu_seconds(partial(_alone, ours, *arrays)), _alone(ours, *arrays)
+            whole = cpu_seconds(partial(_evaluation, ours, *arrays))
             try:
-                theirs = child(__file__, peer, data, python=python, one_thread=True)
+                theirs = child("-m", "benchmarks.peers", peer, data, python=python, one_thread=True)
             except RuntimeError as problem:
-                rows.append((name, "could not run", str(problem)[:80]))
+                rows.append((name, f"{n:,}", "could not run", "", str(problem)[:80]))
                 continue
-            rows.append((name, f"{theirs['cpu'] / mine:,.0f}", f"{abs(theirs['value'] / value - 1):.0e}"))
-    header = [f"n = {n:,}, K = {LENGTH}", "x counterrank's CPU time", "relative difference of values"]
+            ratios = (f"{theirs['cpu'] / spent:,.0f}" for spent in (mine, whole))
+            rows.append((name, f"{n:,}", *ratios, f"{abs(theirs['value'] / value - 1):.0e}"))
+    header = [f"K = {LENGTH}", "n", "x our estimate", "x our evaluate()", "relative difference of values"]
     show("Peers", header, rows)
+
+
+def _arrays(n: int) -> tuple[Any, Any, Any]:
+    from counterrank import simulate
+
+    log = simulate.random(0, K=LENGTH, actions=3, reward="binary").draw(n, np.random.default_rng(0)).to_log()
+    return log.propensity.values, log.target("new").values, log.reward  # type: ignore[union-attr]
 
 
 def _environment() -> str:
@@ -64,23 +70,29 @@ def _environment() -> str:
     return str(python)
 
 
-def _estimate(name: str) -> Callable[[Any, Any, Any], float]:
-    def run(p0: Any, p1: Any, reward: Any) -> float:
-        import counterrank as cr
+def _alone(name: str, p0: Any, p1: Any, reward: Any) -> float:
+    """Validate the log, then value, standard error, interval, lift, effective sample size and flags."""
+    import counterrank as cr
 
-        log = cr.RankingLog(action=np.zeros(p0.shape, dtype=int), reward=reward, propensity=p0)
-        # Validation, value, standard error, interval, lift, effective sample size and flags.
-        found = cr.evaluate(log, {"new": p1}, estimators=[name]).estimate("new", name)
-        return found.value
-
-    return run
+    log = cr.RankingLog(action=np.zeros(p0.shape, dtype=int), reward=reward, propensity=p0)
+    return {"ips": cr.IPS(), "rips": cr.RIPS()}[name].estimate(log, p1).value
 
 
+def _evaluation(name: str, p0: Any, p1: Any, reward: Any) -> None:
+    """All of that, the audit of the propensities, diagnostics, verdict and planning."""
+    import counterrank as cr
+
+    log = cr.RankingLog(action=np.zeros(p0.shape, dtype=int), reward=reward, propensity=p0)
+    cr.evaluate(log, {"new": p1}, estimators=[name])
+
+
+#: obp groups rows with pandas, one group a ranking: more than a few thousand rankings take minutes.
+#: VW's value is that of an empirical likelihood, near RIPS but not the same number.
 PEERS = {
-    "obp 0.5.7, slate IPS, value": ("obp_value", _estimate("ips")),
-    "obp 0.5.7, slate IPS, interval of 100 resamples": ("obp_interval", _estimate("ips")),
-    "vw-estimators 0.2.2, PDIS (RIPS) with Cressie-Read, value": ("vw_value", _estimate("rips")),
-    "vw-estimators 0.2.2, the same, interval": ("vw_interval", _estimate("rips")),
+    "obp 0.5.7, slate IPS, value": ("obp_value", 8_000, "ips"),
+    "obp 0.5.7, slate IPS, interval of 100 resamples": ("obp_interval", 8_000, "ips"),
+    "vw-estimators 0.2.2, PDIS (RIPS) with Cressie-Read, value": ("vw_value", 100_000, "rips"),
+    "vw-estimators 0.2.2, the same, interval": ("vw_interval", 100_000, "rips"),
 }
 
 
@@ -89,8 +101,9 @@ def _obp(data: Any, method: str, **options: Any) -> Any:
     import types
 
     home = next(Path(folder) / "obp" for folder in sys.path if (Path(folder) / "obp" / "utils.py").exists())
-    sys.modules["torch"] = types.ModuleType("torch")
-    sys.modules["torch"].Tensor = type("Tensor", (), {})  # type: ignore[attr-defined]
+    torch = types.ModuleType("torch")
+    torch.Tensor = torch.tensor = type("Tensor", (), {})  # type: ignore[attr-defined]
+    sys.modules["torch"] = torch
     for package, path in (("obp", home), ("obp.ope", home / "ope")):
         sys.modules[package] = types.ModuleType(package)
         sys.modules[package].__path__ = [str(path)]

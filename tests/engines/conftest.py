@@ -1,5 +1,6 @@
 """One log in many shapes: in memory, in files, as Dask and Spark frames, on clusters that are really started."""
 
+import functools
 import gc
 import os
 import shutil
@@ -11,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank import simulate
-from counterrank.readers import read_log, scan_log
+from counterrank.engines import dask, spark
+from counterrank.readers import ReadOptions, read_log, scan_log
 
-PARTS, ROWS = 6, 500
-ENGINES = ["memory", "files", "dask-files", "dask-frame", "spark-files", "spark-frame"]
+PARTS, ROWS = 4, 500
 
 
 def write_folder(folder, *, unit, poison=None):
@@ -52,21 +53,17 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def dask_client():
-    from counterrank.engines.dask import local_client
-
-    with local_client(2) as client:
+    with dask.local_client(2) as client:
         yield client
     _collect()
 
 
 @pytest.fixture(scope="session")
 def spark_session():
-    from counterrank.engines.spark import local_session
-
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         message = "Spark needs Java; on Debian: apt-get install openjdk-17-jre-headless"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
-    with local_session(2) as session:
+    with spark.local_session(2) as session:
         yield session
     _collect()
 
@@ -78,53 +75,63 @@ def _collect():
         gc.collect()
 
 
+@pytest.fixture(scope="session")
+def built():
+    """Sources that were made before; they can be passed over again."""
+    return {}
+
+
 @pytest.fixture
-def make(request, folders):
+def make(request, folders, built):
     """Return a function from (engine, log, options) to what `evaluate` takes."""
 
     def build(engine, log="unit", **options):
-        folder = folders[log]
-        if engine == "memory":
-            return read_log(folder, targets="new", **options)
-        if engine == "files":
-            return scan_log(folder, targets="new", **options)
-        kind, _, shape = engine.partition("-")
-        if kind == "dask":
-            client = request.getfixturevalue("dask_client")
-            return _dask(client, folder, shape, options, request)
-        return _spark(request.getfixturevalue("spark_session"), folder, shape, options)
+        key = engine, log, repr(options)
+        if key not in built:
+            built[key] = _source(engine, folders[log], options, request)
+        return built[key]
 
     return build
 
 
-def _dask(client, folder, shape, options, request):
-    import dask.dataframe as dd
-
-    from counterrank.engines import dask as engine
-    from counterrank.readers import ReadOptions
-
+def _source(engine, folder, options, request):
+    if engine == "memory":
+        return read_log(folder, targets="new", **options)
+    if engine == "files":
+        return scan_log(folder, targets="new", **options)
+    kind, _, shape = engine.partition("-")
+    make = {"dask": _dask, "spark": _spark}[kind]
+    cluster = request.getfixturevalue({"dask": "dask_client", "spark": "spark_session"}[kind])
     if shape == "files":
-        return engine.file_source(scan_log(folder, targets="new", **options), client)
-    current = client.as_current()
-    current.__enter__()
-    request.addfinalizer(lambda: current.__exit__(None, None, None))
-    frame = dd.read_parquet(str(folder), split_row_groups=1)
-    assert frame.npartitions == PARTS
+        return make.files(scan_log(folder, targets="new", **options), cluster)
     where = options.pop("where", None)
-    return engine.frame_source(frame, ReadOptions.of(targets="new", **options), where=where)
+    return make.frame(folder, cluster, ReadOptions.of(targets="new", **options), where)
 
 
-def _spark(session, folder, shape, options):
-    from counterrank.engines import spark as engine
-    from counterrank.readers import ReadOptions
+class _dask:
+    @staticmethod
+    def files(files, client):
+        return dask.file_source(files, client)
 
-    if shape == "files":
-        return engine.file_source(scan_log(folder, targets="new", **options), session)
-    # A file a partition, in the order of the names, so that the same file is poisoned in every shape.
-    parts = [session.read.parquet(str(folder / f"part-{part}.parquet")) for part in range(PARTS)]
-    frame = parts[0]
-    for part in parts[1:]:
-        frame = frame.union(part)
-    assert frame.rdd.getNumPartitions() == PARTS
-    where = options.pop("where", None)
-    return engine.frame_source(frame, ReadOptions.of(targets="new", **options), where=where)
+    @staticmethod
+    def frame(folder, client, options, where):
+        import dask.dataframe as dd
+
+        frame = dd.read_parquet(str(folder), split_row_groups=1)
+        assert frame.npartitions == PARTS
+        return dask.frame_source(frame, options, where=where, client=client)
+
+
+class _spark:
+    @staticmethod
+    def files(files, session):
+        return spark.file_source(files, session)
+
+    @staticmethod
+    def frame(folder, session, options, where):
+        # A file a partition, in the order of the names, so that the same one is poisoned in every shape.
+        schema = session.read.parquet(str(folder / "part-0.parquet")).schema
+        parts = [session.read.schema(schema).parquet(str(folder / f"part-{part}.parquet")) for part in range(PARTS)]
+        frame = functools.reduce(lambda left, right: left.union(right), parts)
+        assert frame.rdd.getNumPartitions() == PARTS
+        return spark.frame_source(frame, options, where=where)

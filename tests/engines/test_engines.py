@@ -8,12 +8,15 @@ import pytest
 import counterrank as cr
 from counterrank.engines.local import MemorySource
 from counterrank.errors import CounterrankError, EngineError
-from counterrank.estimators import registry
 from counterrank.kernels import hashing
 from counterrank.testing import check_source
 
-pytestmark = pytest.mark.cluster
-PARTS, ROWS = 6, 500
+pytestmark = [
+    pytest.mark.cluster,
+    # Dask's own call of pandas.
+    pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index"),
+]
+PARTS, ROWS = 4, 500
 CLUSTERS = ["dask-files", "dask-frame", "spark-files", "spark-frame"]
 ENGINES = ["files", *CLUSTERS]
 FIXED = ["ips", "snips", "rips", "iips", "cv-rips", "order-2"]
@@ -43,7 +46,7 @@ def test_the_laws_of_sources_hold(make, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tree_and_automatic_choice_equal_those_in_memory(make, engine):
-    wanted = [name for name in ("aips", "dr-order-2", "auto") if name in registry.names()]
+    wanted = ["aips", "dr-order-2", "auto"]
     expected = cr.evaluate(make("memory"), ["new"], estimators=wanted)
     found = cr.evaluate(make(engine), ["new"], estimators=wanted)
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-8)
@@ -134,9 +137,9 @@ def test_samples_are_uniform_and_repeatable(make, engine):
     assert first.n == 600
     assert np.array_equal(first.context, again.context)
     rows = np.searchsorted(np.sort(make("memory", "plain").context[:, 0]), np.sort(first.context[:, 0]))
-    # Ranks of a uniform sample: the mean of 600 has a standard deviation of 500/sqrt(12)*6/sqrt(600) = 35; 5 sigma.
+    # Ranks of a uniform sample: the mean of 600 has a standard deviation below 2000/sqrt(12*600) = 24; 5 sigma.
     assert len(np.unique(rows)) == 600
-    assert abs(rows.mean() - PARTS * ROWS / 2) < 5 * 36
+    assert abs(rows.mean() - PARTS * ROWS / 2) < 5 * 24
 
 
 def test_threads_do_not_change_the_last_digit(make, folders):

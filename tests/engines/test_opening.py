@@ -11,6 +11,8 @@ from counterrank.engines.opening import open_source, opened
 from counterrank.errors import ConfigError, LogError, MissingExtraError
 
 NEW = {"estimators": ["rips"]}
+# Dask's own call of pandas.
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +96,7 @@ def test_passes_report_progress(folders):
         listener = Listener()
         with reporting_to(listener):
             value(log, ["new"])
-        assert listener.passes[-1] == ["estimating", 3000, 3000]
+        assert listener.passes[-1] == ["estimating", 2000, 2000]
 
 
 def test_sources_given_by_the_user_stay_open(folders):

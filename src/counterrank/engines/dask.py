@@ -22,10 +22,12 @@ RESULTS = 256
 Closing = AbstractContextManager[Any] | None
 
 
-def frame_source(frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None) -> FrameOnCluster:
-    """Return the log in a Dask frame; its own client does the work, or Dask's threads where there is none."""
+def frame_source(
+    frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None, client: Any = None
+) -> FrameOnCluster:
+    """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's threads here."""
     require("dask.dataframe", extra="dask")
-    source = FrameOnCluster(_FrameRunner(_filtered(frame, where)), options)
+    source = FrameOnCluster(_FrameRunner(_filtered(frame, where), client), options)
     _refuse_cut_lists(source)
     return source
 
@@ -53,13 +55,15 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
 
 
 class _FrameRunner:
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
+    def __init__(self, frame: Any, client: Any) -> None:
+        self.frame, self.client = frame, client
 
     def head(self, rows: int) -> pa.Table:
+        client = self.client or _client()
         for index in range(self.frame.npartitions):
             try:
-                found = self.frame.get_partition(index).head(rows, npartitions=1, compute=False).compute()
+                start = self.frame.get_partition(index).head(rows, npartitions=1, compute=False)
+                found = start.compute() if client is None else client.compute(start).result()
             except Exception as problem:
                 raise EngineError(f"partition {index}: {one_line(problem)}") from problem
             if len(found) or index == self.frame.npartitions - 1:
@@ -69,7 +73,7 @@ class _FrameRunner:
     def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
         import dask
 
-        client = _client()
+        client = self.client or _client()
         payload = _packed(work)
         parts = self.frame[list(columns)].to_delayed()
         tasks = [dask.delayed(_of_frame, pure=False)(payload, index, part) for index, part in enumerate(parts)]
