@@ -24,6 +24,8 @@ _SIZED = {
     "R": "{} other items matter",
 }
 
+EVERYONE = "everyone"
+
 Mask = tuple[tuple[int, ...] | None, ...]
 
 
@@ -59,7 +61,7 @@ def groups(forest: Mapping[str, Any]) -> list[Group]:
             found += [_whole(leaf) for leaf in leaves]
     for members in partitions.values():
         found += [_joined(rule_of(leaf), members, length) for leaf in members[0][1]]
-    return sorted(found, key=lambda group: (group.positions[:1], -(group.share or 0.0)))
+    return sorted(found, key=lambda group: (group.rule != EVERYONE, group.positions[:1], -(group.share or 0.0)))
 
 
 def _whole(leaf: Mapping[str, Any]) -> Group:
@@ -93,7 +95,7 @@ def rule_of(leaf: Mapping[str, Any]) -> str:
     text = re.sub(r"not in \{([^}]*)\}", lambda found: "is not " + found[1].replace(", ", " or "), text)
     text = re.sub(r"in \{([^}]*)\}", lambda found: "is " + found[1].replace(", ", " or "), text)
     text = text.replace(">=", "≥").replace("<=", "≤")
-    return "everyone" if text in ("", "all rankings") else text
+    return EVERYONE if text in ("", "all rankings") else text
 
 
 def model_words(name: str) -> str:

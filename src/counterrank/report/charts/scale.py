@@ -21,7 +21,9 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Return where a value lies, 0 to 1 inside the axis."""
+        """Return where a value lies, 0 to 1 inside the axis; the middle of an axis without length."""
+        if self.low == self.high:
+            return 0.5
         if self.log:
             tiny = min(self.low, self.high) * 1e-6
             return (math.log(max(value, tiny)) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))

@@ -15,6 +15,8 @@ from counterrank.report.sections import parts
 
 #: More groups than this are listed in the table only.
 MOST = 18
+#: Trees that agree less than this are not to be read as a story.
+STABLE = 0.8
 
 
 def section(reading: Reading) -> parts.Section | None:
@@ -74,6 +76,10 @@ def _remarks(described: Mapping[str, Any], folds: int) -> Markup:
     lines = texts(described.get("notes"))
     if known(described.get("stability")) and folds > 1:
         shown = percent(described["stability"], digits=0)
+        if described["stability"] < STABLE:
+            lines.insert(
+                0, "Where the trees disagree, a group is a means to a smaller error, not a finding about users."
+            )
         lines.insert(0, f"{folds} trees were grown on different users; they agree on {shown} of rows and positions. "
                         "The first is drawn, the table holds all.")  # fmt: skip
     return tag("ul", *(tag("li", line) for line in lines), class_="plain-list") if lines else Markup("")

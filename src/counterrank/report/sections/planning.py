@@ -54,7 +54,7 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
 
 def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = [r for r in rows(plan.get("exploration")) if known(r.get("stderr_ratio")) and known(r.get("epsilon"))]
-    useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE]
+    useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE and r["epsilon"] < 1]
     if found and not useful:
         return [("more random exploration", "would not help")]
     return [

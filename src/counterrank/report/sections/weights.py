@@ -15,6 +15,8 @@ from counterrank.report.sections import parts
 
 #: Curves beyond these are hard to tell apart.
 MOST = 4
+#: Lighter rows than this hardly count, and would fill the axis.
+LIGHT = 0.02
 PREFERRED = ("ips", "rips", "iips", "order-2")
 
 
@@ -82,7 +84,7 @@ def _survival(reading: Reading, target: str) -> Markup:
         return Markup("")
     series = [_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
     frame = plot.Frame(x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least as heavy (log)",
-                       uprights=[(1.0, "1")], y_percent=True)  # fmt: skip
+                       uprights=[(1.0, "")], y_percent=True)  # fmt: skip
     legend = tag("p", *(_legend(index, name) for index, (name, _) in enumerate(curves)), class_="legend")
     drawn = legend + plot.chart(series, frame, name=f"Survival curve of the weights of {target}")
     aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
@@ -94,7 +96,7 @@ def _survival(reading: Reading, target: str) -> Markup:
 def _curve(found: Mapping[str, Any]) -> list[tuple[float, float]]:
     data = table(found.get("survival"))
     pairs = zip(numbers(data.get("weight")), numbers(data.get("share")), strict=False)
-    return [(w, s) for w, s in pairs if w is not None and s is not None and w > 0 and s > 0]
+    return [(w, s) for w, s in pairs if w is not None and s is not None and w >= LIGHT and s > 0]
 
 
 def _series(index: int, name: str, curve: list[tuple[float, float]]) -> plot.Series:
