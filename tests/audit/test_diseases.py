@@ -161,6 +161,12 @@ def test_wrong_logging_propensities_move_every_target():
     assert found.status == "failed" and "too large" in found.cause
 
 
+def test_propensities_too_small_for_any_policy_are_seen_without_a_target():
+    values = 0.5 * P0[ROWS, drawn(np.random.default_rng(1))]
+    found = the(healthy(propensity=values, targets={}, dists={}), "inverse-propensity")
+    assert found.status == "failed" and "too small" in found.cause
+
+
 def test_a_wrong_target_among_right_ones_is_named():
     log = healthy()
     wrong = cr.Propensity("factored", 0.7 * log.targets["new"].values)

@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     audit_distributions.Consistency(),
     audit_distributions.Calibration(),
     audit_distributions.Replacement(),
+    audit_weights.InversePropensity(),
     audit_weights.MeanWeight(),
     audit_weights.MeanWeightByGroup(),
     audit_time.Drift(),

@@ -133,6 +133,32 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     )
 
 
+class InversePropensity:
+    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
+
+    name = "inverse-propensity"
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Sum 1/p by position."""
+        mine = logged_numbers(batch, LOGGING)
+        if mine is None or subject.kind not in ("factored", "position"):
+            return Tally()
+        sums = {"1/p": weight_sums(1.0 / mine, subject.used(batch))}
+        return Tally(sums=sums, peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail when it is significantly more at some position."""
+        if "1/p" not in tally.sums:
+            return [Finding(self.name, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
+        size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
+        mean = tally.sums["1/p"][1] / np.maximum(tally.sums["1/p"][0], 1)
+        text = f"the mean of 1/propensity is at most {mean.max():.4g}, with {size:,} items"
+        if not too_small(tally, subject):
+            return [Finding(self.name, PASSED, text)]
+        cause, remedy = blame(2.0, alone=False, small=True)
+        return [Finding(self.name, FAILED, f"{text}: more than probabilities allow", cause=cause, remedy=remedy)]
+
+
 class MeanWeightByGroup:
     """The same by day and by segment: a join or a policy change shows up in one of them only."""
 
