@@ -1,31 +1,50 @@
-import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 
+@dataclass
 class Result:
-    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
-        self.code = done.returncode
-        self.out = done.stdout
-        self.err = done.stderr
+    code: int
+    out: str
+    err: str
 
 
 @pytest.fixture
-def counterrank(tmp_path: Path):
-    """Run the command as a user would: a process of its own in an empty folder."""
+def counterrank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """Run the command in this process, in an empty folder, as the console script does."""
+    from counterrank.cli.main import run
 
-    def run(*arguments: object, timeout: float = 120) -> Result:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> Result:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["counterrank", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            run()
+        out, err = capfd.readouterr()
+        return Result(int(stop.value.code or 0), out, err)
+
+    return call
+
+
+@pytest.fixture
+def counterrank_process(tmp_path: Path):
+    """Run the command as a process of its own."""
+
+    def call(*arguments: object, timeout: float = 200) -> Result:
         command = [sys.executable, "-m", "counterrank", *map(str, arguments)]
-        environment = {**os.environ, "COLUMNS": "110", "OMP_NUM_THREADS": "1"}
-        return Result(
-            subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout)
+        environment = {**os.environ, "COLUMNS": "110"}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
+        return Result(done.returncode, done.stdout, done.stderr)
 
-    return run
+    return call
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +55,3 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("logs") / "log.parquet"
     simulate.write_log(simulate.published(K=4), 3000, path, seed=1)
     return path
-
-
-def load(path: Path) -> dict:
-    return json.loads(path.read_text(encoding="utf-8"))
