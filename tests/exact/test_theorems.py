@@ -134,4 +134,4 @@ def test_rips_and_iips_are_biased_exactly_when_their_assumption_fails(world_of, 
     for name, estimator in (("ips", cr.IPS()), ("rips", cr.RIPS()), ("iips", cr.IIPS())):
         found = estimator.estimate(log, target).by_position
         bias = max(abs(found[k].value - world.value(k)) for k in range(K))
-        assert (bias < 1e-11 if name in unbiased else bias > 0.02), (name, bias)
+        assert bias < 1e-11 if name in unbiased else bias > 0.02, (name, bias)
