@@ -7,15 +7,22 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank import simulate
+from counterrank.behavior.candidates import Candidate
+from counterrank.behavior.tree.random_growth import RandomGrowth
 from counterrank.engines.local import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import Estimator, View, Workspace
 from counterrank.log import RankingLog
+from counterrank.ratios import Ratios
+from counterrank.selection.mse.oracle import Oracle
+from counterrank.selection.tree import BehaviorTree
 from counterrank.simulate.environment import Environment
 
+_FRESH_DATA_SETS = 10
 _PARAMETERS = ("K", "delta", "sigma", "epsilon", "lam")
 
 
@@ -84,7 +91,7 @@ def _estimate(trial: Trial, name: str) -> tuple[float, float, float]:
 
 def _estimator(trial: Trial, name: str) -> Estimator:
     make: Callable[[], Estimator] | None = {
-        "aips (true)": lambda: AIPS(behavior="log" if trial.env.name != "published" else _true_masks(trial)),
+        "aips (true)": lambda: AIPS(behavior=_TrueBehavior(trial.env)),
         "aips (oracle)": lambda: AIPS(behavior=_oracle_tree(trial, trial.noise)),
         "aips (oracle .1)": lambda: AIPS(behavior=_oracle_tree(trial, 0.1)),
         "aips (oracle .3)": lambda: AIPS(behavior=_oracle_tree(trial, 0.3)),
@@ -93,14 +100,29 @@ def _estimator(trial: Trial, name: str) -> Estimator:
     return registry.get(name) if make is None else make()
 
 
-def _true_masks(trial: Trial) -> Any:
-    names = list(trial.env.behavior_names)
-    assert trial.log.behavior is not None
-    index = np.array([names.index(str(name)) for name in trial.log.behavior])
-    return trial.env.masks[index]
+class _TrueBehavior:
+    """Every row weighed by the model it was drawn with."""
+
+    def __init__(self, env: Environment) -> None:
+        self.masks, self.names = env.masks, np.array(env.behavior_names)
+
+    def weights(self, batch: RankingLog, ratios: Ratios) -> NDArray[np.float64]:
+        """Return importance weights (n, K)."""
+        assert batch.behavior is not None
+        order = np.argsort(self.names)
+        model = order[np.searchsorted(self.names, batch.behavior, sorter=order)]
+        return ratios.by_choice(self.masks, np.repeat(model[:, None], batch.K, axis=1))
 
 
-def _oracle_tree(trial: Trial, noise: float) -> Any:
-    from counterrank.selection.faithful import faithful_tree
+def _oracle_tree(trial: Trial, noise: float) -> BehaviorTree:
+    """Return the paper's tree: Algorithm 1 with the true bias plus noise, on the rows it is then applied to.
 
-    return faithful_tree(trial, noise=noise)
+    The expectation behind the bias is taken over ten fresh data sets of the same size, as in the public code.
+    """
+    fresh = simulate.draw(trial.env, _FRESH_DATA_SETS * trial.log.n, np.random.default_rng([trial.seed, 23]))
+    tree = BehaviorTree(
+        candidates=[Candidate(n, m) for n, m in zip(trial.env.behavior_names, trial.env.masks, strict=True)],
+        mse=Oracle(np.array(trial.by_position), sample=fresh.to_log()),
+        random_growth=RandomGrowth(noise=noise),
+    )
+    return tree.fit(trial.log, "new", seed=trial.seed)
