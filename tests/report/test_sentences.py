@@ -69,6 +69,14 @@ def test_settle_gives_help_then_rows_then_test(model: dict[str, Any]) -> None:
     assert sentences.settle(Reading(model), "personalised") == []
 
 
+def test_no_plan_is_made_of_an_error_that_cannot_be_trusted(model: dict[str, Any]) -> None:
+    model["verdict"]["targets"]["clickbait"] = "insufficient"
+    assert sentences.settle(Reading(model), "clickbait") == [
+        "Log more exploration at positions 5 and 6.",
+        "An A/B test would settle it without weights.",
+    ]
+
+
 def test_comparison_puts_the_better_one_first(model: dict[str, Any]) -> None:
     text = sentences.comparison(Reading(model), model["comparisons"][0])
     assert text.startswith("personalised earns 0.220 clicks per page more than clickbait (adjusted")

@@ -105,8 +105,11 @@ def settle(reading: Reading, target: str) -> list[str]:
         if reason.get("help") and reason.get("status") in ("warn", "fail")
     ]  # fmt: skip
     plan = table(table(reading.model.get("planning")).get(target))
-    unsettled = outcome(reading.lift(target)) == "unclear" or reading.evidence(target) != "reliable"
-    if unsettled and plan:
+    level_name = reading.evidence(target)
+    if level_name == "insufficient":
+        # Plans rest on the estimate's own error, which is what cannot be trusted here.
+        return list(dict.fromkeys([*found, "An A/B test would settle it without weights."]))
+    if plan and (outcome(reading.lift(target)) == "unclear" or level_name != "reliable"):
         found += _more_data(reading, plan)
     return list(dict.fromkeys(found))
 

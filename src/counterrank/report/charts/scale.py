@@ -39,6 +39,8 @@ class Scale:
 
     def ticks(self, most: int = 5) -> list[float]:
         """Return at most about `most` round values."""
+        if self.low == self.high:
+            return [self.low]
         return self._decades(most) if self.log else self._steps(most)
 
     def _steps(self, most: int) -> list[float]:

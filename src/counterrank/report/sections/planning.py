@@ -49,7 +49,13 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     if not lines:
         return Markup("")
     body = [tag("div", tag("dt", name), tag("dd", value)) for name, value in lines]
-    return tag("div", tag("h3", parts.named(reading, target)), tag("dl", *body, class_="facts"), data_target=target)
+    doubt = Markup("")
+    if reading.evidence(target) == "insufficient":
+        doubt = tag(
+            "p", "The evidence is insufficient: these numbers rest on an error that may be far too small.", class_="aid"
+        )
+    title = tag("h3", parts.named(reading, target))
+    return tag("div", title, doubt, tag("dl", *body, class_="facts"), data_target=target)
 
 
 def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
