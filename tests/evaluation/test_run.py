@@ -160,6 +160,15 @@ def test_clustered_logs_compare_by_unit():
     assert result.verdict["level"] in ("reliable", "directional")
 
 
+def test_the_rows_that_move_an_estimate_most_are_named(gentle):
+    result = cr.evaluate(gentle, estimators=["iips"], audit=False)
+    top = result.diagnostics["new/iips"]["top_rows"]
+    ratio = gentle.targets["new"].values / gentle.propensity.values
+    totals = (ratio * gentle.reward).sum(axis=1)
+    assert top[0]["total"] == pytest.approx(totals.max())
+    assert totals[top[0]["row"]] == pytest.approx(totals.max())
+
+
 def test_the_audit_comes_along_and_can_be_left_out(gentle):
     with_audit = cr.evaluate(gentle, estimators=["iips"])
     assert {row["status"] for row in with_audit.audit} <= {"passed", "skipped"}

@@ -142,6 +142,27 @@ def test_the_worst_target_decides(gentle):
     assert result.verdict["targets"]["bad"] == "insufficient" == result.verdict["level"]
 
 
+def test_borrowed_weights_can_warn_but_not_fail():
+    log = draw(published(), 1000, np.random.default_rng(0)).to_log()
+    ips = cr.evaluate(log, estimators=["ips"], audit=False).estimate()
+    own, lent = (
+        {
+            row["check"]: row["status"]
+            for row in reasons(Evidence(ips, 24.0, 1000, 1e3, moments=ips.moments, borrowed=b))
+        }
+        for b in (False, True)
+    )
+    assert own["tail"] == "fail" and lent["tail"] == "warn"
+
+
+def test_the_recommended_auto_is_judged_by_the_weights_it_rests_on(gentle):
+    result = cr.evaluate(gentle, estimators=["auto", "iips", "order-2", "order-3", "ips"], audit=False)
+    assert result.recommended == {"new": "auto"}
+    assert {"tail", "concentration", "mean-weight", "agreement"} <= set(statuses(result))
+    assert result.verdict["level"] == "reliable", result.verdict["reasons"]
+    assert result.sensitivity["new"]["curve"][0]["low"] == pytest.approx(result.estimate().value)
+
+
 def test_meets_orders_the_levels():
     for i, level in enumerate(LEVELS):
         for j, required in enumerate(LEVELS):

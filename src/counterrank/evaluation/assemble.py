@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.diagnostics import weights
+from counterrank.diagnostics.report import weight_report
 from counterrank.diagnostics.support import support
 from counterrank.estimators.estimate import Estimate
 from counterrank.evaluation.agreement import basis_of, order_of, order_path, rivals, weighed_like
@@ -19,7 +19,6 @@ from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.segment_table import segment_table
 from counterrank.evaluation.state import PassState, Totals
 from counterrank.evaluation.verdict import verdict
-from counterrank.moments import Moments
 
 if TYPE_CHECKING:
     from counterrank.evaluation.run import Run
@@ -58,7 +57,7 @@ def assemble(
         recommended=run.recommended,
         comparisons=compare(run.jobs, estimates, pairs, run.recommended, options.level),
         segments=segment_table(total, run.main, run.recommended),
-        diagnostics=_diagnostics(options.targets, estimates, supports),
+        diagnostics=_diagnostics(run, total, estimates, supports),
         behavior=_behavior(run.jobs),
         verdict=verdict(evidence),
         planning={
@@ -98,6 +97,7 @@ def _evidence(
         outcomes=pairs.effective_outcomes(job),
         rivals=rivals(one, estimates, run.jobs, pairs),
         moments=one.moments if one.moments is not None or like is None else estimates[like].moments,
+        borrowed=one.moments is None,
         assumption_free=run.first.K == 1 or order_of(basis_of(one), run.first.K) == run.first.K,
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
@@ -107,34 +107,22 @@ def _evidence(
 
 
 def _diagnostics(
-    targets: Sequence[str], estimates: Sequence[Estimate], supports: dict[str, dict[str, Any] | None]
+    run: "Run", total: PassState, estimates: Sequence[Estimate], supports: dict[str, dict[str, Any] | None]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        f"{e.target}/{e.estimator}": weight_diagnostics(e.moments) for e in estimates if e.moments is not None
-    }
-    found["order_path"] = {target: order_path(target, estimates) for target in targets}
+    found: dict[str, Any] = {}
+    tops = dict(zip(run.groups, total.tops, strict=True))
+    for job, one in zip(run.jobs, estimates, strict=True):
+        if one.moments is None:
+            continue
+        report = weight_report(one.moments, support=supports[one.target]).to_dict()
+        top = tops[job.plan.key]
+        if top is not None:
+            rows = zip(top.rows.tolist(), top.totals.tolist(), strict=True)
+            report["top_rows"] = [{"row": row, "total": value} for row, value in rows]
+        found[f"{one.target}/{one.estimator}"] = report
+    found["order_path"] = {target: order_path(target, estimates) for target in run.options.targets}
     found["support"] = {target: one for target, one in supports.items() if one is not None}
     return found
-
-
-def weight_diagnostics(moments: Moments) -> dict[str, Any]:
-    """Return the diagnostics of one set of weights as plain data."""
-    test = weights.mean_weight_test(moments)
-    used = moments.histogram[0] > 0
-    edges = weights.bin_edges()
-    above = np.cumsum(moments.histogram[0][::-1])[::-1] / moments.n
-    return {
-        "ess": weights.effective_rows(moments),
-        "ess_by_position": weights.effective_rows_by_position(moments),
-        "tail_index": weights.tail_index(moments),
-        "largest_share": weights.largest_weight_share(moments),
-        "rows_carrying_90": weights.share_of_rows_carrying(moments, 0.9),
-        "rows_carrying_50": weights.share_of_rows_carrying(moments, 0.5),
-        "mean_weight": test.mean,
-        "mean_weight_z": test.z,
-        "mean_weight_p": test.p_value,
-        "survival": {"weight": edges[used], "share": above[used]},
-    }
 
 
 def _audit(run: "Run", n: int) -> tuple[dict[str, Any], ...]:

@@ -71,7 +71,7 @@ def tail(e: Evidence) -> Found:
         value = weights.tail_index(e.moments)
         help_text = f"{EXPLORE}, or an estimator with lighter weights (lower interaction order, self-normalised)"
         yield (
-            THRESHOLDS["tail"].status(value),
+            _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
             help_text,
         )
@@ -81,7 +81,7 @@ def concentration(e: Evidence) -> Found:
     """No single row that decides."""
     if e.moments is not None:
         value = weights.largest_weight_share(e.moments)
-        status = THRESHOLDS["concentration"].status(value)
+        status = _softened(THRESHOLDS["concentration"].status(value), e)
         yield status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}"
 
 
@@ -183,6 +183,10 @@ def propensities(e: Evidence) -> Found:
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
     units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision, propensities,
 )  # fmt: skip
+
+
+def _softened(status: str, e: Evidence) -> str:
+    return WARN if status == FAIL and e.borrowed else status
 
 
 def _rows(n: int, factor: float) -> str:

@@ -28,6 +28,8 @@ class Evidence:
     outcomes: float
     #: Moments of the weights behind the estimate.
     moments: Moments | None = None
+    #: They are those of another estimate, which this one mixes with more: what they show can warn, not fail.
+    borrowed: bool = False
     rivals: Sequence[Rival] = ()
     #: Why there is no assumption to check, when there is none.
     assumption_free: bool = False

@@ -1,9 +1,11 @@
 """The one pass over the log: all estimators, targets and segments at once."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from counterrank.diagnostics.top_rows import TopRows, top_rows_of
 from counterrank.estimators.base import View
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut
@@ -20,12 +22,14 @@ def make_partial(
     def partial(batch: RankingLog) -> PassState:
         views: dict[str, View] = {}
         columns = [batch.reward @ batch.position_weights]
-        states = []
+        states: list[Any] = []
+        tops: list[TopRows | None] = []
         for group in groups:
             view = views.setdefault(group[0].target, View(batch, group[0].target))
             part = group[0].plan.partial(view)
             states.append(part.state)
             columns.extend(part.totals.T)
+            tops.append(top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None)
         segments = {}
         for cut in cuts:
             for label, rows in cut.groups(batch):
@@ -34,6 +38,6 @@ def make_partial(
                     group[0].plan.partial(View(piece, group[0].target)).state for group in main
                 )
         totals = totals_of(np.stack(columns, axis=1), batch.bucket if by_unit else None)
-        return PassState(tuple(states), totals, segments, fingerprint_of(batch))
+        return PassState(tuple(states), totals, segments, fingerprint_of(batch), tuple(tops))
 
     return partial

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.diagnostics.top_rows import TopRows
 from counterrank.readers.fingerprint import Fingerprint
 
 Floats = NDArray[np.float64]
@@ -69,6 +70,8 @@ class PassState:
     totals: Totals
     segments: Mapping[tuple[str, str], tuple[Any, ...]]
     fingerprint: Fingerprint
+    #: The rows that move each plan's estimate most, where its total is one number a row.
+    tops: tuple[TopRows | None, ...] = ()
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -76,6 +79,7 @@ class PassState:
             self.totals + other.totals,
             _merged(self.segments, other.segments),
             self.fingerprint + other.fingerprint,
+            tuple(None if a is None or b is None else a + b for a, b in zip(self.tops, other.tops, strict=True)),
         )
 
 
