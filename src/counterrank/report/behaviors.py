@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterrank.report.numbers import known
-from counterrank.report.reading import rows, table, texts
+from counterrank.report.reading import column_name, rows, table, texts
 
 #: Models of `counterrank.behavior.masks` in words.
 _WHOLE = {
@@ -91,7 +91,7 @@ def rule_of(leaf: Mapping[str, Any]) -> str:
     """
     pieces = texts(leaf.get("rules")) or [str(leaf.get("rule") or "")]
     text = ", ".join(pieces)
-    text = re.sub(r"\bx_(\w+)", lambda found: found[1].replace("_", " "), text)
+    text = re.sub(r"\bx_(\w+)", lambda found: column_name(found[0]), text)
     text = re.sub(r"not in \{([^}]*)\}", lambda found: "is not " + found[1].replace(", ", " or "), text)
     text = re.sub(r"in \{([^}]*)\}", lambda found: "is " + found[1].replace(", ", " or "), text)
     text = text.replace(">=", "≥").replace("<=", "≤")

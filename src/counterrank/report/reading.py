@@ -38,6 +38,17 @@ def numbers(value: Any) -> list[float | None]:
     return [float(item) if known(item) else None for item in value]
 
 
+def column_name(name: Any) -> str:
+    """Return a column as people call it; a bare number keeps its prefix.
+
+    >>> column_name("x_tenure_days"), column_name("x_3")
+    ('tenure days', 'x_3')
+    """
+    text = str(name)
+    short = text.removeprefix("x_")
+    return text if not short or short.isdigit() else short.replace("_", " ")
+
+
 def texts(value: Any) -> list[str]:
     """Return the entries of a list as texts."""
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):

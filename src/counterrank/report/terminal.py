@@ -12,7 +12,7 @@ from rich.text import Text
 
 from counterrank.report import sentences
 from counterrank.report.numbers import NARROW, count, percent, plain
-from counterrank.report.reading import Model, Reading, family, rows, table
+from counterrank.report.reading import Model, Reading, column_name, family, rows, table
 
 STYLES = {"reliable": "bold black on green", "directional": "bold black on yellow", "insufficient": "bold white on red"}
 MARKS = {
@@ -139,7 +139,7 @@ def _segments(reading: Reading) -> Table:
         lift = table(row.get("lift"))
         error = lift.get("stderr")
         interval = f"{plain(lift.get('low'), error, sign=True)} to {plain(lift.get('high'), error, sign=True)}"
-        label = f"{str(row.get('column')).removeprefix('x_')} = {row.get('label')}"
+        label = f"{column_name(row.get('column'))} = {row.get('label')}"
         cells = (row.get("target"), label, count(row.get("n")), plain(lift.get("value"), error, sign=True), interval)
         weak = row.get("evidence") == "insufficient"
         result.add_row(*(_safe(cell, "dim" if weak else "") for cell in cells))

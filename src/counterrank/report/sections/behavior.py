@@ -10,7 +10,7 @@ from counterrank.report.charts import matrix
 from counterrank.report.charts.svg import percent as place
 from counterrank.report.charts.svg import tag
 from counterrank.report.numbers import known, percent, plain
-from counterrank.report.reading import Reading, rows, table, texts
+from counterrank.report.reading import Reading, column_name, rows, table, texts
 from counterrank.report.sections import parts
 
 #: More groups than this are listed in the table only.
@@ -53,7 +53,7 @@ def _card(reading: Reading, group: behaviors.Group) -> Markup:
 
 
 def _features(described: Mapping[str, Any]) -> Markup:
-    found = [(parts.column_name(name), float(v)) for name, v in table(described.get("importance")).items() if known(v)]
+    found = [(column_name(name), float(v)) for name, v in table(described.get("importance")).items() if known(v)]
     found = sorted((item for item in found if item[1] > 0), key=lambda item: -item[1])
     lines = [_bar(name, share) for name, share in found]
     drawn = tag("div", *lines, class_="rows bars chart", role="group", tabindex="0") if lines else Markup("")

@@ -41,9 +41,10 @@ def _figure(reading: Reading, target: str) -> Markup:
     today = reading.log.get("value")
     lines = [(float(today), "today")] if known(today) else []
     first, last = min(p.x for p in points), max(p.x for p in points)
-    margin = (last - first) * 0.06
+    # Logarithmic: the first orders matter most, and the last may be far away.
+    margin = (last / first) ** 0.07
     frame = plot.Frame(
-        x=Scale(first - margin, last + margin), y=_heights(points, [value for value, _ in lines]),
+        x=Scale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
         x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
         x_ticks=[(x, _name(int(x), first, last)) for x in sorted({p.x for p in points})],
     )  # fmt: skip
@@ -74,12 +75,14 @@ def _entry(name: str, look: str, shape: int) -> Markup:
     )
 
 
-def _heights(points: list[plot.Point], also: list[float]) -> Scale:
-    """The last orders may be hopeless; they may not flatten the rest."""
+def _heights(points: list[plot.Point], today: list[float]) -> Scale:
+    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten them."""
     widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)
-    reach = 3 * widths[len(widths) // 2]
+    reach = 1.5 * widths[len(widths) // 2]
     values = [v for p in points for v in (p.y, max(p.low or p.y, p.y - reach), min(p.high or p.y, p.y + reach))]
-    return around(values, also=also)
+    low, high = min(values), max(values)
+    near = [value for value in today if low - (high - low) <= value <= high + (high - low)]
+    return around(values, also=near)
 
 
 def _name(order: int, first: float, last: float) -> str:

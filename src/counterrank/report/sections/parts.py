@@ -78,12 +78,3 @@ def grid(*figures: Markup) -> Markup:
 def named(reading: Reading, target: str) -> Markup:
     """Return a target's mark and name."""
     return tag("span", key(reading, target), " ", target, class_="named")
-
-
-def column_name(name: Any) -> str:
-    """Return a column as people call it.
-
-    >>> column_name("x_tenure_days")
-    'tenure days'
-    """
-    return str(name).removeprefix("x_").replace("_", " ")

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from counterrank.report.charts import rows as charts
 from counterrank.report.numbers import count, known, plain
-from counterrank.report.reading import Reading, rows, table, texts
+from counterrank.report.reading import Reading, column_name, rows, table, texts
 from counterrank.report.sections import parts
 from counterrank.report.sentences import level
 
@@ -55,7 +55,7 @@ def _figure(reading: Reading, target: str, found: list[Mapping[str, Any]]) -> Ma
     for column in dict.fromkeys(str(s.get("column")) for s in found):
         members = [s for s in found if str(s.get("column")) == column]
         members.sort(key=lambda s: -float(table(s.get("lift")).get("value") or 0.0))
-        shown.append(charts.Row(label=parts.column_name(column), value=None, heading=True))
+        shown.append(charts.Row(label=column_name(column), value=None, heading=True))
         shown += [_row(reading, target, s, len(found)) for s in members]
     reward, ranking = reading.words()
     axis = charts.Axis(f"lift in {reward} per {ranking}", line=0.0, line_name="no change", signed=True)
@@ -75,7 +75,7 @@ def _row(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> cha
     flags = texts(s.get("flags"))
     few = weak(s)
     lines = [
-        f"{parts.column_name(s.get('column'))} = {s.get('label')}",
+        f"{column_name(s.get('column'))} = {s.get('label')}",
         f"lift {plain(lift.get('value'), error, sign=True)} ± {plain(error, error)}",
         f"{count(s.get('n'))} rows, {count(s.get('ess'))} effective",
         *(f"⚑ {flag}" for flag in flags),
@@ -97,7 +97,7 @@ def _table(reading: Reading, found: list[Mapping[str, Any]]) -> Markup:
         error = lift.get("stderr")
         outer = adjusted(reading, lift, len(found)) or (None, None)
         body.append(
-            (parts.column_name(s.get("column")), s.get("label"), count(s.get("n")), count(s.get("ess")),
+            (column_name(s.get("column")), s.get("label"), count(s.get("n")), count(s.get("ess")),
              *(plain(v, error, sign=True) for v in (lift.get("value"), lift.get("low"), lift.get("high"), *outer)))
         )  # fmt: skip
     head = ("column", "segment", "rows", "effective", "lift", "low", "high", "adjusted low", "adjusted high")
