@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from counterrank.estimators.cascade_dr import CascadeDR, CascadePlan
-from counterrank.estimators.base import View, Workspace
 from counterrank.engines.local import MemorySource
+from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.cascade_dr import CascadeDR, CascadePlan
 from counterrank.estimators.dr import DR
 from counterrank.estimators.ips import IPS
 from counterrank.estimators.marginal import Marginalised

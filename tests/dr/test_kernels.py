@@ -100,12 +100,11 @@ def test_members_equal_their_formulas():
     rng = np.random.default_rng(2)
     n, K = 20, 5
     rho, r, q, mean = rng.exponential(size=(n, K)), *rng.standard_normal((3, n, K))
-    projected, orders = rng.standard_normal((3, n, K)), np.array([1, 2, 3])
+    projected, orders = rng.standard_normal((2, n, K)), np.array([1, 2, 3])
     out, square = np.zeros((K, len(FIXED) + 3, n)), np.zeros(4)
     members(rho, r, q, mean, projected, orders, np.full(n, K), out, square)
-    e, product_, prefix = r - q, rho.prod(axis=1)[:, None], rho.cumprod(axis=1)
-    expected = [r, rho * r, prefix * r, product_ * r, mean, mean + projected[0] * e, mean + (rho + projected[1]) * e,
-                mean + (rho + projected[2]) * e, mean + prefix * e, mean + product_ * e]  # fmt: skip
+    e, product_ = r - q, rho.prod(axis=1)[:, None]
+    expected = [r, rho * r, mean, mean + projected[0] * e, mean + (rho + projected[1]) * e, mean + product_ * e]
     w = np.array([[[naive_order(row, k, m) for k in range(K)] for row in rho] for m in orders])
     expected += [mean + w[j] * e for j in range(3)]
     np.testing.assert_allclose(out, np.array(expected).transpose(2, 0, 1), atol=1e-10)

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 
-from counterrank.estimators.base import View, Workspace
 from counterrank.engines.local import MemorySource
+from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
 from counterrank.regression.base import Prediction

@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: Columns filled by `members`, in this order, then one for each order in `orders`.
-FIXED = ("logger", "iips", "rips", "ips", "dm", "projected", "dr-pairs", "dr-cross", "dr-rips", "dr-ips")
+FIXED = ("logger", "iips", "dm", "projected", "dr-pairs", "dr-ips")
 
 
 @jit
@@ -30,8 +30,8 @@ def members(
 ) -> None:  # fmt: skip
     """Fill out (K, C, n) with contributions and add sum_k w_k^2 of each order to square (J+1,), the full product last.
 
-    IN rho, reward, q, mean (n, K): ratios, rewards, model, model's mean under the target; projected (3, n, K):
-    whole projected weights, then what pairs and cross columns add to rho; orders (J,) increasing, all below K.
+    IN rho, reward, q, mean (n, K): ratios, rewards, model, model's mean under the target; projected (2, n, K):
+    whole projected weights, then what their interactions add to rho; orders (J,) increasing, all below K.
     """
     n, length = rho.shape
     J = orders.shape[0]
@@ -42,22 +42,16 @@ def members(
         for k in range(length):
             excess[k] = rho[i, k] - 1.0
             product *= rho[i, k]
-        prefix = 1.0
         for k in range(lengths[i]):
             w, r, m = rho[i, k], reward[i, k], mean[i, k]
             error = r - q[i, k]
-            prefix *= w
             column = out[k]
             column[0, i] = r
             column[1, i] = w * r
-            column[2, i] = prefix * r
-            column[3, i] = product * r
-            column[4, i] = m
-            column[5, i] = m + projected[0, i, k] * error
-            column[6, i] = m + (w + projected[1, i, k]) * error
-            column[7, i] = m + (w + projected[2, i, k]) * error
-            column[8, i] = m + prefix * error
-            column[9, i] = m + product * error
+            column[2, i] = m
+            column[3, i] = m + projected[0, i, k] * error
+            column[4, i] = m + (w + projected[1, i, k]) * error
+            column[5, i] = m + product * error
             if J:
                 others_polynomial(excess, k, poly)
             total = 0.0
@@ -66,7 +60,7 @@ def members(
                 while done < orders[j]:
                     total += poly[done]
                     done += 1
-                column[10 + j, i] = m + w * total * error
+                column[6 + j, i] = m + w * total * error
                 square[j] += (w * total) ** 2
             square[J] += product * product
 

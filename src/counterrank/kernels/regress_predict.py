@@ -20,6 +20,27 @@ def _dot(left: Floats, right: Floats, count: int) -> float:
 
 
 @jit
+def _indicators_at_logged(
+    action: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, slots: Ints, coef: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Like `at_logged` without cross and square columns: indicators are looked up instead of multiplied."""
+    A, width = centre.shape[1], x.shape[1]
+    for s in range(coef.shape[0]):
+        for i in range(action.shape[0]):
+            for k in range(lengths[i]):
+                row = coef[s, fold[i], k, action[i, k]]
+                total = 0.0
+                for j in range(width):
+                    total += x[i, j] * row[j]
+                for b in range(A):
+                    total += centre[i, b] * row[width + b]
+                for other in range(lengths[i]):
+                    if other != k:
+                        total += row[width + A + slots[k, other] * A + action[i, other]]
+                out[s, i, k] = total
+
+
+@jit
 def at_logged(
     action: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats,
     slots: Ints, cross: bool, squares: int, coef: Floats, out: Floats,
@@ -28,6 +49,9 @@ def at_logged(
     n = action.shape[0]
     A, sets, width = centre.shape[1], coef.shape[0], coef.shape[4]
     z, scratch = np.zeros(width), np.zeros((A + 2, A))
+    if not cross and squares == 0:
+        _indicators_at_logged(action, lengths, fold, x, centre, slots, coef, out)
+        return
     for i in range(n):
         for k in range(lengths[i]):
             logged(action[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)

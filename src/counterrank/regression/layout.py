@@ -1,6 +1,6 @@
 """Which columns a linear reward model has, and how a batch becomes the arrays the kernels read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,21 @@ class Layout:
         centre = np.ascontiguousarray(logging.mean(axis=1))
         x = self.scale.apply(context_columns(batch))
         return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
+
+
+def slimmed(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
+    """Return the layout without the column groups that no coefficient (..., D) uses, and the coefficients left."""
+    _, cross, squares, blocks = layout.starts
+    use_cross = layout.cross and bool(coef[..., cross:squares].any())
+    use_squares = bool(layout.squares) and bool(coef[..., squares:blocks].any())
+    kept = np.r_[
+        0:cross,
+        cross : squares if use_cross else cross,
+        squares : blocks if use_squares else squares,
+        blocks : layout.width,
+    ]
+    slim = replace(layout, cross=use_cross, squares=layout.squares if use_squares else 0)
+    return slim, np.ascontiguousarray(coef[..., kept])
 
 
 def pair_slots(K: int) -> Ints:

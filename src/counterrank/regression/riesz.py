@@ -23,21 +23,18 @@ class Riesz:
     """Weight coefficients (F, K, A, D), cross-fitted.
 
     `whole`: the projected weights; `pairs`: only what their interaction columns add to rho_k, which has mean zero
-    given x and a_k; `cross`: the same of the design with context x counts (equal to `pairs` where there is none).
+    given x and a_k.
     """
 
     whole: Floats
     pairs: Floats
-    cross: Floats
     chosen: tuple[str, ...]
 
 
 def fit_riesz(prepared: Prepared) -> Riesz:
     """Return projected weights; designs with the least out-of-fold Riesz loss, position by position."""
-    layout = prepared.layout
     whole, name = _best(prepared, ("T", "P"))
-    cross = _best(prepared, ("TX", "PX"))[0] if layout.cross else whole
-    return Riesz(whole, _interactions(whole, layout), _interactions(cross, layout), name)
+    return Riesz(whole, _interactions(whole, prepared.layout), name)
 
 
 def _interactions(coef: Floats, layout: Layout) -> Floats:

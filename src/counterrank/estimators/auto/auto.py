@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
-from counterrank.estimators.auto.plan import Nuisances, column_names, orders_for, partial_state
+from counterrank.estimators.auto.plan import Nuisances, column_names, nuisances_of, orders_for, partial_state
 from counterrank.estimators.auto.routes import Route, route_for
 from counterrank.estimators.auto.rule import Decision, decide
 from counterrank.estimators.auto.state import AutoState, Summary, summarise
@@ -34,11 +35,18 @@ class AutoPlan(Plan[AutoState]):
 
     def partial(self, view: View) -> Part[AutoState]:
         """Sum every member's contributions."""
-        state, totals = partial_state(view, self.nuisances, self.route, by_unit=self.workspace.by_unit)
+        # Weights too large for a number are reported at the end.
+        with np.errstate(over="ignore", invalid="ignore"):
+            state, totals = partial_state(view, self.nuisances, self.route, by_unit=self.workspace.by_unit)
         return Part(state, totals)
 
     def decision(self, state: AutoState) -> tuple[Summary, Decision]:
         """Return means, covariances and what follows from them."""
+        if not (np.isfinite(state.second).all() and np.isfinite(state.total).all()):
+            raise EstimatorError(
+                "'auto' overflows: squares of its contributions are no numbers any more. Look for logging propensities "
+                "near zero or rewards of enormous size"
+            )
         K = state.first.shape[0]
         names = column_names(K) if self.route.factored else self.route.columns
         orders = orders_for(K) if self.route.factored else np.empty(0, dtype=np.int64)
@@ -87,17 +95,17 @@ class Auto(Estimator):
             model = reward_model(workspace)
             assert isinstance(model, LinearModel)
             flags = (_DRAWN.format(kind=ratios.kind, draws=model.draws),)
-            return AutoPlan(workspace, Nuisances(model, None, None), route_for("masks", ratios, model=True), flags)
+            return AutoPlan(workspace, Nuisances(model), route_for("masks", ratios, model=True), flags)
         flags = (_why(workspace, factored=factored, whole=whole, kind=ratios.kind),)
         route = route_for("weights" if factored else "masks", ratios)
-        return AutoPlan(workspace, Nuisances(None, None, None), route, flags)
+        return AutoPlan(workspace, Nuisances(None), route, flags)
 
     def _nuisances(self, workspace: Workspace) -> Nuisances:
         training = trained(workspace)
         model = reward_model(workspace)
         assert isinstance(model, LinearModel)
         riesz = workspace.once(("riesz", workspace.target), lambda: fit_riesz(training.prepared))
-        return Nuisances(model, riesz, training.layout)
+        return nuisances_of(model, riesz)
 
 
 _DRAWN = (

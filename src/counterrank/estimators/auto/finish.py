@@ -123,7 +123,7 @@ def _details(summary: Summary, decision: Decision, plan: "AutoPlan") -> dict[str
     }
     if plan.nuisances.model is not None:
         details["regression"] = plan.nuisances.model.details
-        details["projected_weights"] = [] if plan.nuisances.riesz is None else list(plan.nuisances.riesz.chosen)
+        details["projected_weights"] = list(plan.nuisances.designs)
     return details
 
 

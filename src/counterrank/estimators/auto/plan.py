@@ -1,6 +1,6 @@
 """The pass of `auto`: every member's contributions from one look at each row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,19 @@ from counterrank.estimators.rewards import prediction
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.kernels.orders import FIXED, exact_squares, members
 from counterrank.log import LOGGING
-from counterrank.regression.layout import Layout, context_columns, whole_distribution
-from counterrank.regression.linear import LinearModel, clear, logged_values
+from counterrank.regression.layout import Layout, context_columns, slimmed, whole_distribution
+from counterrank.regression.linear import LinearModel, logged_values
 from counterrank.regression.riesz import Riesz
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Orders tried besides the full product; orders above 6 are never better than the product in our tests.
-ORDERS = (1, 2, 3, 4, 6)
+#: Orders besides the full product: at the sizes of logs we know, higher ones are noise.
+ORDERS = (1, 2, 3)
 #: Controls (rho_l - 1) x_j up to this many.
 _CONTROLS = 128
+#: Rows of one block.
+_BLOCK = 2048
 
 
 def orders_for(K: int) -> Ints:
@@ -41,15 +43,36 @@ def column_names(K: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nuisances:
-    """What was fitted: a reward model and projected weights, or nothing."""
+    """What was fitted: a reward model and projected weights (coefficients with their layout), or nothing."""
 
     model: LinearModel | None
-    riesz: Riesz | None
-    layout: Layout | None
+    #: (2, F, K, A, D): the projected weights, and what their interactions add to rho.
+    projected: Floats | None = None
+    layout: Layout | None = None
+    designs: tuple[str, ...] = ()
+
+
+def nuisances_of(model: LinearModel, riesz: Riesz) -> Nuisances:
+    """Return model and weights without the columns they do not use."""
+    layout, coef = slimmed(model.layout, model.coef)
+    slim = replace(model, layout=layout, coef=coef)
+    weights, projected = slimmed(model.layout, np.stack([riesz.whole, riesz.pairs]))
+    return Nuisances(slim, projected, weights, riesz.chosen)
 
 
 def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bool) -> tuple[AutoState, Floats]:
-    """Return the additive state of a batch and its row totals (n, C)."""
+    """Return the additive state of a batch and its row totals (n, C), in blocks whose columns stay in the cache."""
+    batch = view.batch
+    if batch.n <= _BLOCK or not route.factored:
+        return _block_state(view, nuisances, route, by_unit=by_unit)
+    parts = [_block_state(View(part, view.target), nuisances, route, by_unit=by_unit) for part in batch.chunks(_BLOCK)]
+    state = parts[0][0]
+    for part in parts[1:]:
+        state = state + part[0]
+    return state, np.concatenate([totals for _, totals in parts])
+
+
+def _block_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bool) -> tuple[AutoState, Floats]:
     batch = view.batch
     if route.factored:
         columns, square, exact, weight, unsupported = _by_order(view, nuisances)
@@ -57,7 +80,7 @@ def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bo
     else:
         columns, weight = _by_mask(view, nuisances, route)
         square, exact, unsupported, control = np.zeros(1), np.zeros(1), 0, np.empty((0, batch.n))
-    totals = np.einsum("k,kcn->cn", batch.position_weights, columns, optimize=True)
+    totals = np.tensordot(batch.position_weights, columns, axes=1)
     state = AutoState(
         n=batch.n,
         alpha=batch.position_weights,
@@ -101,17 +124,18 @@ def _by_mask(view: View, nuisances: Nuisances, route: Route) -> tuple[Floats, Fl
 
 
 def _fitted(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats]:
-    shape = view.batch.action.shape
-    if nuisances.model is None or nuisances.riesz is None or nuisances.layout is None:
-        return np.zeros(shape), np.zeros(shape), np.zeros((3, *shape))
-    found = prediction(view, nuisances.model)
-    riesz = nuisances.riesz
-    coef = np.stack([riesz.whole, riesz.pairs, riesz.cross])
-    given = nuisances.layout.arrays(view.batch)
-    projected = logged_values(nuisances.layout, given, coef)
-    for weights in projected:
-        clear(weights, given)
-    return np.ascontiguousarray(found.q), np.ascontiguousarray(found.mean), projected
+    """Return q, E_pi q (n, K) and the projected weights (2, n, K)."""
+    batch, model = view.batch, nuisances.model
+    if model is None or nuisances.projected is None or nuisances.layout is None:
+        return np.zeros(batch.action.shape), np.zeros(batch.action.shape), np.zeros((2, *batch.action.shape))
+    given = model.layout.arrays(batch)
+    if nuisances.layout.width == model.layout.width:  # one look at the features serves both
+        both = logged_values(model.layout, given, np.concatenate([model.coef[None], nuisances.projected]))
+        q, projected = both[0], both[1:]
+    else:
+        q = logged_values(model.layout, given, model.coef[None])[0]
+        projected = logged_values(nuisances.layout, given, nuisances.projected)
+    return model.link(q, given), model.mean(batch, view.target, given), projected
 
 
 def _exact(view: View, orders: Ints) -> tuple[Floats, int]:

@@ -84,7 +84,7 @@ def summarise(state: AutoState, names: tuple[str, ...], orders: Ints) -> Summary
         ratio = np.maximum(1.0, wanted / np.maximum(state.square, 1e-300))
         for j, order in enumerate(orders):
             inflation[names.index(f"dr-order-{order}")] = ratio[j]
-        inflation[names.index("dr-ips")] = inflation[names.index("ips")] = ratio[-1]
+        inflation[names.index("dr-ips")] = ratio[-1]
     root = np.sqrt(inflation)
     outer = np.outer(root, root)
     return Summary(names, n, alpha, mean, value, total * outer, second * outer, inflation, units)
