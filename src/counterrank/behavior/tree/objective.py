@@ -211,7 +211,7 @@ def _structure(
     The number of models stands for "no tail". Plain sums are not divided by the number of rows.
     """
     pairs = _pairs(models, compare, against)
-    where = np.frombuffer(against, dtype=bool).reshape(len(compare), -1)
+    where = np.frombuffer(against, dtype=bool).reshape(len(compare), models)
     place = {(int(a), int(b)): 1 + models + p for p, (a, b) in enumerate(pairs)}
     none, rows = models, []  # model, channel, statistic, sign, tail, tail, plain
     for m in range(models):

@@ -1,0 +1,79 @@
+"""Trees in words, tables and pictures."""
+
+import io
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import counterrank as cr
+from counterrank.behavior.tree.limits import Limits
+from counterrank.errors import BehaviorError
+from counterrank.selection.tree import BehaviorTree
+
+
+@pytest.fixture
+def tree(make_log):
+    log = make_log(6_000, 0)
+    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=Limits(prune=0.0)).fit(log, "new")
+
+
+def test_groups_partition_the_rankings(tree):
+    for position in tree.describe()["positions"]:
+        assert sum(group["share"] for group in position["groups"]) == pytest.approx(1)
+        for group in position["groups"]:
+            assert group["low"] < group["estimate"] < group["high"]
+            assert len(group["items"]) == 3
+
+
+def test_rules_describe_the_assignment(tree):
+    """Rows that satisfy a group's rule, read back from its words, are the rows with its model."""
+    x = np.random.default_rng(1).normal(size=(500, 3))
+    models = tree.assign(x)
+    names = {f"x_{j}": x[:, j] for j in range(3)}
+    labels = [c.label for c in tree.fitted.candidates]
+    for k, position in enumerate(tree.describe()["positions"]):
+        covered = np.zeros(500, dtype=bool)
+        for group in position["groups"]:
+            rows = np.ones(500, dtype=bool)
+            for rule in group["rules"]:
+                rows &= holds(rule, names)
+            assert (models[rows, k] == labels.index(group["model"])).all()
+            assert not (covered & rows).any()
+            covered |= rows
+        assert covered.all()
+
+
+def holds(rule, names):
+    words = rule.split()
+    if len(words) == 5:  # low < x <= high
+        return (float(words[0]) < names[words[2]]) & (names[words[2]] <= float(words[4]))
+    value = float(words[2])
+    return names[words[0]] <= value if words[1] == "<=" else names[words[0]] > value
+
+
+def test_importance_names_the_planted_feature(tree):
+    importance = tree.describe()["importance"]
+    assert importance["x_0"] > 0.8
+    assert sum(importance.values()) == pytest.approx(1)
+
+
+def test_table_and_text(tree):
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(tree)
+    shown = console.export_text()
+    assert "items that matter" in shown and "x_0 <=" in shown
+    assert "x_0 <=" in str(tree)
+    assert "not fitted" in str(BehaviorTree())
+
+
+def test_picture_is_well_formed_and_shows_every_leaf(tree, tmp_path):
+    root = ET.fromstring(tree.to_svg(1))
+    labels = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text") if t.text]
+    leaves = len(tree.describe()["positions"][0]["groups"])
+    assert sum("of rankings" in label for label in labels) == 2 * leaves - 1
+    tree.figure(tmp_path / "t.svg", 2)
+    assert (tmp_path / "t.svg").read_text().startswith("<svg")
+    with pytest.raises(BehaviorError, match="no tree for position 4"):
+        tree.to_svg(4)
