@@ -1,6 +1,7 @@
 """Files appear whole or not at all: write beside the target, then rename over it."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,24 +14,40 @@ from counterrank.errors import OutputError
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; rename it to `path` if the block succeeds.
 
-    Any failure, including an interrupt, removes the temporary file and leaves an older `path` untouched.
+    Any failure, including an interrupt, removes the temporary file and leaves an older `path` untouched. A link is
+    followed; a device or pipe, such as /dev/stdout, is written to and never replaced.
     """
-    target = Path(path)
+    stream = _is_stream(path)
+    target = Path(path) if stream else Path(os.path.realpath(path))
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+        if not stream:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        folder = None if stream else target.parent
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=folder)
     except OSError as problem:
-        raise OutputError(f"cannot write {target}: {problem.strerror or problem}") from problem
+        raise OutputError(f"cannot write {path}: {problem.strerror or problem}") from problem
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
+        if stream:
+            with open(target, "wb") as out:
+                out.write(temporary.read_bytes())
+        else:
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, target)
     except OSError as problem:
-        raise OutputError(f"cannot write {target}: {problem.strerror or problem}") from problem
+        raise OutputError(f"cannot write {path}: {problem.strerror or problem}") from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_stream(path: str | os.PathLike[str]) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISBLK(mode)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

@@ -7,6 +7,7 @@ present log can average. With whole distributions the sum over items, sum_a pi^2
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.diagnostics.support import thinned
 from counterrank.errors import CounterrankError
 from counterrank.log import LOGGING, RankingLog
 from counterrank.ratios import numbers, ratios_of
@@ -22,6 +23,7 @@ def stderr_ratios(log: RankingLog, target: str, estimator: str) -> list[dict[str
     sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are taken to be as
     spread where weights are large as elsewhere. Empty when positions are not independent.
     """
+    log = thinned(log)
     factors = [second_moments(log, target, epsilon) for epsilon in EPSILONS]
     if any(factor is None for factor in factors):
         return []

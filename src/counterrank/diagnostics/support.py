@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 
 #: An item shown less often than this is hardly shown at all: its weight exceeds a thousand.
 RARE = 1e-3
+#: Numbers of whole distributions looked at: more would take long, and with a million items more memory than there is.
+CELLS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +34,14 @@ class SupportSums:
             self.rare + other.rare,
             self.by_action + other.by_action,
         )
+
+
+def thinned(log: RankingLog) -> RankingLog:
+    """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS` numbers."""
+    most = max(CELLS // (log.K * log.n_actions), 1)
+    if log.n <= most or log.take(slice(0, 1)).distribution(LOGGING) is None:
+        return log
+    return log.take(np.linspace(0, log.n - 1, most).astype(np.int64))
 
 
 def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
@@ -64,7 +74,7 @@ def support(log: RankingLog, target: str) -> dict[str, Any] | None:
     >>> found["unlogged_share"].tolist(), found["actions"]
     ([0.75], [{'action': '1', 'share': 0.75}])
     """
-    sums = support_sums(log, target)
+    sums = support_sums(thinned(log), target)
     return None if sums is None else summary(sums, log.action_names)
 
 

@@ -37,7 +37,9 @@ def make_partial(
                 segments[(cut.column, label)] = tuple(
                     group[0].plan.partial(View(piece, group[0].target)).state for group in main
                 )
-        totals = totals_of(np.stack(columns, axis=1), batch.bucket if by_unit else None)
+        # Weights too large for a number are reported by the estimator they belong to.
+        with np.errstate(over="ignore", invalid="ignore"):
+            totals = totals_of(np.stack(columns, axis=1), batch.bucket if by_unit else None)
         return PassState(tuple(states), totals, segments, fingerprint_of(batch), tuple(tops))
 
     return partial

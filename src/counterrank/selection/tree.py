@@ -33,6 +33,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Products of four larger numbers, as in comparisons of squares, are no numbers any more.
+MOST_REWARD = 1e60
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BehaviorTree:
@@ -70,6 +73,8 @@ class BehaviorTree:
         """Return what trees grow on, and notes about candidates that had to be left out."""
         wanted = list(candidates(log.K) if self.candidates is None else self.candidates)
         usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
+        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
+            raise BehaviorError(f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow")
         ground = prepare(
             log,
             target,

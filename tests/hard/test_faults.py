@@ -1,0 +1,183 @@
+"""Full disks, locked folders, files that change underfoot, interrupts, crowds: a clear error, nothing half-written."""
+
+import errno
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import counterrank as cr
+from counterrank import atomic
+from counterrank.errors import CounterrankError, OutputError
+
+FAST = ["--target", "new", "--estimators", "iips,rips"]
+
+
+def leftovers(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_full_disk_in_a_real_process(command, log_file, tmp_path):
+    # The report is larger than the largest file this process may write.
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    out = tmp_path / "report.html"
+    out.write_text("the old report")
+    script = "import os; os.environ['NUMBA_DISABLE_JIT_CACHE'] = '1'\nfrom counterrank.cli.main import run; run()"
+    done = command("evaluate", log_file, *FAST, "--html", out, before=limit, script=script)
+    assert done.returncode == 2, done.stderr
+    assert "cannot write" in done.stderr and "report.html" in done.stderr and "Traceback" not in done.stderr
+    assert out.read_text() == "the old report" and leftovers(tmp_path) == ["report.html"]
+
+
+@pytest.mark.parametrize("where", ["write", "rename"])
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path, monkeypatch, where):
+    out = tmp_path / "result.json"
+    atomic.write_text(out, "old")
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(*((Path, "write_bytes") if where == "write" else (os, "replace")), full)
+    with pytest.raises(OutputError, match=r"cannot write .*result.json: No space left"):
+        atomic.write_text(out, "new" * 1000)
+    monkeypatch.undo()
+    assert out.read_text() == "old" and leftovers(tmp_path) == ["result.json"]
+
+
+def test_policies_and_trees_on_a_full_disk(tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OutputError, match="No space left"):
+        cr.save_policy(cr.Uniform(3), tmp_path / "p.npz")
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("where", ["/proc/counterrank/report.json", "{file}/report.json", "{folder}"])
+def test_an_output_that_cannot_be_made(log_file, tmp_path, where):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    out = where.format(file=tmp_path / "file", folder=tmp_path / "folder")
+    result = cr.evaluate(log_file, ["new"], estimators=["iips"])
+    with pytest.raises(OutputError, match="cannot write"):
+        result.to_json(out)
+    assert leftovers(tmp_path) == ["file", "folder"]
+
+
+def test_devices_and_links_are_written_to_and_not_replaced(tmp_path):
+    atomic.write_text("/dev/null", "nothing")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    with pytest.raises(OutputError, match="cannot write /dev/full: No space left"):
+        atomic.write_text("/dev/full", "x")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    atomic.write_text(tmp_path / "link", "x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x"
+
+
+def test_results_can_go_to_standard_output(command, log_file):
+    done = command("evaluate", log_file, *FAST, "--quiet", "--json", "/dev/stdout")
+    assert done.returncode == 0 and json.loads(done.stdout)["schema"] == "counterrank/evaluation/1"
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.9])
+def test_a_file_that_is_cut_while_it_is_read(log_file, tmp_path, keep):
+    path = tmp_path / "log.parquet"
+    pq.write_table(pq.read_table(log_file), path, row_group_size=100)
+    source = cr.scan_log(path, targets="new")
+    batches = source.batches(rows=100)
+    next(batches)
+    os.truncate(path, int(keep * path.stat().st_size))
+    with pytest.raises(CounterrankError, match=r"log\.parquet"):
+        list(source.batches(rows=100))
+    try:
+        list(batches)
+    except CounterrankError as problem:
+        assert "log.parquet" in str(problem)
+
+
+def test_a_file_that_vanishes_between_two_passes(log_file, tmp_path):
+    path = tmp_path / "log.parquet"
+    path.write_bytes(log_file.read_bytes())
+    source = cr.scan_log(path, targets="new")
+    list(source.batches(rows=100))
+    path.unlink()
+    with pytest.raises(CounterrankError, match=r"log\.parquet"):
+        list(source.batches(rows=100))
+
+
+SLOW = """
+import sys, time
+from counterrank.engines.local import MemorySource
+def slow(self, partial, label=""):
+    print("summing", flush=True)
+    time.sleep(60)
+MemorySource.reduce = slow
+from counterrank.cli.main import run
+run()
+"""
+
+
+def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
+    outputs = ["--json", tmp_path / "r.json", "--html", tmp_path / "r.html"]
+    arguments = [sys.executable, "-c", SLOW, "evaluate", log_file, *FAST, *outputs]
+    started = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert started.stdout.readline().strip() == "summing"
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=30)
+    assert started.returncode == 130 and "interrupted; nothing was written" in errors and "Traceback" not in errors
+    assert leftovers(tmp_path) == []
+
+
+def test_an_interrupt_while_writing_leaves_the_old_file(tmp_path):
+    out = tmp_path / "r.json"
+    out.write_text("old")
+    with pytest.raises(KeyboardInterrupt), atomic.replacing(out) as temporary:
+        temporary.write_text("half of the n")
+        raise KeyboardInterrupt
+    assert out.read_text() == "old" and leftovers(tmp_path) == ["r.json"]
+
+
+def test_many_writers_and_a_reader_see_whole_files(tmp_path):
+    out = tmp_path / "r.json"
+    texts = [json.dumps({"writer": w, "numbers": [w] * 20_000}) for w in range(4)]
+    atomic.write_text(out, texts[0])
+    stop = time.monotonic() + 1.0
+
+    def keep_writing(text):
+        while time.monotonic() < stop:
+            atomic.write_text(out, text)
+
+    threads = [threading.Thread(target=keep_writing, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    seen = set()
+    while any(thread.is_alive() for thread in threads):
+        text = out.read_text()
+        assert text in texts
+        seen.add(texts.index(text))
+    assert len(seen) > 1 and leftovers(tmp_path) == ["r.json"]
+
+
+def test_two_evaluations_into_one_folder(log_file, tmp_path):
+    arguments = ["evaluate", log_file, *FAST, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html"]
+    started = [
+        subprocess.Popen([sys.executable, "-m", "counterrank", *map(str, arguments)], stdout=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in started] == [0, 0]
+    assert leftovers(tmp_path) == ["r.html", "r.json"]
+    json.loads((tmp_path / "r.json").read_text())
+    assert (tmp_path / "r.html").read_text().rstrip().endswith("</html>")
