@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterrank.behavior.tree.confirm import Scorer, leaves_of, node_sums, prune
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
 from counterrank.behavior.tree.objective import Objective
@@ -143,6 +144,41 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum():
                 node[i] = left[at] if slow.goes_left[at, codes[i, feature[at]]] else right[at]
     np.testing.assert_array_equal(fast.tree[:, : fast.count], slow.tree[:, : slow.count])
     np.testing.assert_allclose(fast.scores[: fast.count], slow.scores[: slow.count], rtol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
+    """After pruning, the objective on the confirming rows is no worse, and each last split still lowers it."""
+    y, codes = data(seed, n=600)
+    goal = objective(300)
+    grower = grown(y[:300], codes[:300], goal, max_depth=3)
+    scorer = Scorer(goal, node_sums(grower, goal.rows(y[300:], np.ones(300)), codes[300:]))
+
+    def score():
+        return scorer.score(sum(scorer.channels[at, grower.tree[3, at]] for at in leaves_of(grower)))
+
+    before = score()
+    prune(grower, scorer)
+    after = score()
+    assert after <= before * (1 + 1e-12)
+    feature, left, right, model = grower.tree
+    kept = [at for at in range(grower.count) if feature[at] >= 0 and feature[left[at]] < 0 and feature[right[at]] < 0]
+    total = sum(scorer.channels[at, model[at]] for at in leaves_of(grower))
+    for at in set(kept) & set(reachable(grower)):
+        a, b = left[at], right[at]
+        merged = total - scorer.channels[a, model[a]] - scorer.channels[b, model[b]] + scorer.channels[at, model[at]]
+        assert scorer.score(merged) > after
+
+
+def reachable(grower):
+    stack, found = [0], []
+    while stack:
+        at = stack.pop()
+        found.append(at)
+        if grower.tree[0, at] >= 0:
+            stack += [int(grower.tree[1, at]), int(grower.tree[2, at])]
+    return found
 
 
 def test_lepski_and_slope_refuse_contradicted_models():

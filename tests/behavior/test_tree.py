@@ -61,22 +61,6 @@ def test_categories_are_found_and_named(make_log):
     assert tree.assign(np.array([[99.0, 0, 0], [-3.0, 0, 0]])).shape == (2, 3)
 
 
-def test_confirmation_undoes_splits_made_of_noise(make_log):
-    """Where behaviour does not depend on the context, every split is noise: confirming keeps less than half of them."""
-    splits = {0.0: 0, 0.5: 0}
-    for seed in range(12):
-        log = make_log(6_000, 200 + seed)
-        noise = np.random.default_rng([seed, 1]).normal(size=(log.n, 5))
-        flat = cr.RankingLog(
-            action=log.action, reward=log.reward, propensity=log.propensity, context=noise, targets=dict(log.targets)
-        )
-        for share in splits:
-            forest = tree_on(flat, limits=Limits(prune=share)).fitted
-            splits[share] += int((forest.nodes[:, 0] >= 0).sum())
-    assert splits[0.0] >= 5
-    assert splits[0.5] < 0.5 * splits[0.0]
-
-
 def test_row_order_does_not_matter(make_log):
     log = make_log(6_000, 4, unit=True)
     order = np.random.default_rng(0).permutation(log.n)
