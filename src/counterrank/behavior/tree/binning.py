@@ -48,7 +48,7 @@ class Bins:
 def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
     """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest count as missing.
 
-    >>> make_bins(np.array([[1.0], [2.0], [4.0], [np.nan]]), np.array([False]), most=2,
+    >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
     [3.0]
     """
