@@ -66,31 +66,30 @@ def _box(forest: Forest, at: int, x: float, y: float, row: int | None) -> str:
     lines = [f"{facts[SHARE]:.0%} of rankings" if np.isfinite(facts[SHARE]) else ""]
     if leaf and np.isfinite(facts[ESTIMATE]):
         lines += [f"value {facts[ESTIMATE]:.4g}", f"± {1.959964 * facts[STDERR]:.2g} (95 %)"]
-    elif not leaf:
-        lines.append("split")
     left = x - _WIDTH / 2
     words = "".join(
         f'<text x="{left + 10:.1f}" y="{y + 42 + 17 * i:.1f}" fill="#334">{escape(line)}</text>'
         for i, line in enumerate(lines)
     )
-    size = _CELL * len(candidate.mask)
-    matrix = _matrix(candidate.mask, left + _WIDTH - size - 10, y + 12, row) if leaf else ""
+    cell = min(_CELL, 90 / len(candidate.mask))
+    matrix = _matrix(candidate.mask, left + _WIDTH - cell * len(candidate.mask) - 10, y + 12, row) if leaf else ""
+    title = candidate.label if leaf else f"by {forest.context_names[int(forest.nodes[at, 0])]}"
     return (
         f'<rect x="{left:.1f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" '
         f'fill="{"#eef4fb" if leaf else "#f6f6f6"}" stroke="#889"/>'
-        f'<text x="{left + 10:.1f}" y="{y + 22:.1f}" font-weight="600">{escape(candidate.label) if leaf else ""}</text>'
+        f'<text x="{left + 10:.1f}" y="{y + 22:.1f}" font-weight="600">{escape(title)}</text>'
         f"{words}{matrix}"
     )
 
 
 def _matrix(mask: NDArray[np.bool_], x: float, y: float, row: int | None) -> str:
     """Draw c[k, l]: dark where item l matters to reward k; the rows of other positions are pale."""
-    cells = []
+    cells, size = [], min(_CELL, 90 / len(mask))
     for k in range(len(mask)):
         for m in range(len(mask)):
             colour = ("#1f4e8c" if row is None or row == k else "#b9cbe4") if mask[k, m] else "#fff"
             cells.append(
-                f'<rect x="{x + _CELL * m:.1f}" y="{y + _CELL * k:.1f}" width="{_CELL}" height="{_CELL}" '
+                f'<rect x="{x + size * m:.1f}" y="{y + size * k:.1f}" width="{size:.2f}" height="{size:.2f}" '
                 f'fill="{colour}" stroke="#ccd" stroke-width=".5"/>'
             )
     return "".join(cells)

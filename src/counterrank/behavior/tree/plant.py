@@ -61,7 +61,10 @@ def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", si
     orders = [size if c.order is None else min(c.order, size) for c, size in zip(candidates, sizes, strict=True)]
     first: dict[tuple[bytes, int], int] = {}
     for m in range(len(candidates)):
-        first.setdefault((rows[m].tobytes(), orders[m]), m)
+        key = (rows[m].tobytes(), orders[m])
+        # C and I are one model at the first position: it goes by the simpler name.
+        if key not in first or candidates[m].mask.sum() < candidates[first[key]].mask.sum():
+            first[key] = m
     chosen = list(first.values())
     order = np.array([orders[m] for m in chosen], dtype=np.float64)
     relevant = np.stack([rows[m] for m in chosen])
