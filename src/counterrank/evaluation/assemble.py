@@ -23,8 +23,6 @@ from counterrank.evaluation.verdict import verdict
 if TYPE_CHECKING:
     from counterrank.evaluation.run import Run
 
-#: Logs up to this many rankings are audited along the way.
-AUDITED_ROWS = 500_000
 #: The flag of a log whose propensities were not logged.
 ESTIMATED = "estimated-propensity"
 
@@ -64,7 +62,7 @@ def assemble(
             e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr) for _, e in chosen
         },
         sensitivity={target: found for target, found in ranges.items() if found is not None},
-        audit=_audit(run, total.totals.n),
+        audit=run.findings,
         skipped=run.skipped,
         provenance=manifest(
             options,
@@ -123,22 +121,6 @@ def _diagnostics(
     found["order_path"] = {target: order_path(target, estimates) for target in run.options.targets}
     found["support"] = {target: one for target, one in supports.items() if one is not None}
     return found
-
-
-def _audit(run: "Run", n: int) -> tuple[dict[str, Any], ...]:
-    wanted = run.options.audit if run.options.audit is not None else n <= AUDITED_ROWS
-    if not wanted:
-        return ()
-    from counterrank.diagnostics.audit import audit
-
-    found = audit(run.source, run.options.targets, segments=_columns(run), time=run.options.time)
-    return tuple(finding.to_dict() for finding in found)
-
-
-def _columns(run: "Run") -> list[str]:
-    from counterrank.evaluation.options import TREE
-
-    return [name for name in run.options.segments if name != TREE]
 
 
 def _behavior(jobs: Sequence[Job]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """A logger that always shows the same list tells nothing about others: refuse, and say what is possible."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,10 +15,9 @@ WHAT_IS_POSSIBLE = (
 )
 
 
-def refuse_deterministic(probe: RankingLog, targets: Sequence[str]) -> None:
-    """Raise when every logged propensity is 1 while a target's probabilities are not."""
-    logging = probe.propensity
-    if not isinstance(logging, Propensity) or not bool((logging.values == 1.0).all()):
+def refuse_deterministic(first: RankingLog, sample: Callable[[], RankingLog], targets: Sequence[str]) -> None:
+    """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's are not."""
+    if not _certain(first) or not _certain(probe := sample()):
         return
     others = [probe.target(name) for name in targets]
     same = [isinstance(p, Propensity) and bool((np.abs(p.values - 1.0) < 1e-12).all()) for p in others]
@@ -28,3 +27,7 @@ def refuse_deterministic(probe: RankingLog, targets: Sequence[str]) -> None:
         "every logged propensity is 1: the logging policy is deterministic, or the column holds no propensities. "
         f"Weights then compare nothing, and no estimate is given. {WHAT_IS_POSSIBLE}"
     )
+
+
+def _certain(log: RankingLog) -> bool:
+    return isinstance(log.propensity, Propensity) and bool((log.propensity.values == 1.0).all())

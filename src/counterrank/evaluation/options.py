@@ -26,7 +26,7 @@ class Options:
     practical: float | None = None
     #: How missing propensities are estimated: None when the log's own are used.
     estimate_propensity: str | None = None
-    #: Audit the log as well: None does so for logs up to `AUDITED_ROWS` rankings.
+    #: Audit the log as well: None does so for logs that are not large.
     audit: bool | None = None
     #: The column with the time of each ranking, for the audit.
     time: str | None = None

@@ -23,15 +23,18 @@ class Pairing:
 
     def combination(self, job: Job) -> Floats:
         """Return how the job's estimate combines the columns (T,)."""
+        return self._placed(job, job.plan.combination(self.states[job.plan.key]))
+
+    def _placed(self, job: Job, own: Floats) -> Floats:
         result = np.zeros(len(self.totals.sums))
-        own = job.plan.combination(self.states[job.plan.key])
         first = self.offsets[job.plan.key]
         result[first : first + len(own)] = own
         return result
 
     def stderr_of_difference(self, left: Job, right: Job) -> float:
         """Return the standard error of the difference of two estimates on the same rows."""
-        return float(np.sqrt(self.totals.variance(self.combination(left) - self.combination(right))))
+        combined = [self._placed(job, job.plan.error_combination(self.states[job.plan.key])) for job in (left, right)]
+        return float(np.sqrt(self.totals.variance(combined[0] - combined[1])))
 
     def effective_outcomes(self, job: Job) -> float:
         """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the rows with a 1.

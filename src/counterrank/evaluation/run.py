@@ -23,6 +23,8 @@ from counterrank.source import Source
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration, sensitivity.
 PROBE_ROWS = 20_000
+#: Logs known to have at most this many rankings are audited along the way.
+AUDITED_ROWS = 500_000
 
 
 def evaluate(  # noqa: PLR0913
@@ -81,7 +83,7 @@ def evaluate_source(
             source, options.estimate_propensity, targets=options.targets, seed=options.seed
         )
     run = Run(source, options)
-    refuse_deterministic(run.probe, options.targets)
+    refuse_deterministic(run.first, lambda: run.probe, options.targets)
     run.prepare(custom or {})
     total = run.sums(source)
     estimates = run.estimates(total)
@@ -101,6 +103,7 @@ class Run:
     options: Options
     jobs: Sequence[Job] = ()
     skipped: tuple[Skipped, ...] = ()
+    findings: tuple[dict[str, Any], ...] = ()
     cuts: Sequence[Cut] = ()
 
     @cached_property
@@ -129,9 +132,20 @@ class Run:
         return [group for group in self.groups.values() if any(self.recommended[j.target] == j.name for j in group)]
 
     def prepare(self, custom: Mapping[str, Estimator]) -> None:
-        """Fit what needs fitting."""
+        """Fit what needs fitting, and audit the log."""
         self.jobs, self.skipped = make_jobs(self.source, self.options, custom)
         self.cuts = cuts_of(self.options.segments, lambda: self.probe, [job.plan for job in self.jobs])
+        wanted = self.options.audit
+        if wanted or wanted is None and self.source.n is not None and self.source.n <= AUDITED_ROWS:
+            self.findings = self.audited()
+
+    def audited(self) -> tuple[dict[str, Any], ...]:
+        """Return the findings of the audit."""
+        from counterrank.diagnostics.audit import audit
+
+        columns = [name for name in self.options.segments if name != TREE]
+        found = audit(self.source, self.options.targets, segments=columns or None, time=self.options.time)
+        return tuple(finding.to_dict() for finding in found)
 
     def sums(self, source: Source, *, label: str = "estimating", segments: bool = True) -> PassState:
         """Return the sums over all rows of a source."""

@@ -8,7 +8,7 @@ from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.state import PassState
 from counterrank.evaluation.thresholds import FAIL, PASS, THRESHOLDS
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
-from counterrank.inference.normal import normal_interval
+from counterrank.inference.normal import critical_value
 
 
 def segment_table(
@@ -31,10 +31,12 @@ def segment_table(
 
 
 def _adjusted(job: Job, keys: Sequence[tuple[str, str]], found: Sequence[Estimate]) -> list[dict[str, Any]]:
-    raw = [two_sided(one.lift.value, one.lift.stderr) for one in found]
+    raw = [two_sided(max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr) for one in found]
     rows = []
     for (column, label), one, p, q in zip(keys, found, holm(raw), benjamini_hochberg(raw), strict=True):
-        low, high = normal_interval(one.lift.value, one.lift.stderr, 1 - (1 - one.level) / len(keys))
+        # Wider than the group's own interval by what the number of groups adds to the critical value.
+        more = critical_value(1 - (1 - one.level) / len(keys)) - critical_value(one.level)
+        low, high = one.lift.low - more * one.lift.stderr, one.lift.high + more * one.lift.stderr
         rows.append(
             {
                 "column": column, "label": label, "target": job.target, "estimator": job.name, "n": one.n,
