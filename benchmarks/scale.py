@@ -13,27 +13,26 @@ from typing import Any
 from benchmarks import child, peak_mb, show, wall_seconds
 
 FIXED = ["ips", "iips", "rips", "snips", "order-2"]
+_TASK = ("-m", "benchmarks.scale")
 SETS = (FIXED, ["aips"], ["auto"])
 
 
 def stream(n: int) -> None:
     """Print writing, reading and evaluating n rankings and a tenth of them, each in a process of its own."""
-    from counterrank.estimators import registry
+    header = ["rankings", "K = 10", "x reading", "CPU s per million", "wall s", "peak MB beyond imports"]
+    show("Streaming from Parquet", header, _streamed(n))
 
-    rows = []
+
+def _streamed(n: int) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         for rankings in (n // 10, n):
             path = str(Path(folder) / f"{rankings}.parquet")
-            written = child("-m", "benchmarks.scale", "write", path, str(rankings))
-            rows.append(_row(rankings, "simulate (writing)", written, None))
-            read = child("-m", "benchmarks.scale", "read", path, one_thread=True)
-            rows.append(_row(rankings, "pyarrow reads the columns", read, read["cpu"]))
+            yield _row(rankings, "simulate (writing)", child(*_TASK, "write", path, str(rankings)), None)
+            read = child(*_TASK, "read", path, one_thread=True)
+            yield _row(rankings, "pyarrow reads the columns", read, read["cpu"])
             for names in SETS:
-                if all(one in registry.names() for one in names):
-                    done = child("-m", "benchmarks.scale", "evaluate", path, *names, one_thread=True)
-                    rows.append(_row(rankings, f"evaluate: {', '.join(names)}", done, read["cpu"]))
-    header = ["rankings", "K = 10", "x reading", "CPU s per million", "wall s", "peak MB beyond imports"]
-    show("Streaming from Parquet", header, rows)
+                done = child(*_TASK, "evaluate", path, *names, one_thread=True)
+                yield _row(rankings, f"evaluate: {', '.join(names)}", done, read["cpu"])
 
 
 def _row(n: int, what: str, done: dict[str, Any], base: float | None) -> tuple[str, ...]:
