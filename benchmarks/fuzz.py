@@ -174,7 +174,8 @@ def _odd_archive(good: bytes, rng: np.random.Generator) -> bytes:
     else:
         value = arrays[name]
         odd = [value.ravel(), value[None], value * np.nan, value.astype(str), value.astype(complex),
-               np.atleast_1d(value)[..., :0], -np.abs(value) - 1, np.array("x"), np.array(2**70 * 1.0), value.astype(np.int64)]  # fmt: skip
+               np.atleast_1d(value)[..., :0], -np.abs(value) - 1, np.array("x"), np.array(2**70 * 1.0),
+               value.astype(np.int64)]  # fmt: skip
         arrays[name] = odd[rng.integers(len(odd))]
     out = io.BytesIO()
     np.savez(out, **arrays)

@@ -1,0 +1,204 @@
+"""Mutation check of the core formulas: change one operator or number at a time; some test must notice.
+
+Run: python -m benchmarks.mutation [FILE ...] [--every N] [--seconds S]      (make mutation)
+
+Kernels run as plain Python (no compiled code could be stale), each mutant in a forked process whose import of the
+one module is replaced. Prints the survivors and exits with 1 when there are any that are not known to be equal.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import importlib.abc
+import importlib.machinery
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "counterrank"
+COMMON = ("tests/hard/test_survivors.py",)
+#: Each file and the tests that know its formulas.
+FILES: dict[str, tuple[str, ...]] = {
+    "kernels/weights.py": ("tests/kernels/test_weights.py", "tests/exact/test_order.py"),
+    "kernels/accumulate.py": ("tests/kernels/test_moments.py",),
+    "estimators/aggregate.py": ("tests/inference/test_standard_errors.py", "tests/inference/test_methods.py"),
+    "inference/linear.py": ("tests/inference/test_standard_errors.py",),
+    "moments.py": ("tests/kernels/test_moments.py", "tests/inference/test_standard_errors.py"),
+    "ratios.py": ("tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
+}
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.And: ast.Or, ast.Or: ast.And, ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.RShift: ast.LShift,
+}  # fmt: skip
+#: Mutants that no test can kill because they mean the same: (file, text of the change, part of the line).
+EQUAL: tuple[tuple[str, str, str], ...] = (
+    ("kernels/weights.py", "128", "_BLOCK = "),
+    ("kernels/accumulate.py", "256", "BLOCK = "),
+    ("moments.py", "8", "_ROUNDING = "),
+    ("moments.py", "Mult", "_ROUNDING = "),
+    ("moments.py", "LtE", "np.abs(difference) <= noise"),
+    ("ratios.py", "BitOr", "Probabilities | "),
+)
+
+
+class Site(ast.NodeVisitor):
+    """Collects the nodes that can be changed; annotations, texts and messages are left alone."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[ast.AST, str]] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Leave messages alone."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Leave texts alone."""
+
+    def generic_visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in SWAPS:
+            self.found.append((node, type(node.op).__name__))
+        elif isinstance(node, ast.BoolOp):
+            self.found.append((node, type(node.op).__name__))
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+            self.found.append((node, type(node.ops[0]).__name__))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not | ast.Invert):
+            self.found.append((node, type(node.op).__name__))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            self.found.append((node, repr(node.value)))
+        super().generic_visit(node)
+
+
+def change(node: ast.AST) -> None:
+    """Turn a node into its mutant, in place."""
+    if isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp):
+        node.op = SWAPS[type(node.op)]()  # type: ignore[assignment]
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = SWAPS[type(node.ops[0])]()  # type: ignore[assignment]
+    elif isinstance(node, ast.UnaryOp):
+        node.op = ast.UAdd() if not isinstance(node.op, ast.Not) else node.op
+        if isinstance(node.op, ast.Not):
+            node.operand = ast.UnaryOp(ast.Not(), node.operand)
+    elif isinstance(node, ast.Constant):
+        value = node.value
+        node.value = (not value) if isinstance(value, bool) else value + 1
+
+
+def mutants(text: str) -> Iterator[tuple[int, str, ast.Module]]:
+    """Yield line, what was changed, and the changed module."""
+    tree = ast.parse(text)
+    site = Site()
+    site.visit(tree)
+    for i in range(len(site.found)):
+        mutated = copy.deepcopy(tree)
+        twin = Site()
+        twin.visit(mutated)
+        node, what = twin.found[i]
+        change(node)
+        yield getattr(node, "lineno", 0), what, ast.fix_missing_locations(mutated)
+
+
+class Replacement(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from a changed tree."""
+
+    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
+        self.name, self.path, self.tree = name, path, tree
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if name != self.name:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, origin=str(self.path))
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__file__ = str(self.path)
+        exec(compile(self.tree, str(self.path), "exec"), module.__dict__)
+
+
+def survives(name: str, path: Path, tree: ast.Module | None, tests: list[str], seconds: int) -> bool:
+    """Run the tests on a mutant (or on the original) in a forked process; True when they all pass."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(seconds)  # a mutant that never ends counts as noticed
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+        for loaded in [m for m in sys.modules if m.partition(".")[0] == "counterrank"]:
+            del sys.modules[loaded]
+        if tree is not None:
+            sys.meta_path.insert(0, Replacement(name, path, tree))
+        import pytest
+
+        code = 3
+        with contextlib.suppress(BaseException):
+            quiet = ["-x", "-q", "-W", "ignore", "--no-header", "-p", "no:randomly", "-p", "no:xdist"]
+            code = int(pytest.main([*quiet, *tests]))
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+def known_equal(file: str, what: str, line: str) -> bool:
+    return any(file == f and what == w and part in line for f, w, part in EQUAL)
+
+
+def check(file: str, *, every: int, seconds: int) -> tuple[int, list[str]]:
+    """Return how many mutants of a file were tried, and the survivors."""
+    path = SOURCE / file
+    text = path.read_text()
+    lines = text.splitlines()
+    name = "counterrank." + file.removesuffix(".py").replace("/", ".")
+    tests = [str(ROOT / test) for test in (*COMMON, *FILES[file]) if (ROOT / test).exists()]
+    if not survives(name, path, None, tests, 10 * seconds):
+        raise SystemExit(f"the tests of {file} fail without any mutation: {' '.join(tests)}")
+    tried, left = 0, []
+    for i, (line, what, tree) in enumerate(mutants(text)):
+        source = lines[line - 1].strip()
+        if i % every or known_equal(file, what, source):
+            continue
+        tried += 1
+        if survives(name, path, tree, tests, seconds):
+            left.append(f"{file}:{line}: {what} changed in `{source}`")
+            print(f"  survivor  {left[-1]}", flush=True)
+    return tried, left
+
+
+def main() -> int:
+    """Check the files given, or all; print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", default=list(FILES))
+    parser.add_argument("--every", type=int, default=1, help="try every n-th mutant only")
+    parser.add_argument("--seconds", type=int, default=90, help="a mutant that takes longer counts as noticed")
+    options = parser.parse_args()
+    os.environ["NUMBA_DISABLE_JIT"] = "1"
+    os.chdir(ROOT)
+    import hypothesis  # noqa: F401 - loaded once, shared by the forks
+    import numba  # noqa: F401
+    import pyarrow  # noqa: F401
+    import pytest  # noqa: F401
+    import scipy.stats  # noqa: F401
+
+    survivors = []
+    for file in options.files:
+        start = time.monotonic()
+        tried, left = check(file, every=options.every, seconds=options.seconds)
+        survivors += left
+        print(f"{file}: {tried} mutants, {len(left)} survive ({time.monotonic() - start:.0f} s)", flush=True)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
