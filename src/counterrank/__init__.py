@@ -40,6 +40,8 @@ __getattr__, __dir__, __all__ = attach(
         "estimators.aips": ["AIPS"],
         "estimators.order": ["OrderIPS"],
         "evaluation.run": ["evaluate"],
+        "evaluation.audit_file": ["audit_file", "audit_log"],
+        "propensities": ["estimate_propensities"],
     }
 )
 __all__ += ["__version__"]
