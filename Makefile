@@ -3,7 +3,6 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv)
-DEV := pytest pytest-timeout pytest-xdist hypothesis ruff mypy import-linter playwright pre-commit pip-audit build
 
 .PHONY: setup demo test lint types docs bench fuzz mutation coverage-study audit dist clean
 
@@ -12,12 +11,12 @@ setup: $(VENV)/.complete
 # The core and what the demo draws with; small and quick.
 $(VENV)/.demo: pyproject.toml
 	@$(MAKE) --no-print-directory venv
-	@$(call install,-e '.[report]')
+	@$(call install,-e .)
 	@touch $@
 
 $(VENV)/.complete: pyproject.toml
 	@$(MAKE) --no-print-directory venv
-	@$(call install,-e '.[all,docs]' $(DEV))
+	@$(call install,-e '.[all,docs,dev]')
 	@touch $(VENV)/.demo $@
 
 .PHONY: venv

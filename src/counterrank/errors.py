@@ -65,7 +65,7 @@ class CounterrankWarning(UserWarning):
 def require(module: str, *, extra: str) -> ModuleType:
     """Import an optional dependency, or say which extra brings it.
 
-    >>> require("json", extra="report").__name__
+    >>> require("json", extra="models").__name__
     'json'
     """
     try:

@@ -121,6 +121,10 @@ class Plan(ABC, Generic[State]):
         """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
         return np.ones(1)
 
+    def error_combination(self, state: State) -> Floats:
+        """Return the combination whose error the estimate's interval rests on; the same, unless it says otherwise."""
+        return self.combination(state)
+
 
 class Estimator(ABC):
     """A recipe; holds parameters only."""

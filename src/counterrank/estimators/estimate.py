@@ -82,6 +82,11 @@ class Estimate:
         raise methods.unavailable(method, self.estimator)
 
     @property
+    def allowance(self) -> float:
+        """What the interval allows for bias, beyond sampling error; most estimators allow nothing."""
+        return float(self.details.get("bias_allowance", 0.0))
+
+    @property
     def low(self) -> float:
         """Lower end of the interval at the evaluation's level."""
         return self.interval()[0]

@@ -9,7 +9,7 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
 from counterrank.estimators.auto.plan import Nuisances, column_names, nuisances_of, orders_for, partial_state
 from counterrank.estimators.auto.routes import Route, route_for
-from counterrank.estimators.auto.rule import Decision, decide
+from counterrank.estimators.auto.rule import Decision, decide, unit
 from counterrank.estimators.auto.state import AutoState, Summary, summarise
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate
@@ -61,6 +61,11 @@ class AutoPlan(Plan[AutoState]):
     def combination(self, state: AutoState) -> Floats:
         """Return the weights of the members in the estimate."""
         return self.decision(state)[1].weights
+
+    def error_combination(self, state: AutoState) -> Floats:
+        """Return the member the interval rests on: the estimate itself does not know the error of its choice."""
+        summary, decision = self.decision(state)
+        return unit(summary, decision.base)
 
 
 @dataclass(frozen=True, eq=False)
