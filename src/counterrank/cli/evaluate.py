@@ -27,6 +27,8 @@ from counterrank.cli.reading import reading, reading_options
 )
 @click.option("--audit/--no-audit", default=None, help="Audit the log too (default: up to 500,000 rankings).")
 @click.option("--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit.")
+@click.option("--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks.")
+@click.option("--ranking-name", metavar="WORD", help="What a ranking is called in the report, e.g. page.")
 @click.option("--engine", type=click.Choice(["local", "dask", "spark"]), default="local", show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON.")
@@ -59,6 +61,9 @@ def command(log: str, **options: Any) -> None:
             **_asked_for(options),
             **read,
         )
+    words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
+    if any(words.values()):
+        result.log["words"] = {role: word for role, word in words.items() if word}
     if options["json_path"]:
         result.to_json(options["json_path"])
     if options["html_path"]:
