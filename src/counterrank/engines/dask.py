@@ -47,7 +47,8 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
         n_workers=workers or default_threads(),
         threads_per_worker=1,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
+        worker_dashboard_address="127.0.0.1:0",
         silence_logs=50,
     )
     with cluster, distributed.Client(cluster, set_as_default=False) as client:

@@ -158,6 +158,9 @@ def _from_path(path: Any, engine: Any, *, where: Any, segments: Sequence[str], t
         return MemorySource(read_log(path, targets=targets, **reading))
     reading.setdefault("segments", tuple(segments))
     files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
+    if where:
+        # A segment that nobody is in is told before a cluster is started for it.
+        assert files.first.n
     if here:
         source: Source = files
         return source
