@@ -49,8 +49,10 @@ class BehaviorTree:
     >>> half = np.full((100, 2), 0.5)
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)
     >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
-    >>> tree.assign(None, n=2).tolist()
-    [[0, 0], [0, 0]]
+    >>> print(tree)
+    behaviour tree, objective 'gl', grown on 100 rankings
+    position 1    100%  S            ■ ■  0.5 ± 0.098        all rankings
+    position 2    100%  C            ■ ■  0.5 ± 0.098        all rankings
     """
 
     candidates: Sequence[Candidate] | None = None

@@ -63,10 +63,14 @@ def facts_of(g: Grower) -> Floats:
     """
     stats, model = g.stats[: g.count], g.tree[3, : g.count]
     rows = np.maximum(stats[:, 0], 1)
-    mean = np.take_along_axis(stats, (1 + model)[:, None], axis=1)[:, 0] / rows
-    second = np.take_along_axis(stats, (1 + g.objective.models + model)[:, None], axis=1)[:, 0] / rows
+    every = np.arange(g.count)
+    mean = stats[every, 1 + model] / rows
+    second = stats[every, 1 + g.objective.models + model] / rows
     error = np.sqrt(np.maximum(second - mean**2, 0) / np.maximum(rows - 1, 1))
-    return np.stack([stats[:, 0] / stats[0, 0], g.scores[: g.count], mean, error, g.gains[: g.count]], axis=1)
+    facts = np.empty((g.count, 5))
+    facts[:, 0], facts[:, 1] = stats[:, 0] / stats[0, 0], g.scores[: g.count]
+    facts[:, 2], facts[:, 3], facts[:, 4] = mean, error, g.gains[: g.count]
+    return facts
 
 
 def _threshold(edges: Floats, chosen: NDArray[np.int64]) -> float:

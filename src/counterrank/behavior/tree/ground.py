@@ -185,10 +185,11 @@ def prepare(
     """Return binned contexts and contributions of a log."""
     context = _context(log)
     bins = make_bins(context, categorical_columns(log), most=limits.bins_for(log.n), rng=rng)
-    y, seen = contributions(log, target, candidates)
+    ratios = ratios_of(log, target)
+    y, seen = contributions(ratios, candidates)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
-        y = np.concatenate([y, contributions(fresh, target, candidates)[0]], axis=2)
+        y = np.concatenate([y, contributions(ratios_of(fresh, target), candidates)[0]], axis=2)
     return Ground(
         log=log,
         target=target,
@@ -197,7 +198,7 @@ def prepare(
         bins=bins,
         codes=bins.codes(context),
         y=y,
-        tails=inflation(log, target, ratios_of(log, target), candidates, seen),
+        tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         per_position=per_position,
         fresh=0 if fresh is None else fresh.n,

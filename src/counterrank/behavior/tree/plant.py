@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from counterrank.behavior.candidates import Candidate
 from counterrank.errors import BehaviorError
-from counterrank.log import RankingLog
-from counterrank.ratios import Ratios, capability_of, ratios_of
+from counterrank.ratios import Ratios, capability_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,6 +46,19 @@ def _possible(candidate: Candidate, ratios: Ratios) -> bool:
 
 def slots(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[Slot]:
     """Return the trees' positions; models that coincide at a position are one model there."""
+    key = (per_position, *((c.mask.tobytes(), c.order) for c in candidates))
+    if key not in _SLOTS:
+        if len(_SLOTS) > 64:
+            _SLOTS.clear()
+        _SLOTS[key] = _slots(candidates, per_position=per_position)
+    return _SLOTS[key]
+
+
+#: Slots by candidates: they depend on nothing else, and every fold and target asks for the same ones.
+_SLOTS: dict[tuple[object, ...], list[Slot]] = {}
+
+
+def _slots(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[Slot]:
     if not per_position:
         sizes = [int(c.complexity.max()) for c in candidates]
         return [_slot(candidates, [c.mask.ravel() for c in candidates], sizes)]
@@ -74,14 +86,15 @@ def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", si
     return Slot(np.array(chosen, dtype=np.int64), relevant, order, containing, int(by_size[0]), int(by_size[-1]))
 
 
-def contributions(log: RankingLog, target: str, candidates: tuple[Candidate, ...]) -> tuple[Floats, Floats]:
+def contributions(ratios: Ratios, candidates: tuple[Candidate, ...]) -> tuple[Floats, Floats]:
     """Return w r of every candidate (K, M, n), and the mean of w^2 (K, M)."""
-    ratios = ratios_of(log, target)
+    log = ratios.batch
     reward = np.ascontiguousarray(log.reward.T)
     out = np.empty((log.K, len(candidates), log.n))
     seen = np.empty((log.K, len(candidates)))
     for m, c in enumerate(candidates):
         w = (ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)).T
-        seen[:, m] = np.einsum("kn,kn->k", w, w) / log.n
-        np.multiply(w, reward, out=out[:, m, :])
+        for k in range(log.K):
+            seen[k, m] = w[k] @ w[k] / log.n
+            np.multiply(w[k], reward[k], out=out[k, m])
     return out, seen

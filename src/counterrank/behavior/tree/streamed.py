@@ -21,6 +21,7 @@ from counterrank.behavior.tree.objective import MSEEstimate, Objective, Position
 from counterrank.behavior.tree.plant import Slot, contributions, slots
 from counterrank.errors import BehaviorError
 from counterrank.log import RankingLog
+from counterrank.ratios import ratios_of
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
@@ -103,7 +104,7 @@ def _pass(
     """Return the partial that collects one array for each fold and position from a batch."""
 
     def partial(batch: RankingLog) -> Sums:
-        y, _ = contributions(batch, stream.target, stream.candidates)
+        y, _ = contributions(ratios_of(batch, stream.target), stream.candidates)
         codes, one = stream.codes(batch), np.ones(batch.n)
         every = [
             growers[0][k].objective.rows(np.ascontiguousarray(y[k, slot.models].T), one)
@@ -159,7 +160,7 @@ def _objectives(
     K, M = len(places), len(stream.candidates)
 
     def partial(batch: RankingLog) -> Sums:
-        y, _ = contributions(batch, stream.target, stream.candidates)
+        y, _ = contributions(ratios_of(batch, stream.target), stream.candidates)
         out = np.zeros((stream.folds, 2, 2, K, M))
         rows = np.zeros((stream.folds, 2))
         for fold in range(stream.folds):
