@@ -28,7 +28,8 @@ def _named(name: str, length: int) -> NDArray[np.float64]:
     if name == "uniform":
         return np.ones(length)
     if name == "dcg":
-        return 1.0 / np.log2(np.arange(length) + 2.0)
+        discount: NDArray[np.float64] = 1.0 / np.log2(np.arange(length) + 2.0)
+        return discount
     try:
         values = np.array([float(part) for part in name.split(",")])
     except ValueError:

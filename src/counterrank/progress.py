@@ -24,12 +24,13 @@ class _Silent:
         """Say nothing."""
 
 
-_REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=_Silent())
+_SILENT = _Silent()
+_REPORTER: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
 
 
 def reporter() -> Reporter:
     """Return the reporter in force here."""
-    return _REPORTER.get()
+    return _REPORTER.get() or _SILENT
 
 
 @contextmanager

@@ -41,6 +41,7 @@ class AIPS(Estimator):
         weigh, key = self._weights(workspace)
         plan = WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
         plan.behavior_model = workspace.memo.get(_TREE, None) if key == _TREE else None
+        plan.flags = tuple(getattr(plan.behavior_model, "notes", ()))
         return plan
 
     def _weights(self, workspace: Workspace) -> tuple[Callable[[View], Floats], Any]:
