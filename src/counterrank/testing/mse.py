@@ -1,7 +1,6 @@
 """Laws every MSE estimate keeps."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,6 @@ from counterrank.errors import CounterrankError
 from counterrank.log import RankingLog
 from counterrank.selection.tree import BehaviorTree
 from counterrank.testing.spaces import drawn_log, space
-
-_ROWS = ("y", "use", "weight", "reward", "bucket", "context", "action")
 
 
 def check_mse_estimate(
@@ -78,9 +75,8 @@ def _well_formed(objective: Objective, position: Position) -> None:
 
 
 def _streaming(estimate: MSEEstimate, position: Position, expected: Objective) -> None:
-    absent: Any = dict.fromkeys(_ROWS)
     try:
-        found = estimate.objective(replace(position, **absent))
+        found = estimate.objective(replace(position, memory=None))
     except CounterrankError as problem:
         assert str(problem) and not estimate.streams, f"says it streams, but: {problem}"
         return

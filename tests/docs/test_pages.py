@@ -1,0 +1,114 @@
+"""What the pages and the README tell people to type is typed here."""
+
+import importlib.util
+import os
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import counterrank as cr
+from counterrank.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("doc_blocks", Path(__file__).with_name("conftest.py"))
+tools = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tools)
+
+
+def typed(line, capsys):
+    """Run a command line as a user would, and return its exit code and what it printed."""
+    words = shlex.split(line)
+    assert words[0] == "counterrank", f"only our own commands are run here: {line}"
+    try:
+        code = main.main(words[1:], standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    return code or 0, capsys.readouterr().out
+
+
+def test_the_five_minute_start(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for _, code in tools.blocks("docs/index.md", "bash"):
+        for line in code.strip().splitlines():
+            assert typed(line, capsys)[0] == 0, line
+    assert {"log.parquet", "report.html", "result.json"} <= set(os.listdir(tmp_path))
+    names = {}
+    for line, code in tools.blocks("docs/index.md", "python"):
+        tools.run_python("docs/index.md", code, line, names)
+    assert names["result"].estimate("new").n == 2000
+
+
+def test_how_to_extend():
+    names = {}
+    found = tools.blocks("docs/extending.md", "python")
+    assert len(found) == 8
+    for line, code in found:
+        tools.run_python("docs/extending.md", code, line, names)
+
+
+def test_the_readme(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    A, R, X = rng.integers(0, 3, (400, 2)), rng.random((400, 2)), rng.normal(size=(400, 2))
+    P0, P1 = rng.uniform(0.2, 0.5, (400, 2)), rng.uniform(0.2, 0.5, (400, 2))
+    names = {"A": A, "R": R, "X": X, "P0": P0, "P1": P1}
+    for line, code in tools.blocks("README.md", "python"):
+        tools.run_python("README.md", code, line, names)
+    assert (tmp_path / "report.html").exists()
+    columns = {"action": A, "reward": R, "propensity": P0, "new": P1}
+    table = pa.table({name: values.tolist() for name, values in columns.items()} | {"device": ["tv", "phone"] * 200})
+    pq.write_table(table, "log.parquet")
+    lines = [line for _, code in tools.blocks("README.md", "") for line in code.splitlines()]
+    commands = [line.partition("#")[0] for line in lines if line.startswith("counterrank ")]
+    assert len(commands) >= 2
+    for line in commands:
+        code, printed = typed(line, capsys)
+        # Random numbers are no probabilities; `check` may say so, with exit code 2 and its table.
+        assert code == 0 or ("check" in line and "propensit" in printed.lower()), line
+
+
+def test_the_readme_lists_commands_that_exist():
+    text = (ROOT / "README.md").read_text()
+    named = set(re.findall(r"`counterrank ([a-z]+)", text))
+    assert named and named <= set(main.list_commands(None))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "tutorials").glob("*.py")), ids=lambda path: path.stem)
+def test_tutorial(path, capsys):
+    runpy.run_path(str(path))
+    assert capsys.readouterr().out
+
+
+def test_pictures_are_those_of_the_script(tmp_path):
+    runpy.run_path(str(ROOT / "docs" / "pictures.py"))["draw"](tmp_path)
+    for path in tmp_path.iterdir():
+        assert path.read_text() == (ROOT / "docs" / "images" / path.name).read_text(), (
+            f"run docs/pictures.py: {path.name}"
+        )
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_every_public_name_is_on_the_api_page():
+    page = (ROOT / "docs" / "api.md").read_text()
+    documented = re.findall(r"^::: (\S+)$", page, flags=re.M)
+    homes = {name: getattr(cr, name).__module__ for name in set(cr.__all__) - {"__version__"}}
+    missing = [f"{home}.{name}" for name, home in homes.items() if not {home, f"{home}.{name}"} & set(documented)]
+    assert missing == [], f"docs/api.md lacks {missing}"
+
+
+def test_the_menu_lists_every_page():
+    class Loader(yaml.SafeLoader):
+        """Ignores tags of plug-ins."""
+
+    config = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)
+    listed = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
+    there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert there <= listed, f"not in the menu: {there - listed}"
