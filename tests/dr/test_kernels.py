@@ -96,11 +96,12 @@ def naive_order(rho, k, m):
     return rho[k] * sum(np.prod(t) for size in range(m) for t in combinations(others, size))
 
 
-def test_members_equal_their_formulas():
+@pytest.mark.parametrize("last", [3, 4])
+def test_members_equal_their_formulas(last):
     rng = np.random.default_rng(2)
     n, K = 20, 5
     rho, r, q, mean = rng.exponential(size=(n, K)), *rng.standard_normal((3, n, K))
-    projected, orders = rng.standard_normal((2, n, K)), np.array([1, 2, 3])
+    projected, orders = rng.standard_normal((2, n, K)), np.array([1, 2, last])
     out, square = np.zeros((K, len(FIXED) + 3, n)), np.zeros(4)
     members(rho, r, q, mean, projected, orders, np.full(n, K), out, square)
     e, product_ = r - q, rho.prod(axis=1)[:, None]
@@ -111,12 +112,15 @@ def test_members_equal_their_formulas():
     np.testing.assert_allclose(square, [*(w**2).sum(axis=(1, 2)), K * (product_**2).sum()], rtol=1e-10)
 
 
-def test_exact_second_moments_equal_enumeration():
+@pytest.mark.parametrize("alike", [False, True])
+def test_exact_second_moments_equal_enumeration(alike):
     rng = np.random.default_rng(6)
     K, A, orders = 3, 3, np.array([1, 2])
-    p0, p1 = rng.dirichlet(np.ones(A) * 3, size=(1, K)), rng.dirichlet(np.ones(A), size=(1, K))
+    rows = 1 if alike else K
+    p0, p1 = rng.dirichlet(np.ones(A) * 3, size=(1, rows)), rng.dirichlet(np.ones(A), size=(1, rows))
     out = np.zeros(3)
     assert exact_squares(p0, p1, np.array([K]), orders, out) == 0
+    p0, p1 = np.broadcast_to(p0, (1, K, A)), np.broadcast_to(p1, (1, K, A))
     expected = np.zeros(3)
     for a in product(range(A), repeat=K):
         rho = np.array([p1[0, k, a[k]] / p0[0, k, a[k]] for k in range(K)])

@@ -36,12 +36,17 @@ def members(
     n, length = rho.shape
     J = orders.shape[0]
     poly = np.zeros(orders[J - 1] if J else 1)
-    excess = np.empty(length)
+    quick = 0 < poly.shape[0] <= 3
+    poly[0] = 1.0
+    excess, whole = np.empty(length), np.zeros(3)
     for i in range(n):
         product = 1.0
+        whole[:] = 0.0
         for k in range(length):
             excess[k] = rho[i, k] - 1.0
             product *= rho[i, k]
+            whole[2] += excess[k] * whole[1]
+            whole[1] += excess[k]
         for k in range(lengths[i]):
             w, r, m = rho[i, k], reward[i, k], mean[i, k]
             error = r - q[i, k]
@@ -52,7 +57,11 @@ def members(
             column[3, i] = m + projected[0, i, k] * error
             column[4, i] = m + (w + projected[1, i, k]) * error
             column[5, i] = m + product * error
-            if J:
+            if quick:
+                # e_j without k is e_j - x_k e_{j-1} without k: harmless for two steps, unstable for many.
+                for j in range(1, poly.shape[0]):
+                    poly[j] = whole[j] - excess[k] * poly[j - 1]
+            elif J:
                 others_polynomial(excess, k, poly)
             total = 0.0
             done = 0
@@ -75,13 +84,14 @@ def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, 
     n = lengths.shape[0]
     J = orders.shape[0]
     poly = np.zeros(orders[J - 1] if J else 1)
+    alike = logging.shape[1] == 1 and target.shape[1] == 1
     bad = 0
     for i in range(n):
         used = lengths[i]
         v = np.zeros(used)
         product = 1.0
         supported = True
-        for k in range(used):
+        for k in range(1 if alike else used):
             p, t = logging[i, 0 if logging.shape[1] == 1 else k], target[i, 0 if target.shape[1] == 1 else k]
             total = 0.0
             for b in range(p.shape[0]):
@@ -93,9 +103,15 @@ def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, 
             v[k] = total - 1.0
             product *= total
         bad += not supported
-        alike = logging.shape[1] == 1 and target.shape[1] == 1
-        for k in range(used):
-            if J and (k == 0 or not alike):
+        if alike:
+            product = (1.0 + v[0]) ** used
+        # Positions that are alike have the same polynomial: the first one's, with binomial coefficients.
+        for k in range(1 if alike else used):
+            if alike:
+                poly[0] = 1.0
+                for j in range(1, poly.shape[0]):
+                    poly[j] = poly[j - 1] * v[0] * (used - j) / j
+            elif J:
                 others_polynomial(v, k, poly)
             total = 0.0
             done = 0
@@ -103,6 +119,6 @@ def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, 
                 while done < orders[j]:
                     total += poly[done]
                     done += 1
-                out[j] += (1.0 + v[k]) * total
-            out[J] += product
+                out[j] += (used if alike else 1) * (1.0 + v[k]) * total
+        out[J] += used * product
     return bad

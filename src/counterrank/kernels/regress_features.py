@@ -44,13 +44,20 @@ def _products(first: Floats, second: Floats, scale: float, squares: int, out: Fl
 def pair_moments(dist: Floats, squares: int, k: int, used: int, mean: Floats, extra: Floats) -> None:
     """Fill mean (A,) = E[N_b] and extra (A, A) = E[N_b N_c] - E[N_b] E[N_c] over the positions other than k."""
     A = mean.shape[0]
+    if dist.shape[0] == 1:
+        p, m = dist[0], used - 1
+        for b in range(A):
+            mean[b] = m * p[b]
+            for c in range(b, A if squares == 1 else b + 1):
+                extra[b, c] = -m * p[b] * p[c]
+            extra[b, b] += m * p[b]
+        return
     mean[:] = 0.0
     extra[:] = 0.0
-    shared = dist.shape[0] == 1
     for other in range(used):
         if other == k:
             continue
-        p = dist[0 if shared else other]
+        p = dist[other]
         for b in range(A):
             mean[b] += p[b]
             extra[b, b] += p[b]
@@ -61,11 +68,14 @@ def pair_moments(dist: Floats, squares: int, k: int, used: int, mean: Floats, ex
 @jit
 def means(dist: Floats, k: int, used: int, mean: Floats) -> None:
     """Fill mean (A,) = E[N_b] over the positions other than k."""
+    if dist.shape[0] == 1:
+        for b in range(mean.shape[0]):
+            mean[b] = (used - 1) * dist[0, b]
+        return
     mean[:] = 0.0
-    shared = dist.shape[0] == 1
     for other in range(used):
         if other != k:
-            p = dist[0 if shared else other]
+            p = dist[other]
             for b in range(mean.shape[0]):
                 mean[b] += p[b]
 

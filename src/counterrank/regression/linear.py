@@ -115,8 +115,8 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
     """Return E_pi z' coef (n, K) for independent positions."""
     from counterrank.kernels import regress_predict
 
-    plain = not layout.cross and not layout.squares
-    if plain and wanted.shape[1] == 1 and bool((given.lengths == layout.K).all()):
+    alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
+    if alike and bool((given.lengths == layout.K).all()):
         return _alike_means(layout, given, wanted[:, 0], coef)
     out = np.zeros(given.action.shape)
     regress_predict.mean_under(
@@ -135,12 +135,25 @@ def _alike_means(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) ->
         size = np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
         blocks = coef[:, k, :, dense:].reshape(layout.F, A, layout.blocks, A)
         summed[:, k, :, dense:] = np.einsum("fusb,s->fub", blocks, size)
-    features = np.concatenate([given.x, given.centre, wanted], axis=1)
+    features = np.concatenate([given.x, given.centre, *_rich_means(layout, given, wanted), wanted], axis=1)
     out = np.empty(given.action.shape)
     for f in range(layout.F):
         rows = np.flatnonzero(given.fold == f)
         by_own = features[rows] @ summed[f].reshape(layout.K * A, dense + A).T
         out[rows] = np.einsum("nku,nu->nk", by_own.reshape(len(rows), layout.K, A), wanted[rows])
+    return out
+
+
+def _rich_means(layout: Layout, given: Arrays, wanted: Floats) -> list[Floats]:
+    """Return the means of cross and square columns, which no position sees differently when all are alike."""
+    m, old, out = layout.K - 1, given.logging[:, 0], []
+    if layout.cross:
+        shift = m * (wanted - old)
+        out.append((given.x[:, 1:, None] * shift[:, None, :]).reshape(len(shift), -1))
+    if layout.squares:
+        b, c = np.triu_indices(layout.A) if layout.squares == 1 else (np.arange(layout.A),) * 2
+        pair = m * (m - 1) * (wanted[:, b] * wanted[:, c] - old[:, b] * old[:, c])
+        out.append(pair + m * (b == c) * (wanted[:, b] - old[:, b]))
     return out
 
 

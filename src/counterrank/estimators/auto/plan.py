@@ -24,7 +24,7 @@ ORDERS = (1, 2, 3)
 #: Controls (rho_l - 1) x_j up to this many.
 _CONTROLS = 128
 #: Rows of one block.
-_BLOCK = 2048
+_BLOCK = 8192
 
 
 def orders_for(K: int) -> Ints:
