@@ -5,7 +5,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from counterrank.kernels.orders import FIXED, exact_squares, members, others_polynomial
+from counterrank.estimators.auto.plan import FIXED
+from counterrank.kernels.orders import exact_squares, members, others_polynomial
 from counterrank.kernels.regress_predict import draw_rankings
 from counterrank.regression.grams import grams_of
 from counterrank.regression.layout import Layout, count_slots, pair_slots, scale_of, whole_distribution

@@ -8,9 +8,6 @@ from counterrank.kernels.jit import jit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Columns filled by `members`, in this order, then one for each order in `orders`.
-FIXED = ("logger", "iips", "dm", "projected", "dr-pairs", "dr-ips")
-
 
 @jit
 def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
@@ -28,7 +25,9 @@ def members(
     rho: Floats, reward: Floats, q: Floats, mean: Floats, projected: Floats, orders: Ints, lengths: Ints,
     out: Floats, square: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (K, C, n) with contributions and add sum_k w_k^2 of each order to square (J+1,), the full product last.
+    """Fill out (K, C, n) with the contributions of all members; add sum_k w_k^2 of each order to square (J+1,).
+
+    Columns: logger, IIPS, DM, projected, pairs, full product, then each order. The full product is last in `square`.
 
     IN rho, reward, q, mean (n, K): ratios, rewards, model, model's mean under the target; projected (2, n, K):
     whole projected weights, then what their interactions add to rho; orders (J,) increasing, all below K.

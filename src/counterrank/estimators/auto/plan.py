@@ -9,8 +9,6 @@ from counterrank.estimators.auto.routes import Route
 from counterrank.estimators.auto.state import AutoState
 from counterrank.estimators.base import View
 from counterrank.estimators.rewards import prediction
-from counterrank.kernels.hashing import BUCKETS
-from counterrank.kernels.orders import FIXED, exact_squares, members
 from counterrank.log import LOGGING
 from counterrank.regression.layout import Layout, context_columns, slimmed, whole_distribution
 from counterrank.regression.linear import LinearModel, logged_values
@@ -19,6 +17,8 @@ from counterrank.regression.riesz import Riesz
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+#: The columns that `kernels.orders.members` fills first; one for each order follows.
+FIXED = ("logger", "iips", "dm", "projected", "dr-pairs", "dr-ips")
 #: Orders besides the full product: at the sizes of logs we know, higher ones are noise.
 ORDERS = (1, 2, 3)
 #: Controls (rho_l - 1) x_j up to this many.
@@ -102,6 +102,8 @@ def _block_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: boo
 
 def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats, Floats, int]:
     """Return the members' contributions (K, C, n), squared weights, their exact means, and mean weights (n,)."""
+    from counterrank.kernels.orders import members
+
     batch, orders = view.batch, orders_for(view.batch.K)
     rho = np.ascontiguousarray(view.ratios.rho)
     q, mean, projected = _fitted(view, nuisances)
@@ -139,6 +141,8 @@ def _fitted(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats]:
 
 
 def _exact(view: View, orders: Ints) -> tuple[Floats, int]:
+    from counterrank.kernels.orders import exact_squares
+
     out = np.zeros(len(orders) + 1)
     logging = whole_distribution(view.batch, LOGGING)
     wanted = whole_distribution(view.batch, view.target)
@@ -161,6 +165,8 @@ def _controls(view: View) -> Floats:
 
 
 def _buckets(totals: Floats, bucket: Ints) -> Floats:
+    from counterrank.kernels.hashing import BUCKETS
+
     out = np.zeros((BUCKETS, totals.shape[0] + 1))
     np.add.at(out[:, :-1], bucket, totals.T)
     out[:, -1] = np.bincount(bucket, minlength=BUCKETS)
