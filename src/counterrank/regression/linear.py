@@ -41,6 +41,8 @@ _WIDEST_CROSS = 64
 _MOST_SQUARES = 10
 #: Drawn rankings per row where the mean under the target has no closed form.
 DRAWS = 8
+#: On long logs fewer draws per row do: together never more than this many unless a row would have none.
+_ALL_DRAWS = 400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,6 +195,8 @@ class Training:
     prepared: Prepared
     source: Source
     totals: Totals | None = None
+    #: Rows of the whole log, where known.
+    rows: int | None = None
 
     @property
     def layout(self) -> Layout:
@@ -225,7 +229,7 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
     totals = None
     if worth_it(layout):
         totals = training.reduce(lambda batch: totals_of(batch, layout), label="regression")
-    return Training(Prepared(grams, layout, pairs), training, totals)
+    return Training(Prepared(grams, layout, pairs), training, totals, source.n)
 
 
 def fits_in_memory(first: RankingLog) -> bool:
@@ -245,7 +249,9 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
         "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": "closed form",
     }
-    plain = LinearModel(training.layout, ridge.coef, np.zeros(training.layout.K, dtype=np.int64), details, seed=seed)
+    draws = int(np.clip(_ALL_DRAWS // (training.rows or _ALL_DRAWS), 1, DRAWS))
+    linear = np.zeros(training.layout.K, dtype=np.int64)
+    plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)
     if not curved:
         return plain
     from counterrank.regression.logistic import with_logistic
