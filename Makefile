@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv)
 
-.PHONY: setup demo test lint types docs bench fuzz mutation coverage-study audit dist clean
+.PHONY: setup demo test lint types docs bench fuzz mutation guarantees audit dist clean
 
 setup: $(VENV)/.complete
 
@@ -34,8 +34,8 @@ demo: $(VENV)/.demo
 	@$(BIN)/counterrank demo --out out/demo
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/lint-imports
 
 types: setup
@@ -58,6 +58,23 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Damaged files of every kind for ten minutes; SECONDS=60 for one.
+SECONDS ?= 600
+fuzz: setup
+	$(BIN)/python -m benchmarks.fuzz $(SECONDS)
+
+# Changes of single operators and numbers in the core formulas that no test notices; about an hour.
+mutation: setup
+	$(BIN)/python -m benchmarks.mutation
+
+# Coverage, power and false alarms, measured anew: docs/guarantees.md.
+guarantees: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.guarantees 300
+
+# Known vulnerabilities of what is installed; needs a network.
+audit: setup
+	$(BIN)/pip-audit --skip-editable
 
 dist: setup
 	rm -rf dist

@@ -41,6 +41,7 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 #: Mutants that no test can kill because they mean the same: (file, text of the change, part of the line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/weights.py", "128", "_BLOCK = "),
+    ("kernels/weights.py", "1", ".reshape(-1)"),  # any negative length means "the rest"
     ("kernels/accumulate.py", "256", "BLOCK = "),
     ("moments.py", "8", "_ROUNDING = "),
     ("moments.py", "Mult", "_ROUNDING = "),
@@ -56,6 +57,10 @@ class Site(ast.NodeVisitor):
         self.found: list[tuple[ast.AST, str]] = []
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for statement in node.body:
             self.visit(statement)
 

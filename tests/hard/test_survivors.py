@@ -1,12 +1,153 @@
-"""Small exact cases that kill mutants of the core formulas (`make mutation`); each number is worked out by hand."""
+"""Small exact cases that kill mutants of the core formulas (`make mutation`): twins in plain NumPy, edges by hand."""
+
+import itertools
 
 import numpy as np
+import pytest
 
+from counterrank.estimators.aggregate import AGGREGATES
+from counterrank.inference.linear import degrees_of_freedom, variance
+from counterrank.kernels import weights
 from counterrank.moments import moments_of
+
+ALPHA = np.array([1.0, 0.5])
+
+
+def arrays(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(1, 1, (n, 2)), rng.uniform(0.2, 2, (n, 2)), rng.random((n, 2))
+
+
+def made(n=40, *, full=True, units=None, seed=0):
+    y, w, r = arrays(n, seed)
+    return moments_of(y, w, r, ALPHA, full=full, bucket=units)[0]
 
 
 def test_total_and_base_of_two_rows():
     y, w, r = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2)), np.array([[1.0, 1.0], [2.0, 0.0]])
-    moments, totals = moments_of(y, w, r, np.array([1.0, 0.5]))
+    moments, totals = moments_of(y, w, r, ALPHA)
     assert totals.tolist() == [2.0, 5.0]
     assert moments.row_mean("base") == 1.75 and moments.row_mean("total_base") == (2 * 1.5 + 5 * 2) / 2
+
+
+def test_parts_add_up_to_the_whole():
+    y, w, r = arrays()
+    units = np.arange(40) % 7
+    whole = moments_of(y, w, r, ALPHA, full=True, bucket=units)[0]
+    first, second = (
+        moments_of(y[rows], w[rows], r[rows], ALPHA, full=True, bucket=units[rows])[0]
+        for rows in (slice(0, 13), slice(13, 40))
+    )
+    both = first + second
+    assert both.n == 40
+    for name in ("y", "w", "r", "yy", "ww", "rr", "yw", "yr"):
+        np.testing.assert_allclose(both.mean(name), whole.mean(name), rtol=1e-12)
+    for name in ("total", "base", "weight", "total2", "base2", "weight2", "total_base"):
+        assert both.row_mean(name) == pytest.approx(whole.row_mean(name), rel=1e-12)
+    np.testing.assert_allclose(both.gram, whole.gram, rtol=1e-12)
+    np.testing.assert_allclose(both.buckets, whole.buckets, rtol=1e-12)
+    np.testing.assert_array_equal(both.peaks, whole.peaks)
+    np.testing.assert_allclose(both.histogram, whole.histogram, rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_what_one_part_lacks_the_sum_lacks(missing):
+    parts = [made(full=missing in (1, 2) if i == 0 else missing in (0, 2)) for i in range(2)]
+    assert (parts[0] + parts[1]).gram is None or missing == 2
+    units = np.zeros(40, dtype=np.int64)
+    parts = [made(units=units if (i == 0) == (missing == 1) or missing == 2 else None) for i in range(2)]
+    assert ((parts[0] + parts[1]).buckets is None) == (missing != 2)
+
+
+def columns():
+    y, w, r = arrays()
+    return np.column_stack([y, w, r @ ALPHA])
+
+
+@pytest.mark.parametrize("gradient", [[1, 0, 0, 0, 0], [0, 0.7, 0, -0.4, 0], [2, 0, 3, 0, 0], [0, 0, 0, 1.5, 0]])
+def test_the_lean_variance_of_one_position_equals_the_full_one(gradient):
+    gradient = np.array(gradient, dtype=float)
+    expected = gradient @ np.cov(columns().T) @ gradient / 40
+    assert variance(made(full=True), gradient) == pytest.approx(expected, rel=1e-10)
+    assert variance(made(full=False), gradient) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("on_base", [0.0, -1.0, 0.6])
+def test_the_lean_variance_of_the_total_equals_the_full_one(on_base):
+    gradient = np.array([*(2 * ALPHA), 0, 0, on_base])
+    expected = gradient @ np.cov(columns().T) @ gradient / 40
+    assert variance(made(full=False), gradient) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("gradient", [[1, 0, 0, 0, 1], [1, 1, 0, 0, 0], [1, 0, 0, 1, 0]])
+def test_what_lean_sums_cannot_know_is_refused(gradient):
+    with pytest.raises(ValueError, match="needs the Gram matrix"):
+        variance(made(full=False), np.array(gradient, dtype=float))
+
+
+def test_the_clustered_variance_by_hand():
+    units = np.arange(40) // 8  # five units
+    gradient = np.array([1.0, 0.5, 0, 0, -1.0])
+    scores = (columns() - columns().mean(axis=0)) @ gradient
+    sums = np.array([scores[units == u].sum() for u in range(5)])
+    expected = 5 / 4 * (sums**2).sum() / 40**2
+    assert variance(made(units=units), gradient) == pytest.approx(expected, rel=1e-10)
+    assert degrees_of_freedom(made(units=units)) == 4 and degrees_of_freedom(made()) == 39
+
+
+def test_spread_needs_two_rows_or_two_units():
+    gradient = np.array([1.0, 0.5, 0, 0, 0])
+    assert np.isnan(variance(made(1), gradient)) and np.isfinite(variance(made(2), gradient))
+    assert np.isnan(variance(made(units=np.zeros(40, dtype=np.int64)), gradient))
+    two = made(2, units=np.array([3, 5]))
+    assert variance(two, gradient) == pytest.approx(variance(made(2), gradient), rel=1e-10)
+    assert degrees_of_freedom(made(1)) == 1 and degrees_of_freedom(two) == 1
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_slopes_are_derivatives(name):
+    moments, aggregate, step = made(), AGGREGATES[name], 1e-6
+    y, w = moments.mean("y"), moments.mean("w")
+    on_y, on_w = aggregate.slope(moments)
+    for k in range(2):
+        move = step * np.eye(2)[k]
+        by_y = aggregate.at(moments, (y + move)[None], w[None]) - aggregate.at(moments, (y - move)[None], w[None])
+        by_w = aggregate.at(moments, y[None], (w + move)[None]) - aggregate.at(moments, y[None], (w - move)[None])
+        np.testing.assert_allclose(on_y[:, k], by_y[0] / (2 * step), atol=1e-6)
+        np.testing.assert_allclose(on_w[:, k], by_w[0] / (2 * step), atol=1e-6)
+
+
+def test_the_control_variate_is_the_regression_on_weights():
+    y, w, _ = arrays()
+    fitted = np.linalg.lstsq(np.column_stack([np.ones(40), w - 1]), y, rcond=None)[0]
+    # The fit's value where weights are one is its constant.
+    np.testing.assert_allclose(AGGREGATES["control"].positions(made()), fitted[0], rtol=1e-9)
+
+
+def test_self_normalised_values_without_weight_are_zero():
+    y, w, r = arrays()
+    w[:, 1] = 0.0
+    moments = moments_of(y, w, r, ALPHA, full=True)[0]
+    values, (on_y, on_w) = AGGREGATES["ratio"].positions(moments), AGGREGATES["ratio"].slope(moments)
+    assert values[1] == 0.0 and values[0] == pytest.approx(y[:, 0].mean() / w[:, 0].mean())
+    assert (
+        on_y[1].tolist() == [0.0, 0.0]
+        and np.abs(on_w[1]).max() == 0.0
+        and on_y[0, 0] == pytest.approx(1 / w[:, 0].mean())
+    )
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("own", [True, False])
+def test_ordered_weights_with_and_without_the_own_item(order, own):
+    rng = np.random.default_rng(3)
+    rho = rng.uniform(0.3, 2.5, (4, 6))
+    mask = rng.random((4, 4)) < 0.7
+    np.fill_diagonal(mask, own)
+    out = np.empty_like(rho)
+    weights.ordered(rho, mask, order, out)
+    for k in range(4):
+        others = [m for m in range(4) if m != k and mask[k, m]]
+        subsets = [s for size in range(order) for s in itertools.combinations(others, size)]
+        total = sum(np.prod([rho[m] - 1 for m in s], axis=0) for s in subsets)
+        np.testing.assert_allclose(out[k], (rho[k] if own else 1.0) * total, rtol=1e-10)
