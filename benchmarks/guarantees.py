@@ -141,13 +141,15 @@ def page(repetitions: int) -> str:
 
 TEMPLATE = """# Statistical guarantees, measured
 
-Written by `make guarantees` (`python -m benchmarks.guarantees @COUNT@`); nothing on this page is typed in. The world is
-that of `benchmarks/interval_coverage.py`: three contexts, three items, rankings of three, clicks that depend on the
-item and those above it; its truth is known by enumeration. Brackets are exact 95 % intervals of each share.
+Written by `make guarantees` (`python -m benchmarks.guarantees @COUNT@`); it measures the numbers of the
+first three tables, those of the last stand in the tests. The world is that of `benchmarks/interval_coverage.py`: three
+contexts, three items, rankings of three, clicks that depend on the item and those above it; its truth is known by
+enumeration. Brackets are exact 95 % intervals of each share.
 
 ## Do 95 % intervals hold the truth?
 
-@COUNT@ logs of 1500 rankings each. "Far" targets prefer what the logger shows least.
+@COUNT@ logs of 1500 rankings each. "Far" targets prefer what the logger shows least. Where the whole bracket lies
+below 0.95, the interval is too short there.
 
 | interval | share that holds the truth |
 |---|---|

@@ -5,6 +5,8 @@ import os
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -21,6 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("doc_blocks", Path(__file__).with_name("conftest.py"))
 tools = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tools)
+
+
+PENDING = ("reproduction.md", "accuracy.md", "performance.md", "billion-rankings.md")
 
 
 def typed(line, capsys):
@@ -112,3 +117,16 @@ def test_the_menu_lists_every_page():
     listed = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
     there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     assert there <= listed, f"not in the menu: {there - listed}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, text=True,
+        timeout=200, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    warnings = [line for line in done.stderr.splitlines() if line.startswith(("WARNING", "ERROR"))]
+    # Pages that are still to be written are missed in `make docs`, which is strict, not here.
+    absent = [page for page in PENDING if not (ROOT / "docs" / page).exists()]
+    warnings = [line for line in warnings if not any(f"'{page}'" in line for page in absent)]
+    assert done.returncode == 0 and warnings == [], "\n".join(warnings)
+    assert (tmp_path / "index.html").exists() and "E[w" in (tmp_path / "api.html").read_text()
