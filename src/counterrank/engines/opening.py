@@ -62,10 +62,16 @@ def open_source(
         return _from_cluster(kind, log, segments=segments, where=where, targets=names, **reading), names
     if kind == "source":
         source: Source = log
-        return source, names or tuple(source.first.targets)
+        return source, _some(names or tuple(source.first.targets))
     found = _read(log, kind, targets, names, reading)
     found = _selected(found, where)
-    return MemorySource(found), names or tuple(found.targets)
+    return MemorySource(found), _some(names or tuple(found.targets))
+
+
+def _some(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise ConfigError(_NO_TARGET)
+    return names
 
 
 def _kind_of(log: Any) -> str:
