@@ -50,7 +50,7 @@ def share_for(rows: int, n: int) -> float:
     >>> round(share_for(100, 10_000), 4), share_for(100, 50)
     (0.018, 1.0)
     """
-    return min(1.0, (rows + 7 * np.sqrt(rows) + 10) / n) if n > rows else 1.0
+    return min(1.0, (rows + 7 * rows**0.5 + 10) / n) if n > rows else 1.0
 
 
 def uniforms(seed: int, start: int, n: int) -> Floats:
