@@ -43,6 +43,8 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/weights.py", "128", "_BLOCK = "),
     ("kernels/weights.py", "1", ".reshape(-1)"),  # any negative length means "the rest"
     ("kernels/accumulate.py", "256", "BLOCK = "),
+    ("kernels/accumulate.py", "40", "LOWEST_EXPONENT = "),  # where the histogram begins
+    ("moments.py", "3", "np.zeros((3, len(kernels.POSITION_SUMS)"),  # one more row of zeros
     ("moments.py", "8", "_ROUNDING = "),
     ("moments.py", "Mult", "_ROUNDING = "),
     ("moments.py", "LtE", "np.abs(difference) <= noise"),

@@ -5,10 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
+import counterrank as cr
 from counterrank.estimators.aggregate import AGGREGATES
 from counterrank.inference.linear import degrees_of_freedom, variance
 from counterrank.kernels import weights
 from counterrank.moments import moments_of
+from counterrank.ratios import ratios_of
 
 ALPHA = np.array([1.0, 0.5])
 
@@ -92,6 +94,7 @@ def test_the_clustered_variance_by_hand():
     sums = np.array([scores[units == u].sum() for u in range(5)])
     expected = 5 / 4 * (sums**2).sum() / 40**2
     assert variance(made(units=units), gradient) == pytest.approx(expected, rel=1e-10)
+    assert degrees_of_freedom(made(units=np.arange(40))) == 39  # also where a unit's sums are negative
     assert degrees_of_freedom(made(units=units)) == 4 and degrees_of_freedom(made()) == 39
 
 
@@ -151,3 +154,45 @@ def test_ordered_weights_with_and_without_the_own_item(order, own):
         subsets = [s for size in range(order) for s in itertools.combinations(others, size)]
         total = sum(np.prod([rho[m] - 1 for m in s], axis=0) for s in subsets)
         np.testing.assert_allclose(out[k], (rho[k] if own else 1.0) * total, rtol=1e-10)
+
+
+SCORES = np.random.default_rng(5).normal(size=(30, 4))
+ITEMS = np.array([np.random.default_rng(i).permutation(4)[:3] for i in range(30)])
+
+
+def ratios(logging, target):
+    log = cr.RankingLog(action=ITEMS, reward=np.ones((30, 3)), propensity=logging, targets={"new": target})
+    return ratios_of(log, "new")
+
+
+@pytest.mark.parametrize("kind", [cr.Softmax, cr.PlackettLuce])
+def test_a_choice_among_masks_takes_each_rows_own(kind):
+    found = ratios(kind(SCORES), kind(-SCORES))
+    masks = np.stack([np.eye(3, dtype=bool), np.tri(3, dtype=bool), np.ones((3, 3), dtype=bool)])
+    single = np.stack([found.masked(mask) for mask in masks])  # (3, n, K)
+    for used in (2, 3):
+        choice = np.random.default_rng(6).integers(0, used, (30, 3))
+        expected = np.take_along_axis(single, choice[None], axis=0)[0]
+        np.testing.assert_allclose(found.by_choice(masks[:used], choice), expected, rtol=1e-10)
+
+
+def test_one_policy_with_and_one_without_replacement():
+    soft, luce = cr.Softmax(SCORES), cr.PlackettLuce(SCORES)
+    for logging, target in ((luce, soft), (soft, luce)):
+        found = ratios(logging, target)
+        assert found.kind == "policy"
+        expected = np.exp(target.prefix_log_prob(ITEMS) - logging.prefix_log_prob(ITEMS))
+        np.testing.assert_allclose(found.prefix(), expected, rtol=1e-10)
+        np.testing.assert_allclose(found.full(), np.repeat(expected[:, -1:], 3, axis=1), rtol=1e-10)
+
+
+def test_a_policy_against_logged_numbers_of_every_kind():
+    soft, luce, even = cr.Softmax(SCORES), cr.PlackettLuce(SCORES), np.full((30, 3), 0.5)
+    joint = ratios(cr.Propensity("joint", np.full(30, 0.25)), luce).full()
+    np.testing.assert_allclose(joint[:, 0], np.exp(luce.prefix_log_prob(ITEMS)[:, -1]) / 0.25, rtol=1e-10)
+    prefix = ratios(cr.Propensity("prefix", even), luce).prefix()
+    np.testing.assert_allclose(prefix, np.exp(luce.prefix_log_prob(ITEMS)) / 0.5 ** np.arange(1, 4), rtol=1e-10)
+    own = ratios(cr.Propensity("factored", even), soft).position()
+    np.testing.assert_allclose(own, np.exp(soft.position_log_prob(ITEMS)) / 0.5, rtol=1e-10)
+    with pytest.raises(cr.CounterrankError, match="ranks without replacement"):
+        ratios(cr.Propensity("factored", even), luce)
