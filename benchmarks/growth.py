@@ -87,7 +87,7 @@ def _by_candidates(label: str, n: int) -> str:
     masks = [np.tril(rng.random((log.K, log.K)) < 0.5) | np.eye(log.K, dtype=bool) for _ in range(12)]
 
     def grow(count: int) -> Callable[[], object]:
-        return lambda: cr.BehaviorTree(candidates=masks[:count]).fit(log, "new")
+        return lambda: cr.BehaviorTree(candidates=cr.candidates(log.K, masks[:count])).fit(log, "new")
 
     return f"{_slope([(m, cpu_seconds(grow(m), 2)) for m in (3, 6, 12)]):.2f}"
 
