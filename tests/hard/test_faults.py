@@ -33,8 +33,7 @@ def test_a_full_disk_in_a_real_process(command, log_file, tmp_path):
 
     out = tmp_path / "report.html"
     out.write_text("the old report")
-    script = "import os; os.environ['NUMBA_DISABLE_JIT_CACHE'] = '1'\nfrom counterrank.cli.main import run; run()"
-    done = command("evaluate", log_file, *FAST, "--html", out, before=limit, script=script)
+    done = command("evaluate", log_file, *FAST, "--html", out, before=limit)
     assert done.returncode == 2, done.stderr
     assert "cannot write" in done.stderr and "report.html" in done.stderr and "Traceback" not in done.stderr
     assert out.read_text() == "the old report" and leftovers(tmp_path) == ["report.html"]
