@@ -49,7 +49,7 @@ def test_tree_and_automatic_choice_equal_those_in_memory(make, engine):
     wanted = ["aips", "dr-order-2", "auto"]
     expected = cr.evaluate(make("memory"), ["new"], estimators=wanted)
     found = cr.evaluate(make(engine), ["new"], estimators=wanted)
-    np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-8)
+    np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -85,6 +85,15 @@ def test_rows_without_units_fall_into_buckets_by_partition_and_row(make, engine)
         hashing.row_buckets(part * 2**32, expected[part])
     found = make(engine, "plain").reduce(lambda batch: tuple(batch.bucket.tolist()))
     assert np.array_equal(np.array(found), expected.ravel())
+
+
+@pytest.mark.parametrize("engine", CLUSTERS)
+def test_many_partitions_are_added_by_neighbours_in_order(make, engine, monkeypatch):
+    source = make(engine)
+    one_by_one = source.reduce(lambda batch: tuple(batch.reward[:, 0].tolist()))
+    monkeypatch.setattr(f"counterrank.engines.{engine.partition('-')[0]}.RESULTS", 2)
+    by_neighbours = source.reduce(lambda batch: tuple(batch.reward[:, 0].tolist()))
+    assert by_neighbours == one_by_one and len(one_by_one) == PARTS * ROWS
 
 
 @pytest.mark.parametrize("engine", CLUSTERS)
