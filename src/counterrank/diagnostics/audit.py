@@ -74,7 +74,9 @@ def audit(
         checks = [check for check in checks if isinstance(check, when_missing)]
 
     def partial(batch: RankingLog) -> Tallies:
-        return Tallies(tuple(check.partial(batch, subject) for check in checks))
+        # Weights whose squares are no numbers any more are a finding, not a warning.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Tallies(tuple(check.partial(batch, subject) for check in checks))
 
     total = source.reduce(partial, label="auditing")
     return [found for check, tally in zip(checks, total.parts, strict=True) for found in check.finish(tally, subject)]

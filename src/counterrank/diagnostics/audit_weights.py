@@ -39,7 +39,7 @@ def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
     from scipy import special
 
     count, first, second = sums
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         mean = first / count
         error = np.sqrt(np.maximum(second / count - mean**2, 0.0) / np.maximum(count - 1, 1))
         z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
@@ -104,6 +104,8 @@ def too_small(tally: Tally, subject: Subject) -> bool:
         return False
     size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
     scaled = tally.sums["1/p"] / np.array([1.0, size, size**2])[:, None]
+    if not np.isfinite(scaled).all():  # an item with a chance of 1e-154 or less was shown
+        return True
     mean, z, p = tested(scaled)
     return bool(np.any((mean > 1.02) & (z > 0) & (np.nan_to_num(p, nan=1.0) < 0.001)))
 

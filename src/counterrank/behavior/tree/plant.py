@@ -92,9 +92,16 @@ def contributions(ratios: Ratios, candidates: tuple[Candidate, ...]) -> tuple[Fl
     reward = np.ascontiguousarray(log.reward.T)
     out = np.empty((log.K, len(candidates), log.n))
     seen = np.empty((log.K, len(candidates)))
-    for m, c in enumerate(candidates):
-        w = (ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)).T
-        for k in range(log.K):
-            seen[k, m] = w[k] @ w[k] / log.n
-            np.multiply(w[k], reward[k], out=out[k, m])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for m, c in enumerate(candidates):
+            w = (ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)).T
+            for k in range(log.K):
+                seen[k, m] = w[k] @ w[k] / log.n
+                np.multiply(w[k], reward[k], out=out[k, m])
+    if not np.isfinite(seen).all():
+        k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
+        raise BehaviorError(
+            f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for logging propensities "
+            "near zero"
+        )
     return out, seen
