@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv)
+# A variable, because a comma would end an argument of $(call).
+EVERYTHING := .[all,docs,dev]
 
 .PHONY: setup demo test lint types docs bench fuzz mutation guarantees audit dist clean
 
@@ -16,7 +18,7 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.complete: pyproject.toml
 	@$(MAKE) --no-print-directory venv
-	@$(call install,-e '.[all,docs,dev]')
+	@$(call install,-e '$(EVERYTHING)')
 	@touch $(VENV)/.demo $@
 
 .PHONY: venv
