@@ -25,9 +25,6 @@ tools = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tools)
 
 
-PENDING = ("reproduction.md", "accuracy.md", "performance.md", "billion-rankings.md")
-
-
 def typed(line, capsys):
     """Run a command line as a user would, and return its exit code and what it printed."""
     words = shlex.split(line)
@@ -125,8 +122,5 @@ def test_the_site_builds_without_a_warning(tmp_path):
         timeout=200, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     warnings = [line for line in done.stderr.splitlines() if line.startswith(("WARNING", "ERROR"))]
-    # Pages that are still to be written are missed in `make docs`, which is strict, not here.
-    absent = [page for page in PENDING if not (ROOT / "docs" / page).exists()]
-    warnings = [line for line in warnings if not any(f"'{page}'" in line for page in absent)]
-    assert (done.returncode == 0 or absent) and warnings == [], "\n".join(warnings)
+    assert done.returncode == 0 and warnings == [], "\n".join(warnings)
     assert (tmp_path / "index.html").exists() and "E[w" in (tmp_path / "api.html").read_text()
