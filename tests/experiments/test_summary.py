@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from counterrank.experiments import real_world, toy
+from counterrank.experiments import figures, real_world, toy
+from counterrank.experiments.outcome import accuracy_table
 from counterrank.experiments.published import published, published_seconds
 from counterrank.experiments.summary import summarise
 
@@ -80,3 +81,10 @@ def test_a_bootstrap_trial_judges_by_the_other_log():
     for row in found:
         assert row["error"] == pytest.approx((row["value"] - value_b) ** 2)
     assert found != real_world.trial(log_a, value_b, target, ("ips", "iips"), seed=1)
+
+
+def test_published_values_stand_beside_ours_only_in_the_published_world():
+    found = summarise({**rows([3.0, 5.0], [2.0, 2.0]), "x": np.array([1000.0, 1000.0])}, common_truth=True)
+    experiment = figures.get("data-size")
+    assert "1.25 (1.18, x1.06)" in accuracy_table(experiment, found, compare=True)
+    assert "(" not in accuracy_table(experiment, found, compare=False)

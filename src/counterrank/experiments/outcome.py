@@ -16,7 +16,8 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
     rows = read_rows(folder, preset, seeds)
     if experiment.kind in ("accuracy", "runtime"):
         found = summarise(rows, common_truth=preset == "published")
-        table = accuracy_table(experiment, found) if experiment.kind == "accuracy" else runtime_table(experiment, found)
+        make = accuracy_table if experiment.kind == "accuracy" else runtime_table
+        table = make(experiment, found, compare=preset == "published")
         atomic.write_text(folder / f"{experiment.name}.csv", as_csv(found))
         drawn = plots.plot_accuracy(experiment, found, folder, preset) if experiment.kind == "accuracy" else []
     else:
@@ -27,31 +28,35 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
         yield f"  wrote {path}"
 
 
-def accuracy_table(experiment: Experiment, found: Sequence[Summary]) -> str:
-    """Return MSE / V^2 by estimator and value; the published value and our ratio to it in brackets."""
+def accuracy_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
+    """Return MSE / V^2 by estimator and value; to `compare`, the published value and our ratio to it in brackets."""
     values = sorted({s.x for s in found})
     head = f"| estimator | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"
     lines = [head]
     for name in dict.fromkeys(s.estimator for s in found):
-        cells = [_cell(experiment, s) for s in found if s.estimator == name]
+        cells = [_cell(experiment, s, compare) for s in found if s.estimator == name]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(experiment: Experiment, summary: Summary) -> str:
+def _cell(experiment: Experiment, summary: Summary, compare: bool) -> str:
     ours = summary.metrics["mse"]
-    theirs = published(experiment.name, "mse", summary.estimator, summary.x)
+    theirs = published(experiment.name, "mse", summary.estimator, summary.x) if compare else None
     return f"{ours:.3g}" if theirs is None else f"{ours:.3g} ({theirs:.3g}, x{ours / theirs:.2f})"
 
 
-def runtime_table(experiment: Experiment, found: Sequence[Summary]) -> str:
-    """Return median CPU seconds of one estimate, and how many times less that is than published."""
+def runtime_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
+    """Return median CPU seconds of one estimate; to `compare`, how many times less that is than published."""
     values = sorted({s.x for s in found})
     lines = [f"| estimator | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"]
     for name in dict.fromkeys(s.estimator for s in found):
         cells = []
         for summary in (s for s in found if s.estimator == name):
-            theirs = published_seconds(name.partition(" ")[0], summary.x) if experiment.parameter == "n" else None
+            theirs = (
+                published_seconds(name.partition(" ")[0], summary.x)
+                if compare and experiment.parameter == "n"
+                else None
+            )
             gain = "" if theirs is None else f" (1/{theirs / max(summary.seconds, 1e-6):,.0f})"
             cells.append(f"{summary.seconds:.4f}{gain}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
