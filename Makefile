@@ -56,7 +56,7 @@ browser:
 	echo "no chromium here: browser tests need it (Debian: apt-get install chromium)"
 
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	$(BIN)/python -m benchmarks

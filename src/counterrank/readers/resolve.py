@@ -81,7 +81,7 @@ class _Resolver:
         raise LogError(
             f"there is no column '{shown}' for the {role if role in _ROLES else f'target policy {role}'}{hint}, "
             f"nor '{shown}_1'; columns are {listed(self.names)}. Map names with --columns {role}=NAME "
-            f"(columns={{'{role}': 'NAME'}} in Python){self.known_format()}"
+            f"(columns={{'{role}': 'NAME'}} in Python){self.known_format() if role in _ROLES else ''}"
         )
 
     def known_format(self) -> str:
