@@ -109,3 +109,16 @@ def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated,
     assert result.code == 2
     assert "cannot write" in result.err
     assert "Traceback" not in result.err
+
+
+def test_reproduce_lists_its_figures_on_one_line(counterrank):
+    from counterrank.experiments.names import FIGURES
+
+    listed = f"[{'|'.join([*FIGURES, 'all'])}]"
+    assert any(line.strip() == listed for line in counterrank("reproduce", "--help").out.splitlines())
+
+
+def test_estimators_tells_their_forms_apart(counterrank):
+    lines = {line.split()[0]: line for line in counterrank("estimators").out.splitlines() if line.split()}
+    assert "Self-normalised" in lines["snips"] and "Self-normalised" not in lines["ips"]
+    assert "control" in lines["cv-iips"]

@@ -5,6 +5,9 @@ import click
 from counterrank.cli.console import results_console
 from counterrank.errors import CounterrankError
 
+#: Forms of an estimator that share its class.
+_FORMS = {"sn": "Self-normalised: ", "cv-": "With E[w] = 1 as a control: "}
+
 
 @click.command("estimators")
 def command() -> None:
@@ -19,5 +22,6 @@ def command() -> None:
             doc = (type(registry.get(name)).__doc__ or "").strip().splitlines()
         except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
             doc = [str(problem)]
-        table.add_row(name, doc[0] if doc else "")
+        form = next((text for start, text in _FORMS.items() if name.startswith(start)), "")
+        table.add_row(name, form + (doc[0] if doc else ""))
     results_console().print(table)

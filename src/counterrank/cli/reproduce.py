@@ -8,8 +8,19 @@ from counterrank.cli.console import showing_progress
 from counterrank.experiments.names import FIGURES
 
 
-@click.command("reproduce")
-@click.argument("figure", type=click.Choice([*FIGURES, "all"]), metavar=f"[{'|'.join([*FIGURES, 'all'])}]")
+# The names stand on a line of their own that is never wrapped, so that scripts can read them.
+_HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
+
+\b
+[{"|".join([*FIGURES, "all"])}]
+
+\b
+{chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
+"""
+
+
+@click.command("reproduce", help=_HELP)
+@click.argument("figure", type=click.Choice([*FIGURES, "all"]), metavar="FIGURE")
 @click.option(
     "--seeds", default=100, show_default=True, type=click.IntRange(min=1), help="Simulated data sets a point."
 )
