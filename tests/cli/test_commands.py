@@ -121,4 +121,4 @@ def test_reproduce_lists_its_figures_on_one_line(counterrank):
 def test_estimators_tells_their_forms_apart(counterrank):
     lines = {line.split()[0]: line for line in counterrank("estimators").out.splitlines() if line.split()}
     assert "Self-normalised" in lines["snips"] and "Self-normalised" not in lines["ips"]
-    assert "control" in lines["cv-iips"]
+    assert "With E[w] = 1 as a control" in lines["cv-iips"]

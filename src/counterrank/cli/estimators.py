@@ -12,6 +12,7 @@ _FORMS = {"sn": "Self-normalised: ", "cv-": "With E[w] = 1 as a control: "}
 @click.command("estimators")
 def command() -> None:
     """List the estimators by name, with the first line of what each does."""
+    from rich.markup import escape
     from rich.table import Table
 
     from counterrank.estimators import registry
@@ -23,5 +24,5 @@ def command() -> None:
         except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
             doc = [str(problem)]
         form = next((text for start, text in _FORMS.items() if name.startswith(start)), "")
-        table.add_row(name, form + (doc[0] if doc else ""))
+        table.add_row(name, escape(form + (doc[0] if doc else "")))
     results_console().print(table)

@@ -7,7 +7,6 @@ import click
 from counterrank.cli.console import showing_progress
 from counterrank.experiments.names import FIGURES
 
-
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
 _HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
 
