@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
 #: Nothing the browser might want from the network on its own.
@@ -27,10 +28,6 @@ def browser() -> Iterator[Any]:
     path = shutil.which("chromium") or (CHROMIUM if os.path.exists(CHROMIUM) else None)
     if path is None:
         unavailable("no chromium: install Debian's package chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        unavailable("no playwright: pip install playwright")
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield found

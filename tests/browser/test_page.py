@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 from tests.report import sample
 
 from counterrank.report import html
@@ -87,21 +88,36 @@ def test_marks_stand_in_the_order_of_their_values(show: Callable[..., Shown], mo
 
 def test_hover_focus_and_escape(show: Callable[..., Shown], model: dict[str, Any]) -> None:
     shown = show(model)
-    page, tip = shown.page, shown.page.locator("#tip")
-    assert tip.is_hidden()
+    page, tip = shown.page, expect(shown.page.locator("#tip"))
+    tip.to_be_hidden()
     page.locator("#estimators .mark").first.hover()
-    assert tip.is_visible()
-    assert "effective rows" in tip.inner_text() and "auto" in tip.inner_text()
+    tip.to_be_visible()
+    tip.to_contain_text("effective rows")
+    tip.to_contain_text("auto")
     page.mouse.move(2, 2)
-    assert tip.is_hidden()
+    tip.to_be_hidden()
     page.locator("#order .chart").first.focus()
     page.keyboard.press("ArrowRight")
-    assert "order 1" in tip.inner_text()
+    tip.to_contain_text("order 1")
     page.keyboard.press("ArrowRight")
-    assert "order 6" in tip.inner_text()
+    tip.to_contain_text("order 6")
     page.keyboard.press("Escape")
-    assert tip.is_hidden()
+    tip.to_be_hidden()
     assert shown.complaints == []
+
+
+def test_a_scroll_told_late_leaves_the_text_of_the_mark_under_the_mouse(
+    show: Callable[..., Shown], model: dict[str, Any]
+) -> None:
+    page = show(model).page
+    page.locator("#estimators .mark").first.hover()
+    page.evaluate("document.dispatchEvent(new Event('scroll'))")
+    expect(page.locator("#tip")).to_contain_text("effective rows")
+    # The mark leaves; the mouse stays.
+    page.evaluate("window.scrollTo(0, 0)")
+    page.mouse.move(2, 2)
+    page.evaluate("document.dispatchEvent(new Event('scroll'))")
+    expect(page.locator("#tip")).to_be_hidden()
 
 
 def test_dark_follows_the_system_and_the_button(show: Callable[..., Shown], model: dict[str, Any]) -> None:
@@ -159,7 +175,7 @@ def test_hostile_names_are_inert(show: Callable[..., Shown], model: dict[str, An
     shown = show(json.loads(json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])))
     page = shown.page
     page.locator("#estimators .mark").last.hover()
-    page.wait_for_timeout(50)
+    expect(page.locator("#tip")).to_be_visible()
     assert "taken" not in page.title().split("·")[1]
     assert page.locator("img").count() == 0
     assert page.locator("h2", has_text="<img src=x").count() == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 from tests.report import sample
 
 from counterrank.serve import make_server
@@ -37,13 +38,13 @@ def test_from_the_list_to_a_report_and_a_comparison(browser: Any, url: str) -> N
     )
     page.goto(url)
     page.click("text=monday.json")
-    assert "personalised beats" in page.inner_text("h1")
+    expect(page.locator("h1")).to_contain_text("personalised beats")
     page.click("text=All evaluations")
     page.check("input[name=a][value='monday.json']")
     page.check("input[name=b][value='tuesday.json']")
     page.click("text=Compare A and B")
-    assert page.inner_text("h1") == "Two evaluations"
-    assert page.locator(".rows .dot").count() == 4
+    expect(page.locator("h1")).to_have_text("Two evaluations")
+    expect(page.locator(".rows .dot")).to_have_count(4)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert complaints == []
     context.close()

@@ -3,6 +3,7 @@
   const tip = document.getElementById("tip");
   let shown = null;
   let walked = null;
+  let pointer = null;
 
   function place(x, y) {
     const box = tip.getBoundingClientRect();
@@ -38,21 +39,30 @@
     tip.hidden = true;
   }
 
-  const markOf = (event) => (event.target.closest ? event.target.closest("[data-tip]") : null);
+  const markAt = (element) => (element && element.closest ? element.closest("[data-tip]") : null);
   document.addEventListener("pointermove", (event) => {
-    const mark = markOf(event);
+    const mark = markAt(event.target);
+    pointer = event.pointerType === "mouse" ? [event.clientX, event.clientY] : null;
     if (mark) {
       walked = null;
       show(mark, event.clientX, event.clientY);
     } else if (event.pointerType === "mouse" && !walked) hide();
   });
   document.addEventListener("pointerdown", (event) => {
-    const mark = markOf(event);
+    const mark = markAt(event.target);
     if (mark) show(mark, event.clientX, event.clientY);
     else hide();
   });
-  // A mark reached by keyboard keeps its text while the page moves under it.
-  document.addEventListener("scroll", () => (walked ? showAt(walked) : hide()), { passive: true });
+  // A mark reached by keyboard keeps its text while the page moves under it; otherwise the text is that of
+  // the mark the page has moved under a resting mouse. A browser may tell of a scroll after the move that
+  // followed it, so what is shown must not depend on which of the two is heard last.
+  function follow() {
+    const mark = pointer && markAt(document.elementFromPoint(...pointer));
+    if (walked) showAt(walked);
+    else if (mark) show(mark, ...pointer);
+    else hide();
+  }
+  document.addEventListener("scroll", follow, { passive: true });
 
   // One tab stop a chart; arrow keys walk through its marks.
   for (const chart of document.querySelectorAll(".chart")) {
