@@ -125,7 +125,7 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum():
     y, codes = data(7, n=500)
     goal = objective(500)
     fast = grown(y, codes, goal, max_depth=3)
-    slow = Grower(goal, fast.limits, fast.bins, fast.categorical)
+    slow = Grower(goal, fast.limits, *fast.features)
     rows = goal.rows(y, np.ones(500))
     node = np.zeros(500, dtype=np.int32)
     slow.plant(rows.totals(node, 1)[0])

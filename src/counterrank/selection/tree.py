@@ -17,10 +17,11 @@ from counterrank.behavior.tree.forest import Forest, weights_by_choice
 from counterrank.behavior.tree.ground import Ground, Part, prepare
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
-from counterrank.behavior.tree.objective import MSEEstimate, Objective, Rows
+from counterrank.behavior.tree.objective import MSEEstimate, Objective
 from counterrank.behavior.tree.plant import supported
 from counterrank.behavior.tree.random_growth import RandomGrower, RandomGrowth
 from counterrank.errors import BehaviorError
+from counterrank.kernels.splitting_data import Rows
 from counterrank.log import Probabilities, RankingLog
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.selection.mse import registry

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from counterrank.behavior.tree.binning import Codes
 from counterrank.behavior.tree.grower import Grower
-from counterrank.behavior.tree.objective import Objective, Rows
+from counterrank.behavior.tree.objective import Objective
+from counterrank.kernels.splitting_data import Rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,7 +23,7 @@ def node_sums(grower: Grower, rows: Rows, codes: Codes) -> Floats:
     feature, left, right, _ = grower.tree
     node = np.zeros(len(codes), dtype=np.int32)
     for _ in range(grower.level if grower.count > 1 else 0):
-        histogram.route(codes, node, feature, grower.goes_left, left, right)
+        histogram.route(codes, node, grower.tree, grower.goes_left)
     sums = rows.totals(node, grower.count)
     for at in range(grower.count - 1, -1, -1):  # children come after their parents
         if feature[at] >= 0:
@@ -54,21 +55,26 @@ class Scorer:
 
 
 def prune(grower: Grower, scorer: Scorer) -> None:
-    """Undo the splits, from the bottom up, that do not lower the objective of `scorer` by the least gain."""
+    """Undo the splits, from the bottom up, that do not lower the objective of `scorer` by the least gain.
+
+    What one split gains depends on the others, so this is repeated until every last split that is left does.
+    """
     feature, left, right, model = grower.tree
-    leaves = leaves_of(grower)
-    totals = np.sum([scorer.channels[at, model[at]] for at in leaves], axis=0)
+    totals = np.sum([scorer.channels[at, model[at]] for at in leaves_of(grower)], axis=0)
     least = grower.limits.min_gain * abs(scorer.score(scorer.channels[0, model[0]]))
     least = least if np.isfinite(least) else 0.0
-    for at in range(grower.count - 1, -1, -1):
-        if feature[at] < 0 or feature[left[at]] >= 0 or feature[right[at]] >= 0:
-            continue
-        a, b = int(left[at]), int(right[at])
-        merged = totals - scorer.channels[a, model[a]] - scorer.channels[b, model[b]] + scorer.channels[at, model[at]]
-        if not scorer.score(totals) < scorer.score(merged) - least:
-            feature[at] = left[at] = right[at] = -1
-            grower.gains[at] = 0.0
-            totals = merged
+    changed = True
+    while changed:
+        changed = False
+        for at in range(grower.count - 1, -1, -1):
+            if feature[at] < 0 or feature[left[at]] >= 0 or feature[right[at]] >= 0:
+                continue
+            children = sum(scorer.channels[c, model[c]] for c in (left[at], right[at]))
+            merged = totals - children + scorer.channels[at, model[at]]
+            if not scorer.score(totals) < scorer.score(merged) - least:
+                feature[at] = left[at] = right[at] = -1
+                grower.gains[at] = 0.0
+                totals, changed = merged, True
 
 
 def remodel(grower: Grower, scorer: Scorer, sweeps: int = 3) -> None:

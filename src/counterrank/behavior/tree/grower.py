@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from counterrank.behavior.tree.binning import Codes
 from counterrank.behavior.tree.limits import Limits
-from counterrank.behavior.tree.objective import Objective, Rows
+from counterrank.behavior.tree.objective import Objective
+from counterrank.kernels.splitting_data import Features, Nodes, Rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,16 +24,13 @@ class Grower:
         most = min(2 ** (limits.max_depth + 1) - 1, 2 * limits.max_leaves - 1)
         self.objective = objective
         self.limits = limits
-        self.bins, self.categorical = bins, categorical
-        self.terms, self.coef, self.shape = objective.terms()
-        self.rule, self.marks = objective.rule, objective.marks
-        self.contrast = np.array([1 + m for m in objective.contrast], dtype=np.int64)
+        self.features, self.goal = Features(bins, categorical), objective.goal
         self.tree = np.full((4, most), -1, dtype=np.int64)
         self.stats = np.zeros((most, objective.width))
         self.scores = np.full(most, np.nan)
         self.gains = np.zeros(most)
         self.goes_left = np.zeros((most, int(bins.max(initial=1))), dtype=bool)
-        self.totals = np.zeros(self.shape[1])
+        self.totals = np.zeros(self.goal.shape[1])
         self.count = 1
         self.level = 0
         self.frontier = np.zeros(1, dtype=np.int64)
@@ -42,28 +40,24 @@ class Grower:
         from counterrank.kernels import splitting_grow
 
         self.stats[0] = stats
-        self.root_score, self.tree[3, 0] = splitting_grow.plant(
-            stats, self.terms, self.coef, self.shape, self.rule, self.marks, self.totals
-        )
-        self.scores[0] = self.root_score
+        splitting_grow.plant(self.goal, self.nodes)
+        self.root_score = float(self.scores[0])
 
     @property
     def wants(self) -> Ints:
         """The nodes whose histograms are wanted next; none when the tree is finished."""
-        done = self.level >= self.limits.max_depth or len(self.bins) == 0
+        done = self.level >= self.limits.max_depth or len(self.features.bins) == 0
         return np.empty(0, dtype=np.int64) if done else self.frontier
 
     def split(self, hist: Floats) -> None:
         """Split the frontier, given its histograms (nodes, d, bins, L)."""
-        from counterrank.kernels import splitting
+        from counterrank.kernels import splitting_grow
 
         before, bounds = self.count, self.bounds
-        bounds[1] *= self.root_score if np.isfinite(self.root_score) else 0.0
-        self.count = splitting.split_level(
-            self.frontier, hist, self.stats, self.totals, self.bins, self.categorical, self.terms, self.coef,
-            self.shape, self.rule, self.marks, self.contrast, bounds, self.count, self.tree, self.goes_left,
-            self.scores, self.gains,
-        )  # fmt: skip
+        bounds[1] *= abs(self.root_score) if np.isfinite(self.root_score) else 0.0
+        self.count = splitting_grow.split_level(
+            self.frontier, hist, self.features, self.goal, bounds, self.nodes, self.count
+        )
         self.level += 1
         self.frontier = np.arange(before, self.count, dtype=np.int64)
 
@@ -72,14 +66,17 @@ class Grower:
         from counterrank.kernels import splitting_grow
 
         node = np.zeros(len(codes), dtype=np.int32)
-        if not len(self.bins):
+        if not len(self.features.bins):
             self.plant(rows.totals(node, 1)[0])
             return
         self.count, self.level = splitting_grow.grow_tree(
-            rows.y, rows.use, rows.pairs, rows.replicates, codes, node, self.bins, self.categorical, self.terms,
-            self.coef, self.shape, self.rule, self.marks, self.contrast, self.bounds, self.tree, self.goes_left,
-            self.stats, self.scores, self.gains, self.totals,
-        )  # fmt: skip
+            rows, codes, node, self.features, self.goal, self.bounds, self.nodes
+        )
+
+    @property
+    def nodes(self) -> Nodes:
+        """The arrays as the kernels take them."""
+        return Nodes(self.tree, self.goes_left, self.stats, self.scores, self.gains, self.totals)
 
     @property
     def bounds(self) -> Floats:
@@ -93,4 +90,5 @@ class Grower:
         """The objective of the whole assignment."""
         from counterrank.kernels import splitting
 
-        return float(splitting.score(self.totals, np.zeros_like(self.totals), self.rule, self.marks, np.inf))
+        rest = np.zeros_like(self.totals)
+        return float(splitting.score(self.totals, rest, self.goal.rule, self.goal.targets, np.inf))

@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.kernels.splitting_data import Goal, Rows
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -88,7 +90,8 @@ class Objective:
     """The channels and scoring rule that `kernels.splitting` works with.
 
     `pairs` (P, 2): products of contributions to sum; `compare` (J,) models the assignment is held against, each only
-    where `against[j, m]`; or `replicates` (B, n) row weights with `targets` T_b. `mode` 0 soft, 1 Lepski, 2 SLOPE.
+    where `against[j, m]`; or `replicates` (B, n) row weights of `averaged`, with `targets` T_b. `mode` 0 soft, 1
+    Lepski, 2 SLOPE.
     """
 
     models: int
@@ -98,6 +101,7 @@ class Objective:
     compare: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     against: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=bool))
     replicates: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    averaged: Floats | None = None  # (n, M) what replicates are sums of, instead of the contributions
     value: Floats | None = None  # (1,) a known value to hold the mean against
     targets: Floats = field(default_factory=lambda: np.empty(0))
     widths: Floats = field(default_factory=lambda: np.empty(0))
@@ -154,52 +158,16 @@ class Objective:
         coef: Floats = sign * up[tails[0]] * up[tails[1]]
         return terms, np.where(plain, coef, coef / self.n_grow), (self.models, 2 + 2 * self.comparisons)
 
-    def rows(self, y: Floats, use: Floats) -> "Rows":
+    @property
+    def goal(self) -> Goal:
+        """The objective as the kernels take it."""
+        contrast = np.array([1 + m for m in self.contrast], dtype=np.int64)
+        return Goal(*self.terms(), self.rule, self.marks, contrast)
+
+    def rows(self, y: Floats, use: Floats) -> Rows:
         """Return the rows behind the statistics, of contributions y (n, M)."""
         by_row = np.ascontiguousarray(self.replicates.T) if len(self.replicates) else np.empty((len(y), 0))
-        return Rows(y, use, self.pairs, by_row)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What the kernels form statistics from: y (n, M), use (n,), pairs (P, 2), replicates (n, B)."""
-
-    y: Floats
-    use: Floats
-    pairs: Ints
-    replicates: Floats
-
-    def subset(self, index: Ints) -> "Rows":
-        """Return some of the rows, next to each other in memory."""
-        return Rows(self.y[index], self.use[index], self.pairs, self.replicates[index])
-
-    @property
-    def width(self) -> int:
-        """Length of a row's statistics."""
-        models = self.y.shape[1]
-        return int(1 + models + len(self.pairs) + self.replicates.shape[1] * models)
-
-    def add_histogram(self, codes: NDArray[np.uint8], node: NDArray[np.int32], slot_of: Ints, out: Floats) -> None:
-        """Add into out (slots, d, bins, L)."""
-        from counterrank.kernels import histogram
-
-        histogram.add_histogram(self.y, self.use, self.pairs, self.replicates, codes, node, slot_of, out)
-
-    def totals(self, node: NDArray[np.int32], nodes: int) -> Floats:
-        """Return the sums in each node (nodes, L); rows of node -1 are passed over."""
-        from counterrank.kernels import histogram
-
-        out = np.zeros((nodes, self.width))
-        histogram.add_totals(self.y, self.use, self.pairs, self.replicates, node, out)
-        return out
-
-    def statistics(self) -> Floats:
-        """Return the statistics of every row (n, L)."""
-        from counterrank.kernels import histogram
-
-        out = np.empty((len(self.y), self.width))
-        histogram.row_statistics(self.y, self.use, self.pairs, self.replicates, out)
-        return out
+        return Rows(y, use, self.pairs, by_row, y if self.averaged is None else self.averaged)
 
 
 @lru_cache(maxsize=256)

@@ -17,9 +17,10 @@ from counterrank.behavior.tree.confirm import Scorer, compact, merge_equal, node
 from counterrank.behavior.tree.ground import held_out
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
-from counterrank.behavior.tree.objective import MSEEstimate, Objective, Position, Rows
+from counterrank.behavior.tree.objective import MSEEstimate, Objective, Position
 from counterrank.behavior.tree.plant import Slot, contributions, slots
 from counterrank.errors import BehaviorError
+from counterrank.kernels.splitting_data import Rows
 from counterrank.log import RankingLog
 from counterrank.ratios import ratios_of
 from counterrank.source import Source
@@ -127,14 +128,16 @@ def _roots(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools])
 
 
 def _histograms(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools]) -> Floats:
+    from counterrank.kernels import histogram
+
     wanted = grower.wants
-    shape = (codes.shape[1], int(grower.bins.max(initial=1)), rows.width)
+    shape = (codes.shape[1], grower.goes_left.shape[1], rows.width)
     out = np.zeros((len(wanted), *shape))
     if len(wanted):
         node = _nodes(grower, codes, parts[0])
         slot_of = np.full(grower.tree.shape[1], -1, dtype=np.int64)
         slot_of[wanted] = np.arange(len(wanted))
-        rows.add_histogram(codes, node, slot_of, out)
+        histogram.add_histogram(rows, codes, node, slot_of, out)
     return out
 
 
@@ -147,9 +150,8 @@ def _nodes(grower: Grower, codes: Codes, rows: Bools) -> NDArray[np.int32]:
     from counterrank.kernels import histogram
 
     node = np.where(rows, 0, -1).astype(np.int32)
-    feature, left, right, _ = grower.tree
     for _ in range(grower.level):
-        histogram.route(codes, node, feature, grower.goes_left, left, right)
+        histogram.route(codes, node, grower.tree, grower.goes_left)
     return node
 
 
