@@ -3,18 +3,46 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.regress_features import expected, logged
+from counterrank.kernels.gram_products import add_products, dot
+from counterrank.kernels.jit import jit
+from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+#: Blocks with fewer rows are filled up with zeros to a multiple of this.
+_STEP = 32
 
-@vector_jit
-def add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
-    """Add scale * values to the first `count` entries of out."""
-    for j in range(count):
-        out[j] += scale * values[j]
+
+@jit
+def _unpack(whole: Floats, gram: Floats, cover: Floats, square: Floats) -> None:
+    """Add the lower triangle of whole, (z, r)(z, r)', to a full gram (D, D), cover (D,) and square (1,)."""
+    width = cover.shape[0]
+    for p in range(width):
+        for q in range(p):
+            gram[p, q] += whole[p, q]
+            gram[q, p] += whole[p, q]
+        gram[p, p] += whole[p, p]
+        cover[p] += whole[width, p]
+    square[0] += whole[width, width]
+
+
+@jit
+def _weigh(rows: Ints, k: int, reward: Floats, weight: Floats, width: int, columns: Floats) -> None:
+    """Put r_k in the column after the features, scale all by sqrt(weight), and clear what no row fills."""
+    used = rows.shape[0]
+    plain = True
+    for at in range(used):
+        columns[width, at] = reward[rows[at], k]
+        plain = plain and weight[rows[at], k] == 1.0
+    if not plain:
+        root = np.empty(used)
+        for at in range(used):
+            root[at] = np.sqrt(weight[rows[at], k])
+        for p in range(width + 1):
+            for at in range(used):
+                columns[p, at] *= root[at]
+    columns[:, used:] = 0.0
 
 
 @jit
@@ -23,41 +51,34 @@ def add_grams(
     x: Floats, centre: Floats, logging: Floats, slots: Ints, cross: bool, squares: int,
     gram: Floats, cover: Floats, square: Floats,
 ) -> None:  # fmt: skip
-    """Add weighted second moments of the features to lower triangles.
+    """Add weighted second moments of the features.
 
-    IN  action, reward, weight (n, K); fold (n,); x (n, d+1); centre (n, A); logging (n, 1 or K, A).
+    IN  action, reward, weight (n, K), weights not negative; fold (n,); x (n, d+1); centre (n, A);
+        logging (n, 1 or K, A).
     OUT gram (F, K, A, D, D): sum v z z' over rows of the fold with a_k = u; cover (F, K, A, D): sum v z r_k;
         square (F, K, A): sum v r_k^2.
     """
-    n, length = action.shape
-    A, width = centre.shape[1], gram.shape[3]
-    dense = width - (slots.max() + 1) * A
-    z, scratch, where = np.zeros(width), np.zeros((A + 2, A)), np.zeros(width, np.int64)
-    for i in range(n):
-        f = fold[i]
-        for k in range(lengths[i]):
-            v = weight[i, k]
-            if v == 0.0:
+    n, A, width = action.shape[0], centre.shape[1], gram.shape[3]
+    size = (width + 4) // 4 * 4  # features and the reward, in fours
+    scratch, columns, whole = room(A), np.zeros((size, ROWS)), np.zeros((size, size))
+    key, order = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(action.shape[1]):
+        for i in range(n):
+            key[i] = fold[i] * A + action[i, k] if k < lengths[i] and weight[i, k] != 0.0 else -1
+        starts = grouped(key, gram.shape[0] * A, order)
+        for g in range(gram.shape[0] * A):
+            if starts[g] == starts[g + 1]:
                 continue
-            u, r = action[i, k], reward[i, k]
-            logged(action[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
-            matrix, vector = gram[f, k, u], cover[f, k, u]
-            # The leading columns are dense and contiguous; indicators are few among many.
-            for p in range(dense):
-                add_scaled(z, v * z[p], p + 1, matrix[p])
-            add_scaled(z, v * r, dense, vector)
-            filled = 0
-            for p in range(dense, width):
-                if z[p] != 0.0:
-                    where[filled] = p
-                    filled += 1
-                    row = matrix[p]
-                    value = v * z[p]
-                    vector[p] += value * r
-                    add_scaled(z, value, dense, row)
-                    for q in range(filled):
-                        row[where[q]] += value * z[where[q]]
-            square[f, k, u] += v * r * r
+            whole[:] = 0.0
+            for first in range(starts[g], starts[g + 1], ROWS):
+                rows = order[first : min(first + ROWS, starts[g + 1])]
+                logged(
+                    rows, action, lengths, x, centre, logging, k, slots, cross, squares, columns[:width], scratch
+                )  # fmt: skip
+                _weigh(rows, k, reward, weight, width, columns)
+                add_products(columns, (rows.shape[0] + _STEP - 1) // _STEP * _STEP, whole)
+            f, u = g // A, g % A
+            _unpack(whole, gram[f, k, u], cover[f, k, u], square[f, k, u : u + 1])
 
 
 @jit
@@ -66,23 +87,19 @@ def add_means(
     slots: Ints, cross: bool, squares: int, out: Floats,
 ) -> None:  # fmt: skip
     """Add pi(u at k|x) E_pi[z | a_k = u] to out (F, K, A, D): what balancing weights must reproduce."""
-    n = lengths.shape[0]
-    A, width = centre.shape[1], out.shape[3]
-    z, scratch = np.zeros(width), np.zeros((A + 2, A))
-    shared = target.shape[1] == 1
-    for i in range(n):
-        for k in range(lengths[i]):
-            expected(target[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
-            p = target[i, 0 if shared else k]
-            for u in range(A):
-                add_scaled(z, p[u], width, out[fold[i], k, u])
-
-
-@jit
-def mirror(gram: Floats) -> None:
-    """Copy the lower triangles of gram (..., D, D) to the upper ones."""
-    flat = gram.reshape(-1, gram.shape[-2], gram.shape[-1])
-    for m in range(flat.shape[0]):
-        for p in range(flat.shape[1]):
-            for q in range(p):
-                flat[m, q, p] = flat[m, p, q]
+    n, A, width = lengths.shape[0], centre.shape[1], out.shape[3]
+    scratch, columns, chance = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
+    key, order = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(out.shape[1]):
+        for i in range(n):
+            key[i] = fold[i] if k < lengths[i] else -1
+        starts = grouped(key, out.shape[0], order)
+        for f in range(out.shape[0]):
+            for first in range(starts[f], starts[f + 1], ROWS):
+                rows = order[first : min(first + ROWS, starts[f + 1])]
+                expected(rows, target, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                for u in range(A):
+                    for at in range(rows.shape[0]):
+                        chance[at] = target[rows[at], 0 if target.shape[1] == 1 else k, u]
+                    for p in range(width):
+                        out[f, k, u, p] += dot(chance, columns[p], rows.shape[0])

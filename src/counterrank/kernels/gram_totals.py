@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.gram_rows import add_scaled
+from counterrank.kernels.gram_products import add_scaled
 from counterrank.kernels.jit import jit
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Feature vectors of one position of one ranking: what a linear reward model sees, and its mean under a policy.
+"""Features of one position of many rankings: what a linear reward model sees, and its mean under a policy.
 
 For position k the columns are, in this order:
 
@@ -10,150 +10,190 @@ For position k the columns are, in this order:
 
 N_b counts action b among the other positions, M_b is its mean under the logger. `slots` (K, K) gives the block of
 position l as seen from k. Distributions are (n, 1 or K, A): one row when positions are alike.
+
+Blocks of rankings are held column by column, (D, ROWS), so that loops run over consecutive rankings and vectorise.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import jit, vector_jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
-@jit
-def square_columns(A: int, squares: int) -> int:
-    """Return the number of count products: none (0), all b <= c (1) or b = c alone (2)."""
-    if squares == 0:
-        return 0
-    return A * (A + 1) // 2 if squares == 1 else A
+#: Rankings of one block.
+ROWS = 128
 
 
 @jit
-def _products(first: Floats, second: Floats, scale: float, squares: int, out: Floats) -> None:
-    """Add scale * (first first' + second) for b <= c (or b = c), flattened."""
-    A = first.shape[0]
-    j = 0
-    for b in range(A):
-        for c in range(b, A if squares == 1 else b + 1):
-            out[j] += scale * (first[b] * first[c] + second[b, c])
-            j += 1
+def room(A: int) -> Floats:
+    """Return working space for one block: counts, their logging means, and products of each."""
+    return np.zeros((2 * A + A * (A + 1), ROWS))
 
 
 @jit
-def pair_moments(dist: Floats, squares: int, k: int, used: int, mean: Floats, extra: Floats) -> None:
-    """Fill mean (A,) = E[N_b] and extra (A, A) = E[N_b N_c] - E[N_b] E[N_c] over the positions other than k."""
-    A = mean.shape[0]
-    if dist.shape[0] == 1:
-        p, m = dist[0], used - 1
+def grouped(key: Ints, groups: int, order: Ints) -> Ints:
+    """Fill order with the rows sorted by key (n,), rows with a key below zero left out; return the groups' starts."""
+    starts = np.zeros(groups + 1, np.int64)
+    for i in range(key.shape[0]):
+        if key[i] >= 0:
+            starts[key[i] + 1] += 1
+    for g in range(groups):
+        starts[g + 1] += starts[g]
+    at = starts.copy()
+    for i in range(key.shape[0]):
+        if key[i] >= 0:
+            order[at[key[i]]] = i
+            at[key[i]] += 1
+    return starts
+
+
+@jit
+def _start(rows: Ints, x: Floats, centre: Floats, out: Floats) -> None:
+    """Fill what every design begins with."""
+    width, A = x.shape[1], centre.shape[1]
+    for at in range(rows.shape[0]):
+        i = rows[at]
+        for j in range(width):
+            out[j, at] = x[i, j]
         for b in range(A):
-            mean[b] = m * p[b]
-            for c in range(b, A if squares == 1 else b + 1):
-                extra[b, c] = -m * p[b] * p[c]
-            extra[b, b] += m * p[b]
-        return
-    mean[:] = 0.0
-    extra[:] = 0.0
-    for other in range(used):
-        if other == k:
+            out[width + b, at] = centre[i, b]
+
+
+@jit
+def _means(rows: Ints, dist: Floats, k: int, lengths: Ints, mean: Floats) -> None:
+    """Fill mean (A, R) = E[N_b] over the positions other than k."""
+    A = dist.shape[2]
+    for at in range(rows.shape[0]):
+        i = rows[at]
+        if dist.shape[1] == 1:
+            for b in range(A):
+                mean[b, at] = (lengths[i] - 1) * dist[i, 0, b]
             continue
-        p = dist[other]
         for b in range(A):
-            mean[b] += p[b]
-            extra[b, b] += p[b]
-            for c in range(b, A if squares == 1 else b + 1):
-                extra[b, c] -= p[b] * p[c]
+            mean[b, at] = 0.0
+        for other in range(lengths[i]):
+            if other != k:
+                for b in range(A):
+                    mean[b, at] += dist[i, other, b]
 
 
 @jit
-def means(dist: Floats, k: int, used: int, mean: Floats) -> None:
-    """Fill mean (A,) = E[N_b] over the positions other than k."""
-    if dist.shape[0] == 1:
-        for b in range(mean.shape[0]):
-            mean[b] = (used - 1) * dist[0, b]
-        return
-    mean[:] = 0.0
-    for other in range(used):
-        if other != k:
-            p = dist[other]
-            for b in range(mean.shape[0]):
-                mean[b] += p[b]
+def _second_moments(
+    rows: Ints, dist: Floats, k: int, lengths: Ints, squares: int, mean: Floats, second: Floats
+) -> None:
+    """Fill second (J, R) = E[N_b N_c] = E[N_b] E[N_c] + sum_l (1{b=c} p_l(b) - p_l(b) p_l(c)), l not k."""
+    A = dist.shape[2]
+    for at in range(rows.shape[0]):
+        i = rows[at]
+        j = 0
+        for b in range(A):
+            for c in range(b, A if squares == 1 else b + 1):
+                if dist.shape[1] == 1:
+                    extra = (lengths[i] - 1) * dist[i, 0, b] * ((1.0 if b == c else 0.0) - dist[i, 0, c])
+                else:
+                    extra = 0.0
+                    for other in range(lengths[i]):
+                        if other != k:
+                            extra += dist[i, other, b] * ((1.0 if b == c else 0.0) - dist[i, other, c])
+                second[j, at] = mean[b, at] * mean[c, at] + extra
+                j += 1
+
+
+@vector_jit
+def _multiply(left: Floats, right: Floats, less: Floats, out: Floats) -> None:
+    for at in range(ROWS):
+        out[at] = left[at] * (right[at] - less[at])
+
+
+@vector_jit
+def _product(left: Floats, right: Floats, out: Floats) -> None:
+    for at in range(ROWS):
+        out[at] = left[at] * right[at]
+
+
+@vector_jit
+def _subtract(left: Floats, right: Floats, out: Floats) -> None:
+    for at in range(ROWS):
+        out[at] = left[at] - right[at]
+
+
+@jit
+def _rich(
+    rows: Ints, logging: Floats, k: int, lengths: Ints, width: int, cross: bool, squares: int,
+    out: Floats, scratch: Floats,
+) -> None:  # fmt: skip
+    """Fill cross and square columns from the counts' moments at the head of `scratch`."""
+    A = logging.shape[2]
+    half = A * (A + 1) // 2
+    count, wanted = scratch[:A], scratch[A : A + half]
+    mean, second = scratch[A + half : 2 * A + half], scratch[2 * A + half :]
+    _means(rows, logging, k, lengths, mean)
+    at = width + A
+    if cross:
+        for j in range(1, width):
+            for b in range(A):
+                _multiply(out[j], count[b], mean[b], out[at])
+                at += 1
+    if squares:
+        _second_moments(rows, logging, k, lengths, squares, mean, second)
+        for j in range(half if squares == 1 else A):
+            _subtract(wanted[j], second[j], out[at])
+            at += 1
 
 
 @jit
 def logged(
-    action: Ints, x: Floats, centre: Floats, logging: Floats, k: int, used: int,
+    rows: Ints, action: Ints, lengths: Ints, x: Floats, centre: Floats, logging: Floats, k: int,
     slots: Ints, cross: bool, squares: int, out: Floats, scratch: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (D,) with the features of position k of one ranking: action (K,), x (d+1,), logging (1 or K, A)."""
-    A, width = centre.shape[0], x.shape[0]
-    out[:] = 0.0
-    out[:width] = x
-    out[width : width + A] = centre
-    at = width + A
+    """Fill out (D, R) with the features of position k of the rankings `rows`, at most ROWS of them."""
+    A, width = centre.shape[1], x.shape[1]
+    _start(rows, x, centre, out)
+    after = out.shape[0] - (slots.max() + 1) * A
     if cross or squares:
-        count, mean, extra = scratch[0], scratch[1], scratch[2 : 2 + A]
+        count = scratch[:A]
         count[:] = 0.0
-        for other in range(used):
-            if other != k:
-                count[action[other]] += 1.0
+        for at in range(rows.shape[0]):
+            i = rows[at]
+            for other in range(lengths[i]):
+                if other != k:
+                    count[action[i, other], at] += 1.0
         if squares:
-            pair_moments(logging, squares, k, used, mean, extra)
-        else:
-            means(logging, k, used, mean)
-        if cross:
-            for j in range(1, width):
-                for b in range(A):
-                    out[at + b] = x[j] * (count[b] - mean[b])
-                at += A
-        if squares:
-            size = square_columns(A, squares)
-            _products(mean, extra, -1.0, squares, out[at : at + size])
-            j = at
+            j = A
             for b in range(A):
                 for c in range(b, A if squares == 1 else b + 1):
-                    out[j] += count[b] * count[c]
+                    _product(count[b], count[c], scratch[j])
                     j += 1
-            at += size
-    for other in range(used):
-        if other != k:
-            out[at + slots[k, other] * A + action[other]] += 1.0
+        _rich(rows, logging, k, lengths, width, cross, squares, out, scratch)
+    out[after:] = 0.0
+    for at in range(rows.shape[0]):
+        i = rows[at]
+        for other in range(lengths[i]):
+            if other != k:
+                out[after + slots[k, other] * A + action[i, other], at] += 1.0
 
 
 @jit
 def expected(
-    target: Floats, x: Floats, centre: Floats, logging: Floats, k: int, used: int,
+    rows: Ints, target: Floats, lengths: Ints, x: Floats, centre: Floats, logging: Floats, k: int,
     slots: Ints, cross: bool, squares: int, out: Floats, scratch: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (D,) with the mean of `logged` when the other positions are drawn from target (1 or K, A)."""
-    A, width = centre.shape[0], x.shape[0]
-    out[:] = 0.0
-    out[:width] = x
-    out[width : width + A] = centre
-    at = width + A
-    shared = target.shape[0] == 1
+    """Fill out (D, R) with the mean of `logged` when the other positions are drawn from target (n, 1 or K, A)."""
+    A, width = centre.shape[1], x.shape[1]
+    _start(rows, x, centre, out)
+    after = out.shape[0] - (slots.max() + 1) * A
     if cross or squares:
-        wanted, mean, extra = scratch[0], scratch[1], scratch[2 : 2 + A]
-        size = square_columns(A, squares)
-        first = at + (width - 1) * A if cross else at
+        _means(rows, target, k, lengths, scratch[:A])
         if squares:
-            pair_moments(logging, squares, k, used, mean, extra)
-            _products(mean, extra, -1.0, squares, out[first : first + size])
-            pair_moments(target, squares, k, used, wanted, extra)
-            _products(wanted, extra, 1.0, squares, out[first : first + size])
-        else:
-            means(logging, k, used, mean)
-            means(target, k, used, wanted)
-        if cross:
-            for j in range(1, width):
+            _second_moments(rows, target, k, lengths, squares, scratch[:A], scratch[A:])
+        _rich(rows, logging, k, lengths, width, cross, squares, out, scratch)
+    out[after:] = 0.0
+    for at in range(rows.shape[0]):
+        i = rows[at]
+        for other in range(lengths[i]):
+            if other != k:
+                first = after + slots[k, other] * A
                 for b in range(A):
-                    out[at + b] = x[j] * (wanted[b] - mean[b])
-                at += A
-        if squares:
-            at += size
-    for other in range(used):
-        if other != k:
-            p = target[0 if shared else other]
-            first = at + slots[k, other] * A
-            for b in range(A):
-                out[first + b] += p[b]
+                    out[first + b, at] += target[i, 0 if target.shape[1] == 1 else other, b]

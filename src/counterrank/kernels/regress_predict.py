@@ -3,41 +3,24 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.kernels.gram_products import add_scaled, dot
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.regress_features import expected, logged
+from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room
+from counterrank.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @vector_jit
-def _dot(left: Floats, right: Floats, count: int) -> float:
-    total = 0.0
-    for j in range(count):
-        total += left[j] * right[j]
-    return total
-
-
-@jit
-def _indicators_at_logged(
-    action: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, slots: Ints, coef: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Like `at_logged` without cross and square columns: indicators are looked up instead of multiplied."""
-    A, width = centre.shape[1], x.shape[1]
-    for s in range(coef.shape[0]):
-        for i in range(action.shape[0]):
-            for k in range(lengths[i]):
-                row = coef[s, fold[i], k, action[i, k]]
-                total = 0.0
-                for j in range(width):
-                    total += x[i, j] * row[j]
-                for b in range(A):
-                    total += centre[i, b] * row[width + b]
-                for other in range(lengths[i]):
-                    if other != k:
-                        total += row[width + A + slots[k, other] * A + action[i, other]]
-                out[s, i, k] = total
+def combine(columns: Floats, coef: Floats, out: Floats) -> None:
+    """Fill out (R,) with columns' coef for columns (D, R)."""
+    out[:] = 0.0
+    for p in range(columns.shape[0]):
+        column, scale = columns[p], coef[p]
+        for at in range(ROWS):
+            out[at] += scale * column[at]
 
 
 @jit
@@ -46,18 +29,21 @@ def at_logged(
     slots: Ints, cross: bool, squares: int, coef: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Fill out (S, n, K) with z' coef[s, fold, k, a_k] for S sets of coefficients (S, F, K, A, D)."""
-    n = action.shape[0]
-    A, sets, width = centre.shape[1], coef.shape[0], coef.shape[4]
-    z, scratch = np.zeros(width), np.zeros((A + 2, A))
-    if not cross and squares == 0:
-        _indicators_at_logged(action, lengths, fold, x, centre, slots, coef, out)
-        return
-    for i in range(n):
-        for k in range(lengths[i]):
-            logged(action[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
-            for s in range(sets):
-                row = coef[s, fold[i], k, action[i, k]]
-                out[s, i, k] = _dot(z, row, width)
+    n, A, width = action.shape[0], centre.shape[1], coef.shape[4]
+    scratch, columns, total = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
+    key, order = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(action.shape[1]):
+        for i in range(n):
+            key[i] = fold[i] * A + action[i, k] if k < lengths[i] else -1
+        starts = grouped(key, coef.shape[1] * A, order)
+        for g in range(coef.shape[1] * A):
+            for first in range(starts[g], starts[g + 1], ROWS):
+                rows = order[first : min(first + ROWS, starts[g + 1])]
+                logged(rows, action, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                for s in range(coef.shape[0]):
+                    combine(columns, coef[s, g // A, k, g % A], total)
+                    for at in range(rows.shape[0]):
+                        out[s, rows[at], k] = total[at]
 
 
 @jit
@@ -65,20 +51,27 @@ def mean_under(
     lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats, target: Floats,
     slots: Ints, cross: bool, squares: int, coef: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) with sum_u pi(u at k|x) E_pi[z|x]' coef[fold, k, u]: exact for independent positions."""
-    n = lengths.shape[0]
-    A, width = centre.shape[1], coef.shape[3]
-    z, scratch = np.zeros(width), np.zeros((A + 2, A))
-    shared = target.shape[1] == 1
-    for i in range(n):
-        for k in range(lengths[i]):
-            expected(target[i], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
-            p = target[i, 0 if shared else k]
-            total = 0.0
-            for u in range(A):
-                if p[u] > 0.0:
-                    total += p[u] * _dot(z, coef[fold[i], k, u], width)
-            out[i, k] = total
+    """Fill out (n, K) with sum_u pi(u at k|x) E_pi[z|x]' coef[fold, k, u]: exact for independent positions.
+
+    With one distribution for all positions, one block and no padding all positions see the same columns.
+    """
+    n, A, width = lengths.shape[0], centre.shape[1], coef.shape[3]
+    scratch, columns, total = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
+    order = np.empty(n, np.int64)
+    alike = target.shape[1] == 1 and logging.shape[1] == 1 and slots.max() == 0 and lengths.min() == out.shape[1]
+    starts = grouped(fold, coef.shape[0], order)
+    for f in range(coef.shape[0]):
+        for first in range(starts[f], starts[f + 1], ROWS):
+            rows = order[first : min(first + ROWS, starts[f + 1])]
+            for k in range(out.shape[1]):
+                if k == 0 or not alike:
+                    expected(rows, target, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                for u in range(A):
+                    combine(columns, coef[f, k, u], total)
+                    for at in range(rows.shape[0]):
+                        i = rows[at]
+                        if k < lengths[i]:
+                            out[i, k] += target[i, 0 if target.shape[1] == 1 else k, u] * total[at]
 
 
 @jit
@@ -123,25 +116,59 @@ def mean_of_draws(
     own (n, 1 or K, A): the own action is summed out with these probabilities instead of being drawn; an array with
     no columns (n, 1, 0) uses the drawn own action.
     """
-    n, size, _ = draws.shape
+    n, size, length = draws.shape
     A, width = centre.shape[1], coef.shape[3]
-    z, scratch = np.zeros(width), np.zeros((A + 2, A))
-    exact = own.shape[2] > 0
-    shared = own.shape[1] == 1
+    scratch, columns, total = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
+    order = np.empty(n, np.int64)
+    exact, shared = own.shape[2] > 0, own.shape[1] == 1
+    starts = grouped(fold, coef.shape[0], order)
+    for s in range(size):
+        action = draws[:, s]
+        for f in range(coef.shape[0]):
+            for first in range(starts[f], starts[f + 1], ROWS):
+                rows = order[first : min(first + ROWS, starts[f + 1])]
+                for k in range(length):
+                    logged(rows, action, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                    for u in range(A):
+                        combine(columns, coef[f, k, u], total)
+                        if logistic[k]:
+                            sigmoid(total, ROWS)
+                        for at in range(rows.shape[0]):
+                            i = rows[at]
+                            if k < lengths[i] and (exact or action[i, k] == u):
+                                p = own[i, 0 if shared else k, u] if exact else 1.0
+                                out[i, k] += p * total[at] / size
+
+
+@jit
+def logistic_mean_of_draws(
+    draws: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, own: Floats,
+    dense: Floats, table: Floats, at: Ints, out: Floats,
+) -> None:  # fmt: skip
+    """Fill out (n, K) at the positions `at` (Q,) with the mean over draws of a sigmoid, the own action summed out.
+
+    IN  draws (n, S, K); own (n, 1 or K, A); dense (F, d+1+A, Q A): coefficients of context and centre for each
+        position and own action; table (F, K, A, Q A): what action b at position l adds to each of them.
+    """
+    n, size, _ = draws.shape
+    width, A, wide = x.shape[1], centre.shape[1], dense.shape[2]
+    base, value = np.empty(wide), np.empty(wide)
     for i in range(n):
-        for k in range(lengths[i]):
-            total = 0.0
-            for s in range(size):
-                logged(draws[i, s], x[i], centre[i], logging[i], k, lengths[i], slots, cross, squares, z, scratch)
-                first = 0 if exact else draws[i, s, k]
-                last = A if exact else first + 1
-                for u in range(first, last):
-                    p = own[i, 0 if shared else k, u] if exact else 1.0
-                    if p <= 0.0:
-                        continue
-                    inner = _dot(z, coef[fold[i], k, u], width)
-                    total += p * (0.5 * (1.0 + np.tanh(0.5 * inner)) if logistic[k] else inner)
-            out[i, k] = total / size
+        base[:] = 0.0
+        weights, added = dense[fold[i]], table[fold[i]]
+        for j in range(width):
+            add_scaled(weights[j], x[i, j], wide, base)
+        for b in range(A):
+            add_scaled(weights[width + b], centre[i, b], wide, base)
+        for s in range(size):
+            value[:] = base
+            for other in range(lengths[i]):
+                add_scaled(added[other, draws[i, s, other]], 1.0, wide, value)
+            sigmoid(value, wide)
+            for q in range(at.shape[0]):
+                k = at[q]
+                if k < lengths[i]:
+                    out[i, k] += dot(own[i, 0 if own.shape[1] == 1 else k], value[q * A : (q + 1) * A], A) / size
 
 
 @jit

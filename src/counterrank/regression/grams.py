@@ -50,7 +50,6 @@ def grams_of(batch: "RankingLog", layout: Layout, target: str, *, weight: Floats
         given.action, given.lengths, given.fold, batch.reward, weights, given.x, given.centre, given.logging,
         layout.slots, layout.cross, layout.squares, gram, cover, square,
     )  # fmt: skip
-    gram_rows.mirror(gram)
     mean = np.zeros(shape)
     wanted = whole_distribution(batch, target)
     if wanted is not None:

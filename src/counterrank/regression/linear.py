@@ -1,6 +1,6 @@
 """The closed-form model: cross-fitted ridge, logistic where rewards are 0/1 and it predicts better."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from counterrank.regression.layout import (
     count_slots,
     pair_slots,
     scale_of,
+    slimmed,
     whole_distribution,
 )
 from counterrank.regression.prepared import Prepared
@@ -70,7 +71,7 @@ class LinearModel:
         """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in the padding."""
         curved = self.logistic.astype(bool)
         if curved.any():
-            linear[:, curved] = 0.5 * (1.0 + np.tanh(0.5 * linear[:, curved]))
+            linear[:, curved] = sigmoid(linear[:, curved])
         return clear(linear, given)
 
     def mean(self, batch: RankingLog, target: str, given: Arrays) -> Floats:
@@ -78,10 +79,18 @@ class LinearModel:
         wanted = whole_distribution(batch, target)
         if wanted is None:
             return self._drawn(_policy_draws(batch, target, self), given, np.empty((batch.n, 1, 0)))
-        out = mean_values(self.layout, given, wanted, self.coef)
-        if self.logistic.any():
-            drawn = self._drawn(factored_draws(batch, wanted, self.draws, self.seed), given, wanted)
-            out[:, self.logistic.astype(bool)] = drawn[:, self.logistic.astype(bool)]
+        curved = np.flatnonzero(self.logistic)
+        if not len(curved):
+            return mean_values(self.layout, given, wanted, self.coef)
+        draws = factored_draws(batch, wanted, self.draws, self.seed)
+        slim, coef = slimmed(self.layout, self.coef[:, curved])
+        if slim.cross or slim.squares:
+            out = self._drawn(draws, given, wanted)
+        else:
+            out = _logistic_means(slim, given, wanted, draws, coef, curved)
+        if len(curved) < self.layout.K:
+            straight = self.logistic == 0
+            out[:, straight] = mean_values(self.layout, given, wanted, self.coef)[:, straight]
         return out
 
     def _drawn(self, draws: Ints, given: Arrays, own: Floats) -> Floats:
@@ -93,6 +102,19 @@ class LinearModel:
             layout.squares, own, self.coef, self.logistic, out,
         )  # fmt: skip
         return out
+
+
+def sigmoid(values: Floats) -> Floats:
+    """Return 1 / (1 + exp(-v)) of each value.
+
+    >>> sigmoid(np.array([[0.0, -800.0, 800.0]])).round(6).tolist()
+    [[0.5, 0.0, 1.0]]
+    """
+    from counterrank.kernels.sigmoid import sigmoid as kernel
+
+    out = np.array(values, dtype=np.float64, order="C")
+    kernel(out.reshape(-1), out.size)
+    return out
 
 
 def clear(values: Floats, given: Arrays) -> Floats:
@@ -119,7 +141,7 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
 
     alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
     if alike and bool((given.lengths == layout.K).all()):
-        return _alike_means(layout, given, wanted[:, 0], coef)
+        layout, coef = _one_block(layout, coef)
     out = np.zeros(given.action.shape)
     regress_predict.mean_under(
         given.lengths, given.fold, given.x, given.centre, given.logging, wanted,
@@ -128,34 +150,33 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
     return out
 
 
-def _alike_means(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
-    """Return the same where all positions have one distribution (n, A): blocks add up, and matrices do the rest."""
+def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
+    """Return a model with one block whose mean is the same when all positions have one distribution."""
     A, dense = layout.A, layout.starts[3]
-    summed = np.empty((*coef.shape[:-1], dense + A))  # (F, K, A, dense + A)
+    single = replace(layout, slots=np.zeros_like(layout.slots))
+    summed = np.zeros((*coef.shape[:-1], dense + A))  # (F, K, A, dense + A)
     summed[..., :dense] = coef[..., :dense]
-    for k in range(layout.K):
+    blocks = coef[..., dense:].reshape(*coef.shape[:-1], layout.blocks, A)
+    for k in range(layout.K if layout.K > 1 else 0):
         size = np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
-        blocks = coef[:, k, :, dense:].reshape(layout.F, A, layout.blocks, A)
-        summed[:, k, :, dense:] = np.einsum("fusb,s->fub", blocks, size)
-    features = np.concatenate([given.x, given.centre, *_rich_means(layout, given, wanted), wanted], axis=1)
-    out = np.empty(given.action.shape)
-    for f in range(layout.F):
-        rows = np.flatnonzero(given.fold == f)
-        by_own = features[rows] @ summed[f].reshape(layout.K * A, dense + A).T
-        out[rows] = np.einsum("nku,nu->nk", by_own.reshape(len(rows), layout.K, A), wanted[rows])
-    return out
+        summed[:, k, :, dense:] = np.einsum("fusb,s->fub", blocks[:, k], size / (layout.K - 1))
+    return single, summed
 
 
-def _rich_means(layout: Layout, given: Arrays, wanted: Floats) -> list[Floats]:
-    """Return the means of cross and square columns, which no position sees differently when all are alike."""
-    m, old, out = layout.K - 1, given.logging[:, 0], []
-    if layout.cross:
-        shift = m * (wanted - old)
-        out.append((given.x[:, 1:, None] * shift[:, None, :]).reshape(len(shift), -1))
-    if layout.squares:
-        b, c = np.triu_indices(layout.A) if layout.squares == 1 else (np.arange(layout.A),) * 2
-        pair = m * (m - 1) * (wanted[:, b] * wanted[:, c] - old[:, b] * old[:, c])
-        out.append(pair + m * (b == c) * (wanted[:, b] - old[:, b]))
+def _logistic_means(layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints) -> Floats:
+    """Return E_pi of the sigmoid (n, K) at the positions `at` from their coefficients (F, Q, A, D): indicators only."""
+    from counterrank.kernels import regress_predict
+
+    F, Q, A, dense = len(coef), len(at), layout.A, layout.starts[3]
+    blocks = coef[..., dense:].reshape(F, Q, A, layout.blocks, A)
+    table = blocks[:, np.arange(Q)[:, None], :, layout.slots[at]]  # (Q, K, F, A own, A)
+    table[np.arange(Q), at] = 0.0
+    out = np.zeros(given.action.shape)
+    regress_predict.logistic_mean_of_draws(
+        draws, given.lengths, given.fold, given.x, given.centre, wanted,
+        np.ascontiguousarray(coef[..., :dense].reshape(F, Q * A, dense).swapaxes(1, 2)),
+        np.ascontiguousarray(table.transpose(2, 1, 4, 0, 3)).reshape(F, layout.K, A, Q * A), at, out,
+    )  # fmt: skip
     return out
 
 

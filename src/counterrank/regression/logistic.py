@@ -10,7 +10,7 @@ from counterrank.log import RankingLog
 from counterrank.regression.designs import Design
 from counterrank.regression.grams import Grams, grams_of
 from counterrank.regression.layout import Layout
-from counterrank.regression.linear import LinearModel, Training, logged_values
+from counterrank.regression.linear import LinearModel, Training, logged_values, sigmoid
 from counterrank.regression.prepared import Prepared, others, solve
 from counterrank.regression.ridge import Ridge
 from counterrank.source import Source
@@ -166,8 +166,7 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
 
 def _chance(batch: RankingLog, training: Training, coef: Floats) -> Floats:
     eta = logged_values(training.layout, training.layout.arrays(batch), coef[None])[0]
-    out: Floats = 0.5 * (1.0 + np.tanh(0.5 * eta))
-    return out
+    return sigmoid(eta)
 
 
 def _fewer(source: Source) -> Source:
@@ -184,6 +183,6 @@ def _not_binary(batch: RankingLog) -> Losses:
 def _errors(batch: RankingLog, model: LinearModel) -> Losses:
     given = model.layout.arrays(batch)
     eta = logged_values(model.layout, given, model.coef[None])[0]
-    chance = 0.5 * (1.0 + np.tanh(0.5 * eta))
+    chance = sigmoid(eta)
     error = np.where(batch.action >= 0, (batch.reward - chance) ** 2, 0.0)
     return Losses(error.sum(axis=0), 0.0)
