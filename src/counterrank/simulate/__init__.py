@@ -4,7 +4,7 @@ from counterrank.simulate.draw import SimulatedLog, draw
 from counterrank.simulate.environment import Environment, Linear
 from counterrank.simulate.fresh import random
 from counterrank.simulate.presets import PRESETS, REAL_WORLD_ROWS, paper, preset, published, real_world
-from counterrank.simulate.replay import replay, replay_value
+from counterrank.simulate.replay import replay, replay_run, replay_value
 from counterrank.simulate.truth import Truth, true_value
 from counterrank.simulate.write import batches, write_log
 
@@ -23,6 +23,7 @@ __all__ = [
     "random",
     "real_world",
     "replay",
+    "replay_run",
     "replay_value",
     "true_value",
     "write_log",

@@ -1,4 +1,4 @@
-"""The published data sets, draw for draw.
+"""The published data sets, draw for draw: the log of a run, and what its oracle saw.
 
 The original runs take contexts and actions from one legacy generator seeded by the run, but behaviours and
 noise from generators seeded 12345 in every run: all runs of equal n share them. The published figures are then
@@ -6,21 +6,102 @@ averages over contexts and actions alone. Runs 0..299 give the published MSE of 
 of the 63 values that can be read at the 16 distinct points, 57 agree within 1 % and all within 3 %. The number of
 runs is inferred: prefixes of runs were compared with four points (n = 1k to 8k), and the other twelve then agreed.
 The text speaks of 1000 runs in section 4.2 and of 300 in the appendix.
+
+After the log, the same generator draws what the public code's tree is told: V_k from 10,000 rankings shown by the
+target, then ten fresh data sets of the log's size (github.com/aiueola/kdd2023-aips, src/main.py and src/tree.py).
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from counterrank.errors import ConfigError
+from counterrank.kernels import replayed_rows as rows
+from counterrank.kernels.contributions import contributions
 from counterrank.policies.base import Floats, Ints
-from counterrank.simulate.conditional import closed_form_given
 from counterrank.simulate.draw import SimulatedLog
-from counterrank.simulate.environment import Environment, Linear
-from counterrank.simulate.policy import behavior_probability, categorical, distribution
-from counterrank.simulate.rewards import base_reward, expected_reward
+from counterrank.simulate.environment import Environment
+from counterrank.simulate.policy import Which, distribution
+from counterrank.simulate.rewards import sigmoid
 
 _SHARED_SEED = 12345
+_VALUE_ROWS = 10_000
+_FRESH_DATA_SETS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OracleView:
+    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, N, M)."""
+
+    values: Floats
+    context: Floats
+    contributions: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one simulated data set, and base rewards (ceil(n / K), A) of the contexts they see."""
+
+    context: Floats
+    behavior: Ints
+    action: Ints
+    q: Floats
+    reward: Floats
+    base: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of the published experiment: its rows, and its generator as they left it."""
+
+    env: Environment
+    rows: Batch
+    stream: np.random.RandomState
+
+    @property
+    def log(self) -> SimulatedLog:
+        """The logged rankings."""
+        env, found, n = self.env, self.rows, len(self.rows.context)
+        p0, p1 = (np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target"))
+        return SimulatedLog(env, found.context, found.action, found.reward, p0, p1, found.behavior, found.q)
+
+    def value(self) -> Floats:
+        """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out: (K,).
+
+        The published V is the average of on-policy runs on these rows; this is its mean over their actions.
+        """
+        env, found, n = self.env, self.rows, len(self.rows.context)
+        p = _policy(env, "target")
+        seen = np.bincount(np.arange(n) // env.K, minlength=len(found.base)) / n
+        shares = np.bincount(found.behavior, minlength=env.M) / n
+        others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
+        out: Floats = seen @ found.base @ p + shares @ others * (p @ env.interaction @ p)
+        return out + env.sigma * _shared(n)[1].mean()
+
+    def oracle(self) -> OracleView:
+        """Return what the tree of this run was told; the same at every call."""
+        env, n = self.env, len(self.rows.context)
+        stream = np.random.RandomState()
+        stream.set_state(self.stream.get_state())
+        stream.random_sample((n, env.K))  # the original's truth: the target's actions on the log's contexts
+        context = stream.standard_normal((_VALUE_ROWS, env.d))
+        stream.random_sample((_VALUE_ROWS, env.K))
+        values = _batch(env, context, stream, "target").reward.mean(axis=0)
+        sets = [_batch(env, stream.standard_normal((n, env.d)), stream) for _ in range(_FRESH_DATA_SETS)]
+        ratio = _policy(env, "target") / _policy(env, "logging")
+        shown = ratio[np.concatenate([s.action for s in sets])]
+        y = np.empty((env.K, len(shown), env.M))
+        contributions(shown, np.concatenate([s.reward for s in sets]), env.masks, y)
+        return OracleView(values, np.concatenate([s.context for s in sets]), y)
+
+
+def replay_run(env: Environment, n: int, seed: int) -> Run:
+    """Return run `seed` of the published experiment, for an environment of preset `published`."""
+    if env.name != "published" or n < 2:
+        raise ConfigError(f"only preset 'published' with n >= 2 can be replayed; this is {env.name!r} with n={n}")
+    stream = np.random.RandomState(seed)
+    return Run(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
 
 
 def replay(env: Environment, n: int, seed: int) -> SimulatedLog:
@@ -32,40 +113,33 @@ def replay(env: Environment, n: int, seed: int) -> SimulatedLog:
     >>> replay(published(), 1000, 0).action[0].tolist()
     [0, 1, 1, 0, 1, 1, 1, 1]
     """
-    context, base, behavior, stream = _prepare(env, n, seed)
-    p0, p1 = distribution(env, context, "logging"), distribution(env, context, "target")
-    action = categorical(p0[:, None, :], stream.uniform(size=(n, env.K)))
-    q = expected_reward(env, action, behavior, base)
-    noise = np.random.RandomState(_SHARED_SEED).standard_normal(n)
-    reward = q + env.sigma * noise[:, None]
-    return SimulatedLog(env, context, action, reward, p0, p1, behavior, q)
+    return replay_run(env, n, seed).log
 
 
 def replay_value(env: Environment, n: int, seed: int) -> Floats:
-    """Return V_k of the target on the contexts, behaviours and noise of one run, actions summed out: (K,).
-
-    The published V is the average of on-policy runs on these rows; this is its mean over their actions.
-    """
-    context, base, behavior, _ = _prepare(env, n, seed)
-    p1 = distribution(env, context, "target")
-    known = np.eye(env.M)[behavior]  # (n, M)
-    noise = np.random.RandomState(_SHARED_SEED).standard_normal(n)
-    value = closed_form_given(env, p1, base, known).mean(axis=0)
-    out: Floats = value + env.sigma * noise.mean()
-    return out
+    """Return V_k of the target in run `seed` (K,), as `Run.value` does."""
+    return replay_run(env, n, seed).value()
 
 
-def _prepare(env: Environment, n: int, seed: int) -> tuple[Floats, Floats, Ints, np.random.RandomState]:
-    """Return contexts, base rewards (n, A), behaviours, and the generator about to draw the actions."""
-    if env.name != "published" or n < 2:
-        raise ConfigError(f"only preset 'published' with n >= 2 can be replayed; this is {env.name!r} with n={n}")
-    stream = np.random.RandomState(seed)
-    context = stream.standard_normal((n, env.d))
+def _batch(env: Environment, context: Floats, stream: np.random.RandomState, policy: Which = "logging") -> Batch:
+    """Return rows of these contexts (n, d), their actions drawn from the stream."""
+    n = len(context)
+    uniform, noise = _shared(n)
     linear = env.base(context)
     # The original standardises over the rows of the run, so its base rewards differ a little from run to run.
-    scaled = Linear(env.base.coef / linear.std(), (env.base.bias - linear.mean()) / linear.std())
-    base = base_reward(replace(env, base=scaled), context[np.arange(n) // env.K])
-    chance = behavior_probability(env, context)
-    uniform = np.random.RandomState(_SHARED_SEED).uniform(size=(n, 1))
-    behavior: Ints = (chance.cumsum(axis=1) > uniform).argmax(axis=1)
-    return context, base, behavior, stream
+    base = 1.0 + sigmoid((linear[: -(-n // env.K)] - linear.mean()) / linear.std())
+    behavior = rows.behaviors(context, env.behavior_coef, env.lam, uniform)
+    action = rows.actions(np.cumsum(_policy(env, policy)), stream.random_sample((n, env.K)))
+    q = rows.expected(action, behavior, env.masks, env.interaction, base)
+    return Batch(context, behavior, action, q, q + env.sigma * noise[:, None], base)
+
+
+def _policy(env: Environment, which: Which) -> Floats:
+    """Return the distribution (A,) of a policy: in this environment it ignores the context."""
+    return distribution(env, np.zeros((1, env.d)), which)[0]
+
+
+@lru_cache(maxsize=16)
+def _shared(n: int) -> tuple[Floats, Floats]:
+    """Return the uniforms behind behaviours and the noise, which all data sets of n rows share."""
+    return np.random.RandomState(_SHARED_SEED).uniform(size=n), np.random.RandomState(_SHARED_SEED).standard_normal(n)

@@ -1,9 +1,11 @@
 """Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a node, depth first.
 
 What the public code adds to the paper's text, and this mode repeats: the noise on the bias is drawn anew for each of
-the M x M pairs of models; a split is accepted at an equal score; the variance is cut off below at that of the sparsest
+the M x M pairs of models; a split is accepted at an equal score; the variance is cut off below at that of the last
 model on all rows, except at the root; nodes are visited last in, first out, and the score is that of the whole
 assignment. The choice uses the rows it is later averaged over: for reproducing the paper only.
+
+With the generator, the models and the simulated rows of a published run, the trees are that run's own trees.
 """
 
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from counterrank.behavior.tree.objective import Objective
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Random = np.random.Generator | np.random.RandomState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,84 +53,130 @@ class RandomTree:
         return len(self.model) - 1
 
 
+class PartitionGrower:
+    """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d); one grower serves all positions.
+
+    `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features, their shares, then
+    M x M normals a partition. The published runs asked a legacy generator in this order.
+    """
+
+    def __init__(self, context: Floats, fresh: Floats, settings: RandomGrowth, rng: Random) -> None:
+        self.context, self.fresh = np.ascontiguousarray(context), np.ascontiguousarray(fresh)
+        self.settings, self.rng = settings, rng
+        self.order = np.ascontiguousarray(np.argsort(context.T, axis=1, kind="stable").astype(np.int32))
+        self.spare = np.empty(max(len(context), len(fresh)), dtype=np.int32)
+        self.places = self._places(self.context), self._places(self.fresh)
+
+    def _places(self, context: Floats) -> tuple[Floats, NDArray[np.uint16], Floats, Floats]:
+        """Return contexts with their bins over the range of the logged ones."""
+        from counterrank.kernels.random_partitions import BINS, bin_codes
+
+        low, high = self.context.min(axis=0), self.context.max(axis=0)
+        scale = BINS / np.maximum(high - low, 1e-300)
+        return context, bin_codes(context, low, scale), low, scale
+
+    def grow(self, y: Floats, fresh: Floats, value: float) -> tuple[RandomTree, Ints]:
+        """Return the tree and the model of each logged row (n,), from contributions y (n, M) and fresh (N, M).
+
+        The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
+        """
+        own = np.concatenate([y, y**2], axis=1)
+        state = _Growth(self, own, fresh, value)
+        while state.stack:
+            state.step(*state.stack.pop())
+        return state.tree, state.choice
+
+
+class _Growth:
+    """One tree on its way: rows listed node by node, sums of the assignment so far."""
+
+    def __init__(self, grower: PartitionGrower, own: Floats, fresh: Floats, value: float) -> None:
+        from counterrank.kernels.random_partitions import score
+
+        self.grower, self.own, self.values, settings = grower, own, fresh, grower.settings
+        n, M = len(own), fresh.shape[1]
+        self.sizes = np.array([n, len(fresh)], dtype=np.float64)
+        self.goal = np.array([value, -np.inf, settings.noise, settings.as_published])
+        self.order, self.rows = grower.order.copy(), np.arange(len(fresh), dtype=np.int32)
+        total, means = own.sum(axis=0), fresh.mean(axis=0, dtype=np.float64)
+        normal = grower.rng.standard_normal(M)
+        each = [score(total[m], total[M + m], means[m], float(n), self.goal, normal[m]) for m in range(M)]
+        root = int(np.argmin(each))
+        if settings.as_published:
+            self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
+        self.totals = np.array([total[root], total[M + root], means[root] * len(fresh)])
+        self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
+        self.stack = [(self.tree.add(root), (0, n), (0, len(fresh)), 0)]
+
+    def step(self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int) -> None:
+        """Search a node, and divide it when one of its partitions is accepted."""
+        from counterrank.kernels import random_partitions as kernel
+
+        settings, grower = self.grower.settings, self.grower
+        count = logged[1] - logged[0]
+        if depth >= settings.max_depth or count < 2 * settings.min_leaf:
+            return
+        first, features, shares, normal = self._draw(count)
+        threshold = kernel.cuts(self.order, *logged, grower.context, features, shares)
+        inside, simulated = self.order[0, slice(*logged)], self.rows[slice(*fresh)]
+        own = kernel.left_sums(self.own, grower.places[0], inside, features, threshold)
+        new = kernel.left_sums(self.values, grower.places[1], simulated, features, threshold)
+        M, model = new.shape[1], self.tree.model[node]
+        base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
+        best = kernel.score(
+            self.totals[0], self.totals[1], self.totals[2] / self.sizes[1], self.sizes[0], self.goal, first
+        )
+        _, s, a, b = kernel.best_pair(own, new, base, self.sizes, self.goal, normal, best)
+        if s < 0:
+            return
+        right = own[-1] - own[s]
+        self.totals = base + (own[s, a] + right[b], own[s, M + a] + right[M + b], new[s, a] + new[-1, b] - new[s, b])
+        self._divide(node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1))
+
+    def _draw(self, count: int) -> tuple[float, Ints, Floats, Floats]:
+        rng, settings = self.grower.rng, self.grower.settings
+        S, M, share = settings.partitions, self.values.shape[1], settings.min_leaf / count
+        first = float(rng.standard_normal())
+        features = np.asarray(rng.choice(self.grower.context.shape[1], size=S), dtype=np.int64)
+        shares = rng.uniform(share, 1 - share, size=S)
+        by_feature = np.argsort(features, kind="stable")
+        return first, features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
+
+    def _divide(
+        self,
+        node: int,
+        cut: tuple[int, float],
+        models: tuple[int, int],
+        place: tuple[tuple[int, int], tuple[int, int], int],
+    ) -> None:
+        from counterrank.kernels.random_partitions import divide
+
+        (start, stop), (first, last), depth = place
+        grower, tree = self.grower, self.tree
+        tree.feature[node], tree.threshold[node] = cut
+        tree.left[node], tree.right[node] = (tree.add(model) for model in models)
+        for listed in self.order:
+            middle = start + divide(listed[start:stop], grower.context, *cut, grower.spare)
+        between = first
+        if depth < grower.settings.max_depth:  # leaves need no simulated rows
+            between += divide(self.rows[first:last], grower.fresh, *cut, grower.spare)
+        self.choice[self.order[0, start:middle]], self.choice[self.order[0, middle:stop]] = models
+        self.stack.append((tree.left[node], (start, middle), (first, between), depth))
+        self.stack.append((tree.right[node], (middle, stop), (between, last), depth))
+
+
 class RandomGrower:
-    """One tree on statistics (n, L) of logged rows, then simulated ones; `logged` (n,) tells them apart."""
+    """Algorithm 1 for an `Objective` with a known value, on statistics (n, L) of logged rows, then simulated ones."""
 
-    def __init__(self, objective: Objective, settings: RandomGrowth, rng: np.random.Generator) -> None:
+    def __init__(self, objective: Objective, settings: RandomGrowth, rng: Random) -> None:
         self.objective, self.settings, self.rng = objective, settings, rng
-        self.terms, self.coef, self.shape = objective.terms()
-        self.floor = 0.0
-        self.totals = np.zeros(self.shape[1])
 
-    def grow(self, stats: Floats, context: Floats, logged: NDArray[np.bool_]) -> RandomTree:
-        """Return the grown tree."""
-        tree = RandomTree([], [], [], [], [])
-        channels = self.channels(stats.sum(axis=0)[None])[0]  # (M, C)
-        root = int(np.argmin(self.scores(channels)))
-        self.totals = channels[root].copy()
-        if self.settings.as_published:
-            last = channels[-1]  # the sparsest stands last in the paper's list
-            self.floor = float(last[1] - last[0] ** 2) / self.objective.n_apply
-        stack = [(tree.add(root), np.arange(len(stats)), 0)]
-        while stack:
-            node, rows, depth = stack.pop()
-            inside = rows[logged[rows]]
-            if depth >= self.settings.max_depth or len(inside) < 2 * self.settings.min_leaf:
-                continue
-            found = self.search(stats[rows], context[rows], logged[rows], tree.model[node])
-            if found is None:
-                continue
-            feature, threshold, (a, b), left = found
-            tree.feature[node], tree.threshold[node] = feature, threshold
-            tree.left[node], tree.right[node] = tree.add(a), tree.add(b)
-            stack.append((tree.left[node], rows[left], depth + 1))
-            stack.append((tree.right[node], rows[~left], depth + 1))
-        return tree
-
-    def search(
-        self, stats: Floats, context: Floats, logged: NDArray[np.bool_], model: int
-    ) -> tuple[int, float, tuple[int, int], NDArray[np.bool_]] | None:
-        """Return the best of the random partitions of a node, or None; the totals then include it."""
-        rng, least = self.rng, self.settings.min_leaf
-        whole = stats.sum(axis=0)
-        here = self.channels(whole[None])[0][model]
-        base = self.totals - here
-        best = float(self.scores(self.totals[None])[0])
-        features = rng.integers(context.shape[1], size=self.settings.partitions)
-        count = int(logged.sum())
-        shares = rng.uniform(least / count, 1 - least / count, size=self.settings.partitions)
-        thresholds = np.array([_cut(context[logged, f], s) for f, s in zip(features, shares, strict=True)])
-        goes_left = context[:, features].T < thresholds[:, None]  # (S, n)
-        lefts = goes_left.astype(np.float64) @ stats  # (S, L)
-        on_left, on_right = self.channels(lefts), self.channels(whole - lefts)  # (S, M, C)
-        every = base + on_left[:, :, None, :] + on_right[:, None, :, :]  # (S, M, M, C)
-        scores = self.scores(every)
-        at = np.unravel_index(int(np.argmin(scores)), scores.shape)
-        value = float(scores[at])
-        if value > best or (value == best and not self.settings.as_published):
-            return None
-        self.totals = every[at].copy()
-        s, a, b = (int(i) for i in at)
-        return int(features[s]), float(thresholds[s]), (a, b), goes_left[s]
-
-    def channels(self, stats: Floats) -> Floats:
-        """Return the channels (S, M, C) of statistics (S, L)."""
-        from counterrank.kernels.splitting import expand_all
-
-        return expand_all(stats, self.terms, self.coef, self.shape)
-
-    def scores(self, channels: Floats) -> Floats:
-        """Return variance + squared bias with fresh noise for channels (..., C), of a known or simulated truth."""
-        spread = channels[..., 1] - channels[..., 0] ** 2
-        variance = np.maximum(spread / self.objective.n_apply, self.floor)
-        bias = channels[..., 2] - self.objective.targets[0]
-        bias = bias + self.settings.noise * np.abs(bias) * self.rng.standard_normal(bias.shape)
-        out: Floats = variance + bias**2
-        return out
-
-
-def _cut(values: Floats, share: float) -> float:
-    """Return the midpoint between the values around rank share * n."""
-    ordered = np.sort(values)
-    rank = min(max(int(share * len(ordered)), 1), len(ordered) - 1)
-    return float(ordered[rank - 1] + ordered[rank]) / 2
+    def grow(self, stats: Floats, context: Floats, logged: Bools) -> RandomTree:
+        """Return the grown tree; `logged` (n,) tells the rows of the log from the simulated ones."""
+        M = self.objective.models
+        y, fresh, where = stats[logged, 1 : 1 + M], stats[logged, 1 : 1 + M], context[logged]
+        if len(self.objective.replicates):
+            where = context[~logged]
+            fresh = stats[~logged, -M:] * len(where)  # there, every row is divided by their number
+        grower = PartitionGrower(context[logged], where, self.settings, self.rng)
+        return grower.grow(y, fresh, float(self.objective.targets[0]))[0]
