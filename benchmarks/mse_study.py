@@ -1,8 +1,9 @@
-"""MSE estimates compared over simulated environments: python benchmarks/mse_study.py [runs] > table.
+"""MSE estimates compared over simulated environments: python benchmarks/mse_study.py [runs [name ...]] > table.
 
 Each row is a way to choose the behaviour; each number is its MSE over V^2, or relative to the best of IPS, IIPS and
 RIPS in the same environment. All trees are cross-fitted; the choice sees the log alone, except "oracle". The summary is
-the geometric mean over environments. About 6 CPU minutes with 20 runs.
+the geometric mean over environments. Names (gl, pasif, ...) leave out all other estimates but the oracle. About 6 CPU
+minutes with 20 runs.
 """
 
 import sys
@@ -83,13 +84,15 @@ def trees(env: Environment, log: RankingLog, ratios: Ratios, fresh: RankingLog) 
     return out
 
 
-def one_run(env: Environment, n: int, seed: int, spent: dict[str, float]) -> Estimates:
+def one_run(env: Environment, n: int, seed: int, spent: dict[str, float], only: list[str]) -> Estimates:
     drawn = env.draw(n, np.random.default_rng([seed, 7]))
     log = drawn.to_log()
     ratios = ratios_of(log, "new")
     fresh = env.draw(10 * n, np.random.default_rng([seed, 8])).to_log()
     out = classic(drawn, log, ratios)
     for name, tree in trees(env, log, ratios, fresh).items():
+        if only and name.split(",")[0] not in (*only, "oracle"):
+            continue
         start = time.process_time()
         model = fit_cross_fitted(MemorySource(log, threads=1), "new", seed=seed, tree=tree)
         out[name] = mean_value(log, model.weights(log, ratios))
@@ -103,12 +106,12 @@ def relative(table: dict[str, dict[str, float]], base: Callable[[dict[str, float
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    runs, only = (int(sys.argv[1]) if len(sys.argv) > 1 else 20), sys.argv[2:]
     table: dict[str, dict[str, float]] = {}
     spent: dict[str, float] = {}
     for label, (env, n) in environments().items():
         value = true_value(env).value
-        rows = [one_run(env, n, seed, spent) for seed in range(runs)]
+        rows = [one_run(env, n, seed, spent, only) for seed in range(runs)]
         table[label] = {k: float(np.mean([(r[k] - value) ** 2 for r in rows])) / value**2 for k in rows[0]}
         print(f"{label} done, {time.process_time():.0f} CPU s", file=sys.stderr)
     versus = relative(table, lambda row: min(row[name] for name in CLASSIC))

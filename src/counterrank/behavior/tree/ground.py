@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,12 @@ from counterrank.behavior.tree.objective import Position
 from counterrank.behavior.tree.plant import Slot, contributions, slots
 from counterrank.behavior.tree.tails import inflation
 from counterrank.log import RankingLog
-from counterrank.ratios import ratios_of
+from counterrank.ratios import Ratios, ratios_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,9 +38,10 @@ class Ground:
     y: Floats  # (K, M, n)
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
+    ratios: Ratios
     per_position: bool
     fresh: int = 0
-    shared: dict[tuple[str, bytes], Floats] = field(default_factory=dict)
+    shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
     _slot: int = -1
     _models: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -64,6 +67,14 @@ class Ground:
                 self._models = np.einsum("k,kmn->nm", self.log.position_weights, self.y[:, models])
             self._slot = slot
         return self._models
+
+    def weighed(self, weights: Floats, slot: int) -> Floats:
+        """Return what a tree's models contribute (n, M) under weights (K, candidates, n) of the log's rows."""
+        reward, models = self.log.reward, self.slots[slot].models
+        if self.per_position:
+            return np.ascontiguousarray((weights[slot, models] * reward[:, slot]).T)
+        summed: Floats = np.einsum("nk,kmn->nm", reward * self.log.position_weights, weights[:, models])
+        return summed
 
     def part(self, rows: Bools) -> "Part":
         """Return some rows of the log (n,), with all the fresh ones."""
@@ -99,7 +110,7 @@ class Ground:
     def whole_weights(self) -> Floats:
         """Return the weights of whole rankings (n,), ones where the log has no joint probability."""
         if self._weight is None:
-            ratios = ratios_of(self.log, self.target)
+            ratios = self.ratios
             whole = ratios.full()[:, 0] if "joint" in ratios.supports else np.ones(self.log.n)
             self._weight = padded(np.ascontiguousarray(whole), self.fresh)
         return self._weight
@@ -159,12 +170,26 @@ class PositionRows:
         """Shown items (n, K)."""
         return self.ground.log.action
 
-    def once(self, name: str, make: Callable[[], Floats]) -> Floats:
+    @property
+    def ratios(self) -> Ratios:
+        """Ratios of the two policies on the rows of the log."""
+        return self.ground.ratios
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The models before those that coincide at a position are joined."""
+        return self.ground.candidates
+
+    def contributed(self, weights: Floats) -> Floats:
+        """Return contributions (n, M) under other weights (K, candidates, n)."""
+        return self.ground.weighed(weights, self.slot)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what `make` gives, computed once for these rows whatever the position."""
         key = (name, self.rows.tobytes())
         if key not in self.ground.shared:
             self.ground.shared[key] = make()
-        return self.ground.shared[key]
+        return cast("T", self.ground.shared[key])
 
     def moments(self) -> tuple[Floats, Floats]:
         """Return mean and second moment of y (M,) over the rows."""
@@ -200,6 +225,7 @@ def prepare(
         y=y,
         tails=inflation(log, target, ratios, candidates, seen),
         context=context,
+        ratios=ratios,
         per_position=per_position,
         fresh=0 if fresh is None else fresh.n,
     )

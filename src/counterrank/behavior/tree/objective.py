@@ -7,16 +7,19 @@ knows nothing else about it.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.behavior.candidates import Candidate
 from counterrank.kernels.splitting_data import Goal, Rows
+from counterrank.ratios import Ratios
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+T = TypeVar("T")
 
 
 class Memory(Protocol):
@@ -50,7 +53,18 @@ class Memory(Protocol):
     def action(self) -> Ints:
         """Shown items (n, K)."""
 
-    def once(self, name: str, make: Callable[[], Floats]) -> Floats:
+    @property
+    def ratios(self) -> Ratios:
+        """Ratios of the two policies."""
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The models before those that coincide at a position are joined."""
+
+    def contributed(self, weights: Floats) -> Floats:
+        """Return contributions (n, M) under other weights (K, candidates, n)."""
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what `make` gives, computed once for these rows whatever the position."""
 
 

@@ -4,18 +4,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.behavior.tree.objective import Floats, Objective, Position
-from counterrank.selection.mse.pasif import split_by
-from counterrank.selection.mse.replicated import rows_in_memory
+from counterrank.behavior.tree.objective import Floats, Ints, Memory, Objective, Position
+from counterrank.selection.mse.pasif import odds_scale
+from counterrank.selection.mse.subsampling import Membership, chance, log_whole, split_by
+
+#: Log weights beyond this are taken as this when the rule is fitted.
+FAR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class PasIfFitted:
-    """PAS-IF with rho = sigmoid(f(x, a)), f linear in context and shown items, fitted by gradient descent.
+    """PAS-IF with log-odds of rho linear in context, shown items, log w and context times log w.
 
-    Minimises mean (w~ - w)^2 + penalty (m - share)^2, w~ = [rho/m] / [(1-rho)/(1-m)], m the mean of rho
-    (Udagawa et al. 2023, equation 10). Smooths over rare large weights, which the closed form takes as they are, and
-    pays with a rule that is only as good as f.
+    Minimises mean (w~ - w)^2 + penalty (m - share)^2, w~ = [rho/m] / [(1-rho)/(1-m)], m the mean of rho (Udagawa et
+    al. 2023, equation 10), by gradient descent; then moves the intercept so that m is the share, which is what the
+    paper tunes its penalty for. The paper's rho is a network. Log-odds that add over positions are what the weights of
+    sparse models can be computed from (`subsampling`); with log w among the features they contain the closed form.
     """
 
     share: float = 0.2
@@ -27,38 +31,56 @@ class PasIfFitted:
 
     def objective(self, position: Position) -> Objective:
         """Fit rho, then draw the splits."""
-        rows = rows_in_memory(position, self.name)
-        rho = rows.once(repr(self), lambda: self.fit(design_of(rows.context, rows.action), rows.weight, rows.use))
-        return split_by(position, rho, self.splits)
+        return split_by(position, self)
 
-    def fit(self, design: Floats, weight: Floats, use: Floats) -> Floats:
-        """Return rho (n,) from design (n, p), by Adam on all used rows."""
-        x, w = design[use > 0], weight[use > 0]
-        beta = np.zeros(x.shape[1])
+    def membership(self, rows: Memory) -> Membership:
+        """Return the fitted rule."""
+        used = rows.use > 0
+        context, items, logs = standardised(rows.context), indicators(rows.action), log_whole(rows)
+        near = np.clip(logs, -FAR, FAR)[:, None]
+        design = np.concatenate([np.ones((len(logs), 1)), context, items, near, context * near], axis=1)
+        beta = self.fit(design[used], rows.weight[used])
+        d, p, K = context.shape[1], items.shape[1], rows.action.shape[1]
+        power = beta[1 + d + p] + context @ beta[2 + d + p :]
+        by_item = (items * beta[1 + d : 1 + d + p]).reshape(len(logs), K, -1).sum(axis=2)
+        row = context @ beta[1 : 1 + d]
+        plain = row + by_item.sum(axis=1) + power * logs
+        return Membership(row + odds_scale(np.exp(np.minimum(plain, 600.0))[used], self.share), by_item, power)
+
+    def fit(self, design: Floats, weight: Floats) -> Floats:
+        """Return the coefficients (p,) of a design (n, p) whose first column is one, by Adam on all rows."""
+        beta = np.zeros(design.shape[1])
         beta[0] = np.log(self.share / (1 - self.share))
         first, second = np.zeros_like(beta), np.zeros_like(beta)
         for step in range(1, self.steps + 1):
-            slope = x.T @ _slope(x @ beta, w, self.share, self.penalty)
+            slope = design.T @ _slope(design @ beta, weight, self.share, self.penalty)
             first = 0.9 * first + 0.1 * slope
             second = 0.999 * second + 0.001 * slope**2
             beta -= 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-12)
-        return _sigmoid(design @ beta)
+        return beta
 
 
-def design_of(context: Floats, action: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> Floats:
-    """Return [1, x, indicators of the item at each position but the first id] (n, p); missing context is 0."""
-    parts = [np.ones((len(action), 1))]
+def standardised(context: Floats) -> Floats:
+    """Return contexts (n, d) with mean 0 and variance 1; missing values are 0."""
     known = np.nan_to_num(context)
-    if known.shape[1]:
-        parts.append((known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-12))
-    parts += [(action[:, k, None] == np.arange(1, action.max() + 1)).astype(float) for k in range(action.shape[1])]
-    return np.concatenate(parts, axis=1)
+    out: Floats = (known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-12)
+    return out
+
+
+def indicators(action: Ints) -> Floats:
+    """Return indicators of the item at each position but the first id (n, K (A - 1)), position by position.
+
+    >>> indicators(np.array([[0, 2], [1, 0]])).tolist()
+    [[0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0]]
+    """
+    parts = [action[:, k, None] == np.arange(1, action.max() + 1) for k in range(action.shape[1])]
+    return np.concatenate(parts, axis=1).astype(np.float64)
 
 
 def _slope(score: Floats, w: Floats, share: float, penalty: float) -> Floats:
     """Return the derivative of mean (w~ - w)^2 + penalty (m - share)^2 by each row's score (n,)."""
     n = len(score)
-    rho = _sigmoid(score)
+    rho = chance(score)
     m = rho.mean()
     odds = np.exp(np.clip(score, -30, 30))
     ratio = odds * (1 - m) / m
@@ -66,8 +88,3 @@ def _slope(score: Floats, w: Floats, share: float, penalty: float) -> Floats:
     by_mean = float(gap @ odds) * (-1 / m**2) + 2 * penalty * (m - share)
     slope: Floats = gap * ratio + by_mean * rho * (1 - rho) / n
     return slope
-
-
-def _sigmoid(z: Floats) -> Floats:
-    out: Floats = 0.5 * (1 + np.tanh(0.5 * z))
-    return out

@@ -6,14 +6,18 @@ from counterrank.behavior.tree.objective import Floats, Memory, Objective, Posit
 from counterrank.errors import BehaviorError
 
 
-def over_splits(position: Position, rows: Floats, truth: Floats) -> Objective:
-    """Return the objective mean_b (sum_i rows[b, i] y_i - truth_b)^2; rows (B, n) sum to one over the split's rows."""
+def over_splits(position: Position, rows: Floats, truth: Floats, *, averaged: Floats | None = None) -> Objective:
+    """Return the objective mean_b (sum_i rows[b, i] y_i - truth_b)^2; rows (B, n) sum to one over the split's rows.
+
+    `averaged` (n, M) takes the place of the contributions y where a split needs weights of its own.
+    """
     return Objective(
         models=position.models,
         n_grow=position.n_grow,
         n_apply=position.n_apply,
         tails=position.tails,
         replicates=np.ascontiguousarray(rows),
+        averaged=averaged,
         targets=truth,
         contrast=(position.densest, position.sparsest),
         average=True,
