@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 import counterrank as cr
+from counterrank.behavior.tree.forest import Forest
 from counterrank.behavior.tree.limits import Limits
 from counterrank.errors import BehaviorError
 from counterrank.selection.tree import BehaviorTree
@@ -77,3 +78,41 @@ def test_picture_is_well_formed_and_shows_every_leaf(tree, tmp_path):
     assert (tmp_path / "t.svg").read_text().startswith("<svg")
     with pytest.raises(BehaviorError, match="no tree for position 4"):
         tree.to_svg(4)
+
+
+def chain(names, splits, sets=()):
+    """Return a forest of one tree whose every right child is split again: (feature, threshold, row of sets + 1)."""
+    depth = len(splits)
+    nodes = np.full((2 * depth + 1, 4), -1)
+    nodes[:, 3] = 0
+    threshold = np.full(2 * depth + 1, np.nan)
+    for i, (feature, cut, row) in enumerate(splits):
+        nodes[2 * i] = feature, 2 * i + 1, 2 * i + 2, row
+        threshold[2 * i] = cut
+    model = np.zeros(len(nodes), dtype=np.int64)
+    return Forest(
+        candidates=tuple(cr.candidates(1, ["I"])), context_names=names, categories={"kind": tuple("abcdef")},
+        roots=np.array([0]), nodes=nodes, threshold=threshold, missing_left=np.zeros(len(nodes), dtype=bool),
+        sets=np.array(sets, dtype=bool).reshape(len(sets), 6), model=model, facts=np.full((len(nodes), 5), np.nan),
+        mse="gl", n_grown=1,
+    )  # fmt: skip
+
+
+def test_a_feature_that_is_split_again_has_one_interval():
+    tree = BehaviorTree(forest=chain(("x_0", "x_1"), [(0, 0.1, 0), (1, 2.0, 0), (0, 0.4, 0)]))
+    rules = [group["rules"] for group in tree.describe()["positions"][0]["groups"]]
+    assert rules == [
+        ["x_0 <= 0.1"],
+        ["x_0 > 0.1", "x_1 <= 2"],
+        ["0.1 < x_0 <= 0.4", "x_1 > 2"],
+        ["x_0 > 0.4", "x_1 > 2"],
+    ]
+    assert "0.1 &lt; x_0 &lt;= 0.4" in tree.to_svg()
+
+
+def test_a_category_that_is_split_again_has_one_set():
+    sets = [[1, 0, 0, 1, 0, 0], [0, 1, 0, 1, 0, 0]]
+    tree = BehaviorTree(forest=chain(("kind",), [(0, np.nan, 1), (0, np.nan, 2)], sets))
+    rules = [group["rule"] for group in tree.describe()["positions"][0]["groups"]]
+    assert rules == ["kind in {a, d}", "kind in {b}", "kind not in {a, b, d}"]
+    assert "kind in {b}<" in tree.to_svg() and "kind not in {a, b, d}<" in tree.to_svg()

@@ -126,9 +126,16 @@ def test_the_groups_of_the_tree_are_segments(contextual):
     result = cr.evaluate(contextual, estimators=["aips"], segments=["tree"], audit=False)
     rows = [row for row in result.segments if row["column"] == "tree"]
     assert rows and sum(row["n"] for row in rows) == contextual.n
-    assert result.behavior is not None
+    assert result.behavior is not None and result.behavior["target"] == "new" and result.behavior["others"] == {}
     total = sum(row["n"] * row["value"] for row in rows) / contextual.n
     assert total == pytest.approx(result.estimate("new", "aips").value, rel=1e-9)
+
+
+def test_every_target_has_its_tree(contextual):
+    log = contextual.with_targets({**contextual.targets, "twin": contextual.targets["new"]})
+    told = cr.evaluate(log, estimators=["aips"], audit=False).behavior
+    assert told["target"] == "new" and list(told["others"]) == ["twin"]
+    assert len(told["others"]["twin"]["folds"]) == len(told["folds"]) == 2
 
 
 def test_adjustments_match_their_definitions():

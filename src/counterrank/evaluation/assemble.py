@@ -124,9 +124,13 @@ def _diagnostics(
 
 
 def _behavior(jobs: Sequence[Job]) -> dict[str, Any] | None:
+    """Return the first target's fitted trees in words, and those of the other targets under `others`."""
+    found: dict[str, dict[str, Any]] = {}
     for job in jobs:
         model = getattr(job.plan, "behavior_model", None)
-        if model is not None and hasattr(model, "describe"):
-            described: dict[str, Any] = model.describe()
-            return described
-    return None
+        if job.target not in found and model is not None and hasattr(model, "describe"):
+            found[job.target] = model.describe()
+    if not found:
+        return None
+    first, *rest = found
+    return {**found[first], "target": first, "others": {target: found[target] for target in rest}}

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.tree.forest import Forest
-from counterrank.behavior.tree.words import ESTIMATE, SHARE, STDERR, sides
+from counterrank.behavior.tree.words import ESTIMATE, SHARE, STDERR, last_rule, paths
 
 _WIDTH, _HEIGHT, _GAP, _CELL = 190, 118, 22, 6
 
@@ -22,10 +22,9 @@ def svg(forest: Forest, tree: int = 0) -> str:
         f"<title>{title}</title>",
         f'<rect width="100%" height="100%" fill="white"/><text x="{_GAP}" y="18" font-weight="600">{title}</text>',
     ]
-    for at, (x, y) in where.items():
-        if forest.nodes[at, 0] >= 0:
-            for side, rule in zip((1, 2), sides(forest, at), strict=True):
-                parts.append(_branch((x, y), where[int(forest.nodes[at, side])], rule))
+    parts += [
+        _branch(where[path[-1][0]], where[at], last_rule(forest, path)) for at, path in paths(forest, tree) if path
+    ]
     highlighted = tree if forest.per_position else None
     parts += [_box(forest, at, x, y, highlighted) for at, (x, y) in where.items()]
     return "\n".join([*parts, "</svg>"])

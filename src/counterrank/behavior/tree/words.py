@@ -1,5 +1,6 @@
 """A forest in words: each group's rule, size, model and estimate; and which features matter."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +35,29 @@ class Group:
 def groups(forest: Forest, tree: int) -> list[Group]:
     """Return the leaves of one tree, left to right."""
     found: list[Group] = []
-    stack: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(int(forest.roots[tree]), ())]
-    while stack:
-        at, path = stack.pop()
+    for at, path in paths(forest, tree):
         if forest.nodes[at, 0] < 0:
             share, _, value, error, _ = (float(v) for v in forest.facts[at])
             found.append(Group(at, rules_of(forest, path), share, int(forest.model[at]), value, error))
-            continue
-        stack.append((int(forest.nodes[at, 2]), (*path, (at, False))))
-        stack.append((int(forest.nodes[at, 1]), (*path, (at, True))))
     return found
 
 
-def rules_of(forest: Forest, path: tuple[tuple[int, bool], ...]) -> tuple[str, ...]:
+#: How a node is reached: each split above it, and whether the way goes left there.
+Path = tuple[tuple[int, bool], ...]
+
+
+def paths(forest: Forest, tree: int) -> Iterator[tuple[int, Path]]:
+    """Yield the nodes of one tree with the way to each: parents first, left before right."""
+    stack: list[tuple[int, Path]] = [(int(forest.roots[tree]), ())]
+    while stack:
+        at, path = stack.pop()
+        yield at, path
+        if forest.nodes[at, 0] >= 0:
+            stack.append((int(forest.nodes[at, 2]), (*path, (at, False))))
+            stack.append((int(forest.nodes[at, 1]), (*path, (at, True))))
+
+
+def rules_of(forest: Forest, path: Path) -> tuple[str, ...]:
     """Return what holds along a path of (split, went left): one rule a feature, bounds merged."""
     out: list[str] = []
     for feature in dict.fromkeys(int(forest.nodes[at, 0]) for at, _ in path):
@@ -66,9 +77,7 @@ def rules_of(forest: Forest, path: tuple[tuple[int, bool], ...]) -> tuple[str, .
 def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | None:
     """Return the rule about a value that is there, or None when no such value gets here."""
     if forest.nodes[steps[0][0], 3] > 0:
-        return " and ".join(
-            f"{name} {'in' if left else 'not in'} {{{_categories(forest, at, name)}}}" for at, left in steps
-        )
+        return _among(forest, name, steps)
     low = max([float(forest.threshold[at]) for at, left in steps if not left], default=-np.inf)
     high = min([float(forest.threshold[at]) for at, left in steps if left], default=np.inf)
     if high == -np.inf or low == np.inf:
@@ -80,16 +89,32 @@ def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | No
     return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} <= {high:.4g}"
 
 
-def sides(forest: Forest, at: int) -> tuple[str, str]:
-    """Return what holds in the left and in the right child of a split."""
-    left, right = (rules_of(forest, ((at, side),))[0].strip("()") for side in (True, False))
-    return left, right
+def last_rule(forest: Forest, path: Path) -> str:
+    """Return all that a node's path says about the feature its parent was split by."""
+    feature = forest.nodes[path[-1][0], 0]
+    rules = rules_of(forest, tuple(step for step in path if forest.nodes[step[0], 0] == feature))
+    return rules[0].strip("()")
 
 
-def _categories(forest: Forest, at: int, name: str) -> str:
+def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | None:
+    """Return the rule about a category: those that every step lets pass, or those that some step took away."""
+    within: set[int] | None = None
+    without: set[int] = set()
+    for at, left in steps:
+        codes = {int(c) for c in np.flatnonzero(forest.sets[forest.nodes[at, 3] - 1])}
+        if not left:
+            without |= codes
+        else:
+            within = codes if within is None else within & codes
+    if within is not None:
+        within -= without
+        return f"{name} in {{{_labels(forest, name, within)}}}" if within else None
+    return f"{name} not in {{{_labels(forest, name, without)}}}"
+
+
+def _labels(forest: Forest, name: str, codes: set[int]) -> str:
     labels = forest.categories.get(name, ())
-    codes = np.flatnonzero(forest.sets[forest.nodes[at, 3] - 1])
-    return ", ".join(labels[c] if c < len(labels) else str(c) for c in codes)
+    return ", ".join(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
 
 
 def importance(forest: Forest) -> dict[str, float]:
