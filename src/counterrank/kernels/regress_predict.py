@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.gram_products import add_scaled, dot
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit, vector_jit
 from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room
@@ -138,37 +137,6 @@ def mean_of_draws(
                             if k < lengths[i] and (exact or action[i, k] == u):
                                 p = own[i, 0 if shared else k, u] if exact else 1.0
                                 out[i, k] += p * total[at] / size
-
-
-@jit
-def logistic_mean_of_draws(
-    draws: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, own: Floats,
-    dense: Floats, table: Floats, at: Ints, out: Floats,
-) -> None:  # fmt: skip
-    """Fill out (n, K) at the positions `at` (Q,) with the mean over draws of a sigmoid, the own action summed out.
-
-    IN  draws (n, S, K); own (n, 1 or K, A); dense (F, d+1+A, Q A): coefficients of context and centre for each
-        position and own action; table (F, K, A, Q A): what action b at position l adds to each of them.
-    """
-    n, size, _ = draws.shape
-    width, A, wide = x.shape[1], centre.shape[1], dense.shape[2]
-    base, value = np.empty(wide), np.empty(wide)
-    for i in range(n):
-        base[:] = 0.0
-        weights, added = dense[fold[i]], table[fold[i]]
-        for j in range(width):
-            add_scaled(weights[j], x[i, j], wide, base)
-        for b in range(A):
-            add_scaled(weights[width + b], centre[i, b], wide, base)
-        for s in range(size):
-            value[:] = base
-            for other in range(lengths[i]):
-                add_scaled(added[other, draws[i, s, other]], 1.0, wide, value)
-            sigmoid(value, wide)
-            for q in range(at.shape[0]):
-                k = at[q]
-                if k < lengths[i]:
-                    out[i, k] += dot(own[i, 0 if own.shape[1] == 1 else k], value[q * A : (q + 1) * A], A) / size
 
 
 @jit

@@ -23,6 +23,7 @@ from counterrank.regression.layout import (
 from counterrank.regression.prepared import Prepared
 from counterrank.regression.ridge import fit_ridge
 from counterrank.regression.shared_noise import Totals, totals_of, worth_it
+from counterrank.regression.tables import tables_of
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
@@ -78,7 +79,8 @@ class LinearModel:
         """Return E_pi q_k (n, K)."""
         wanted = whole_distribution(batch, target)
         if wanted is None:
-            return self._drawn(_policy_draws(batch, target, self), given, np.empty((batch.n, 1, 0)))
+            drawn = policy_draws(batch, target, self.draws, self.seed)
+            return self._drawn(drawn, given, np.empty((batch.n, 1, 0)))
         curved = np.flatnonzero(self.logistic)
         if not len(curved):
             return mean_values(self.layout, given, wanted, self.coef)
@@ -165,17 +167,11 @@ def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
 
 def _logistic_means(layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints) -> Floats:
     """Return E_pi of the sigmoid (n, K) at the positions `at` from their coefficients (F, Q, A, D): indicators only."""
-    from counterrank.kernels import regress_predict
+    from counterrank.kernels.regress_tables import sigmoid_of_draws
 
-    F, Q, A, dense = len(coef), len(at), layout.A, layout.starts[3]
-    blocks = coef[..., dense:].reshape(F, Q, A, layout.blocks, A)
-    table = blocks[:, np.arange(Q)[:, None], :, layout.slots[at]]  # (Q, K, F, A own, A)
-    table[np.arange(Q), at] = 0.0
-    out = np.zeros(given.action.shape)
-    regress_predict.logistic_mean_of_draws(
-        draws, given.lengths, given.fold, given.x, given.centre, wanted,
-        np.ascontiguousarray(coef[..., :dense].reshape(F, Q * A, dense).swapaxes(1, 2)),
-        np.ascontiguousarray(table.transpose(2, 1, 4, 0, 3)).reshape(F, layout.K, A, Q * A), at, out,
+    out, tables = np.zeros(given.action.shape), tables_of(layout, coef[None], positions=at)
+    sigmoid_of_draws(
+        draws, given.lengths, given.fold, given.x, given.centre, wanted, tables.values, at, out,
     )  # fmt: skip
     return out
 
@@ -190,13 +186,13 @@ def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> I
     return out
 
 
-def _policy_draws(batch: RankingLog, target: str, model: LinearModel) -> Ints:
+def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings drawn from a target that is a policy."""
     from counterrank.policies.base import Policy
 
     policy = batch.target(target)
     assert isinstance(policy, Policy)
-    rng = np.random.default_rng([model.seed, batch.start])
-    drawn = policy.sample(batch.K, rng, size=model.draws)
+    drawn = policy.sample(batch.K, np.random.default_rng([seed, batch.start]), size=size)
     return np.ascontiguousarray(np.broadcast_to(drawn, (batch.n, *drawn.shape[1:])))
 
 
