@@ -13,6 +13,7 @@ from counterrank.log import LOGGING
 from counterrank.regression.layout import Layout, context_columns, slimmed, whole_distribution
 from counterrank.regression.linear import LinearModel, logged_values
 from counterrank.regression.riesz import Riesz
+from counterrank.regression.tables import Tables, tables_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,6 +51,8 @@ class Nuisances:
     projected: Floats | None = None
     layout: Layout | None = None
     designs: tuple[str, ...] = ()
+    #: Model and projected weights together, where one look at a row serves both.
+    tables: Tables | None = None
 
 
 def nuisances_of(model: LinearModel, riesz: Riesz) -> Nuisances:
@@ -57,7 +60,18 @@ def nuisances_of(model: LinearModel, riesz: Riesz) -> Nuisances:
     layout, coef = slimmed(model.layout, model.coef)
     slim = replace(model, layout=layout, coef=coef)
     weights, projected = slimmed(model.layout, np.stack([riesz.whole, riesz.pairs]))
-    return Nuisances(slim, projected, weights, riesz.chosen)
+    return Nuisances(slim, projected, weights, riesz.chosen, _together(model, riesz))
+
+
+def _together(model: LinearModel, riesz: Riesz) -> Tables | None:
+    """Return tables of both, or nothing where weights have more to them than context, centre and indicators."""
+    first, last = model.layout.starts[1], model.layout.starts[3]
+    width = model.layout.d + 1
+    plain = not riesz.whole[..., first:last].any() and not riesz.pairs[..., :width].any()
+    if not plain or not np.array_equal(riesz.whole[..., width:], riesz.pairs[..., width:]):
+        return None
+    layout, coef = slimmed(model.layout, np.stack([model.coef, riesz.whole]))
+    return tables_of(layout, coef)
 
 
 def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bool) -> tuple[AutoState, Floats]:
@@ -74,6 +88,8 @@ def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bo
 
 def _block_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bool) -> tuple[AutoState, Floats]:
     batch = view.batch
+    if route.factored and nuisances.model is not None and batch.K > 1:
+        return _fused_state(view, nuisances, by_unit=by_unit)
     if route.factored:
         columns, square, exact, weight, unsupported = _by_order(view, nuisances)
         control = _controls(view) if nuisances.model is None else np.empty((0, batch.n))
@@ -98,6 +114,47 @@ def _block_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: boo
         unsupported=unsupported,
     )
     return state, totals.T
+
+
+def _fused_state(view: View, nuisances: Nuisances, *, by_unit: bool) -> tuple[AutoState, Floats]:
+    """Return the same where there is a model, hence no controls: columns of a few rows at a time become moments."""
+    from counterrank.kernels.auto_moments import add_moments
+
+    batch, orders = view.batch, orders_for(view.batch.K)
+    rho = view.ratios.rho.T  # (K, n)
+    q, mean, projected = _fitted(view, nuisances)
+    C = len(FIXED) + len(orders)
+    size = (C + 4) // 4 * 4
+    second, total, square = np.zeros((batch.K, size, size)), np.zeros((size, size)), np.zeros(len(orders) + 1)
+    weights, totals = np.zeros(2), np.empty((batch.n, C))
+    add_moments(
+        np.ascontiguousarray(rho), batch.reward, q, mean, projected, orders, batch.lengths, batch.position_weights,
+        second, total, square, weights, totals,
+    )  # fmt: skip
+    exact, unsupported = _exact(view, orders)
+    state = AutoState(
+        n=batch.n,
+        alpha=batch.position_weights,
+        first=second[:, C, :C].copy(),
+        second=_whole_of(second[:, :C, :C]),
+        total=_whole_of(total[:C, :C]),
+        mixed=np.zeros((batch.K, C, 0)),
+        control=np.zeros((0, 0)),
+        control_sum=np.zeros(0),
+        square=square,
+        exact=exact,
+        ratio=(rho**2).sum(axis=1),
+        weights=weights,
+        buckets=_buckets(totals.T, batch.bucket) if by_unit else np.empty((0, C + 1)),
+        unsupported=unsupported,
+    )
+    return state, totals
+
+
+def _whole_of(lower: Floats) -> Floats:
+    """Return symmetric matrices (..., C, C) from their lower triangles."""
+    kept = np.tril(lower)
+    return kept + np.tril(lower, -1).swapaxes(-1, -2)
 
 
 def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats, Floats, int]:
@@ -131,6 +188,9 @@ def _fitted(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats]:
     if model is None or nuisances.projected is None or nuisances.layout is None:
         return np.zeros(batch.action.shape), np.zeros(batch.action.shape), np.zeros((2, *batch.action.shape))
     given = model.layout.arrays(batch)
+    if nuisances.tables is not None and nuisances.tables.serve(given):
+        (q, whole), pairs = nuisances.tables.at_logged(given)
+        return model.link(q, given), model.mean(batch, view.target, given), np.stack([whole, pairs])
     if nuisances.layout.width == model.layout.width:  # one look at the features serves both
         both = logged_values(model.layout, given, np.concatenate([model.coef[None], nuisances.projected]))
         q, projected = both[0], both[1:]
