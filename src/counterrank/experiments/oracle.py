@@ -56,7 +56,7 @@ class Oracle:
 
     def _draw(self, n: int) -> OracleView:
         fresh = simulate.draw(self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23]))
-        y = np.empty((self.env.K, len(fresh.action), self.env.M))
+        y = np.empty((self.env.K, len(fresh.action), self.env.M), dtype=np.float32)
         contributions(fresh.target / fresh.propensity, fresh.reward, self.env.masks, y)
         return OracleView(np.array(self.values), fresh.context, y)
 

@@ -23,10 +23,12 @@ def reproduce(
     jobs: int | None = None,
     preset: str = "published",
     pair: tuple[str, str, str] | None = None,
+    estimators: Sequence[str] = (),
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs.
+    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only some of a
+    figure's, the others can follow later.
     """
     from counterrank.experiments.outcome import write_outcome
 
@@ -35,6 +37,8 @@ def reproduce(
         experiment = figures.get(name)
         if pair is not None:
             experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
+        chosen = tuple(e for e in experiment.estimators if e in estimators)
+        experiment = replace(experiment, estimators=chosen or experiment.estimators)
         folder = Path(out) / name
         run_seeds(experiment, preset, range(seeds), folder, jobs=jobs or default_threads())
         yield from write_outcome(experiment, preset, range(seeds), folder)
@@ -50,8 +54,8 @@ def seed_file(folder: Path, preset: str, seed: int) -> Path:
 
 
 def run_seeds(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path, *, jobs: int) -> None:
-    """Run every seed that has no file yet, `jobs` at a time."""
-    missing = [seed for seed in seeds if not seed_file(folder, preset, seed).exists()]
+    """Run every seed of which something is missing, `jobs` at a time."""
+    missing = [seed for seed in seeds if missing_estimators(experiment, seed_file(folder, preset, seed))]
     reporter().begin(experiment.name, len(missing))
     if not missing:
         return
@@ -71,14 +75,29 @@ def run_seeds(experiment: Experiment, preset: str, seeds: Sequence[int], folder:
             raise
 
 
+def missing_estimators(experiment: Experiment, path: Path) -> tuple[str, ...]:
+    """Return the estimators of which a seed's file has no results; a file is whole for those it has."""
+    if not path.exists():
+        return experiment.estimators
+    if experiment.kind not in ("accuracy", "runtime"):
+        return ()
+    import pyarrow.parquet as pq
+
+    there = set(pq.read_table(path, columns=["estimator"])["estimator"].to_pylist())
+    return tuple(name for name in experiment.estimators if name not in there)
+
+
 def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> None:
-    """Run one seed at every value of the figure and write its file."""
+    """Run what is missing of one seed, at every value of the figure, and write its file anew."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = seed_rows(experiment, preset, seed)
-    table = pa.Table.from_pylist([{"seed": seed, "preset": preset, **row} for row in rows])
-    with atomic.replacing(seed_file(folder, preset, seed)) as temporary:
+    path = seed_file(folder, preset, seed)
+    wanted = replace(experiment, estimators=missing_estimators(experiment, path))
+    table = pa.Table.from_pylist([{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)])
+    if path.exists():
+        table = pa.concat_tables([pq.read_table(path), table])
+    with atomic.replacing(path) as temporary:
         pq.write_table(table, temporary)
 
 

@@ -46,14 +46,16 @@ def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[Summ
     """
     found = []
     for x in np.unique(rows["x"]):
+        common = float(rows["truth"][rows["x"] == x].mean()) if common_truth else None
         for name in dict.fromkeys(rows["estimator"].tolist()):
             here = (rows["x"] == x) & (rows["estimator"] == name)
-            found.append(_summary(float(x), name, {k: v[here] for k, v in rows.items()}, common_truth))
+            if here.any():
+                found.append(_summary(float(x), name, {k: v[here] for k, v in rows.items()}, common))
     return found
 
 
-def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common_truth: bool) -> Summary:
-    truth = np.full_like(rows["truth"], rows["truth"].mean()) if common_truth else rows["truth"]
+def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None) -> Summary:
+    truth = rows["truth"] if common is None else np.full_like(rows["truth"], common)
     errors = (rows["value"] - truth) / np.abs(truth)
     rng = np.random.default_rng([len(errors), 13])
     picks = rng.integers(0, len(errors), size=(_RESAMPLES, len(errors)))

@@ -7,12 +7,13 @@ from counterrank.kernels.jit import jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Outcome = Floats | NDArray[np.float32]
 
 #: Positions whose products are tabulated together: 2^4 of them.
 _GROUP = 4
 
 
-def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: Floats) -> None:
+def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: Outcome) -> None:
     """Fill out (K, n, M): reward[i, k] times the product of ratio[i, l] over the items l in masks[m, k].
 
     >>> out = np.empty((2, 1, 1))
@@ -29,7 +30,7 @@ def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: 
 
 
 @jit
-def _fill(ratio: Floats, reward: Floats, codes: Ints, out: Floats) -> None:
+def _fill(ratio: Floats, reward: Floats, codes: Ints, out: Outcome) -> None:
     n, K = ratio.shape
     _, M, groups = codes.shape
     table = np.ones((groups, 1 << _GROUP))

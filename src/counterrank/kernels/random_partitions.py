@@ -9,6 +9,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 Codes = NDArray[np.uint16]
+#: One array of rows seen as single-precision numbers, as half words and as whole words.
+Records = tuple[NDArray[np.float32], Codes, Rows]
 
 #: Cuts that are located together: a row then belongs to one of at most 2^10 cells, whose sums stay in the first cache.
 _TOGETHER = 10
@@ -59,17 +61,118 @@ def left_sums(
     for rows in the very bin of a cut.
     """
     S, L = features.shape[0], values.shape[1]
+    context, codes, low, scale = place
     out = np.zeros((S + 1, L))
     for first in range(0, S, _TOGETHER):
-        last = min(first + _TOGETHER, S)
-        step, cells = _steps(features[first:last])
+        some, cut = features[first : first + _TOGETHER], threshold[first : first + _TOGETHER]
+        step, cells = _steps(some)
+        passed = _table(some, cut, step, low, scale)
         sums = np.zeros((cells, L))
-        _add_to_cells(values, place, rows, (features[first:last], threshold[first:last], step), sums)
-        _gather(sums, step, features[first:last], threshold[first:last], out[first:last])
+        for j in range(rows.shape[0]):
+            i = rows[j]
+            cell = 0
+            for f in range(codes.shape[1]):
+                cell += passed[f, codes[i, f]]
+            if cell >= _UNSURE:
+                cell = _exact_cell(context, i, some, cut, step)
+            for c in range(L):
+                sums[cell, c] += values[i, c]
+        _gather(sums, step, some, cut, out[first : first + len(some)])
         if first == 0:
-            for cell in range(cells):
-                out[S] += sums[cell]
+            _add_up(sums, out[S])
     return out
+
+
+@jit
+def left_sums_of_records(
+    records: Records, M: int, place: tuple[Floats, Codes, Floats, Floats], features: Ints, threshold: Floats
+) -> Floats:
+    """Return `left_sums` (S + 1, M) of neighbouring records instead of listed rows."""
+    S = features.shape[0]
+    values, halves, words = records
+    context, codes, low, scale = place
+    width = words.shape[1]
+    out = np.zeros((S + 1, M))
+    for first in range(0, S, _TOGETHER):
+        some, cut = features[first : first + _TOGETHER], threshold[first : first + _TOGETHER]
+        step, cells = _steps(some)
+        passed = _table(some, cut, step, low, scale)
+        sums = np.zeros((cells, M))
+        for j in range(values.shape[0]):
+            cell = 0
+            for f in range(codes.shape[1]):
+                cell += passed[f, halves[j, 2 * M + f]]
+            if cell >= _UNSURE:
+                cell = _exact_cell(context, words[j, width - 1], some, cut, step)
+            for c in range(M):
+                sums[cell, c] += values[j, c]
+        _gather(sums, step, some, cut, out[first : first + len(some)])
+        if first == 0:
+            _add_up(sums, out[S])
+    return out
+
+
+@jit
+def fill_records(fresh: NDArray[np.float32], codes: Codes, records: Records) -> Floats:
+    """Write contributions (N, M), bins (N, d) and the number of the row into records of M + ceil(d / 2) + 1 words.
+
+    Returns the sums of the contributions (M,).
+    """
+    values, halves, words = records
+    (n, M), d = fresh.shape, codes.shape[1]
+    total = np.zeros(M)
+    for i in range(n):
+        for m in range(M):
+            values[i, m] = fresh[i, m]
+            total[m] += fresh[i, m]
+        for f in range(d):
+            halves[i, 2 * M + f] = codes[i, f]
+        words[i, words.shape[1] - 1] = i
+    return total
+
+
+@jit
+def divide_records(
+    source: Records, target: Rows, M: int, place: tuple[Floats, Codes, Floats, Floats], feature: int, threshold: float
+) -> int:
+    """Write records below the threshold to the front of `target`, the others to its back; return how many go first."""
+    _, halves, words = source
+    context, _, low, scale = place
+    own = _bin(threshold, low[feature], scale[feature])
+    n, width = words.shape
+    left, right = 0, n - 1
+    for j in range(n):
+        code = halves[j, 2 * M + feature]
+        goes = code < own
+        if code == own:
+            goes = context[words[j, width - 1], feature] < threshold
+        to = left if goes else right
+        for c in range(width):
+            target[to, c] = words[j, c]
+        left += goes
+        right -= not goes
+    return left
+
+
+@jit
+def _exact_cell(context: Floats, i: int, features: Ints, threshold: Floats, step: Ints) -> int:
+    cell = 0
+    for s in range(features.shape[0]):
+        cell += step[s] * (context[i, features[s]] >= threshold[s])
+    return cell
+
+
+@jit
+def _table(features: Ints, threshold: Floats, step: Ints, low: Floats, scale: Floats) -> Rows:
+    """Return what each bin (d, BINS) adds to the number of the cell, `_UNSURE` where a cut lies in it."""
+    passed = np.zeros((low.shape[0], BINS), np.int32)
+    for s in range(features.shape[0]):
+        f = features[s]
+        own = _bin(threshold[s], low[f], scale[f])
+        passed[f, own] |= _UNSURE
+        for c in range(own + 1, BINS):
+            passed[f, c] += step[s]
+    return passed
 
 
 @jit
@@ -89,34 +192,10 @@ def _steps(features: Ints) -> tuple[Ints, int]:
 
 
 @jit
-def _add_to_cells(
-    values: Floats,
-    place: tuple[Floats, Codes, Floats, Floats],
-    rows: Rows,
-    grid: tuple[Ints, Floats, Ints],
-    sums: Floats,
-) -> None:
-    context, codes, low, scale = place
-    features, threshold, step = grid
-    d, S = codes.shape[1], features.shape[0]
-    passed = np.zeros((d, BINS), np.int32)
-    for s in range(S):
-        f = features[s]
-        own = _bin(threshold[s], low[f], scale[f])
-        passed[f, own] |= _UNSURE
-        for c in range(own + 1, BINS):
-            passed[f, c] += step[s]
-    for j in range(rows.shape[0]):
-        i = rows[j]
-        cell = 0
-        for f in range(d):
-            cell += passed[f, codes[i, f]]
-        if cell >= _UNSURE:
-            cell = 0
-            for s in range(S):
-                cell += step[s] * (context[i, features[s]] >= threshold[s])
-        for c in range(sums.shape[1]):
-            sums[cell, c] += values[i, c]
+def _add_up(sums: Floats, out: Floats) -> None:
+    for cell in range(sums.shape[0]):
+        for c in range(out.shape[0]):
+            out[c] += sums[cell, c]
 
 
 @jit
@@ -129,10 +208,13 @@ def _gather(sums: Floats, step: Ints, features: Ints, threshold: Floats, out: Fl
         while end < S and features[end] == features[at]:
             end += 1
         between = np.zeros((end - at + 1, L))  # sums between neighbouring cuts of this feature
-        for cell in range(sums.shape[0]):
-            place = (cell // step[at]) % (end - at + 1)
-            for c in range(L):
-                between[place, c] += sums[cell, c]
+        cell = 0
+        while cell < sums.shape[0]:
+            for place in range(end - at + 1):
+                for _ in range(step[at]):
+                    for c in range(L):
+                        between[place, c] += sums[cell, c]
+                    cell += 1
         for s in range(at, end):
             below = 0
             for other in range(at, end):

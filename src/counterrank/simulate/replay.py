@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
 from counterrank.kernels import replayed_rows as rows
@@ -32,11 +33,14 @@ _FRESH_DATA_SETS = 10
 
 @dataclass(frozen=True, slots=True)
 class OracleView:
-    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, N, M)."""
+    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, N, M).
+
+    Contributions are kept in single precision: their rounding is far below the error of their mean.
+    """
 
     values: Floats
     context: Floats
-    contributions: Floats
+    contributions: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +92,15 @@ class Run:
         context = stream.standard_normal((_VALUE_ROWS, env.d))
         stream.random_sample((_VALUE_ROWS, env.K))
         values = _batch(env, context, stream, "target").reward.mean(axis=0)
-        sets = [_batch(env, stream.standard_normal((n, env.d)), stream) for _ in range(_FRESH_DATA_SETS)]
         ratio = _policy(env, "target") / _policy(env, "logging")
-        shown = ratio[np.concatenate([s.action for s in sets])]
-        y = np.empty((env.K, len(shown), env.M))
-        contributions(shown, np.concatenate([s.reward for s in sets]), env.masks, y)
-        return OracleView(values, np.concatenate([s.context for s in sets]), y)
+        context = np.empty((_FRESH_DATA_SETS * n, env.d))
+        y = np.empty((env.K, len(context), env.M), dtype=np.float32)
+        for first in range(0, len(context), n):
+            part = slice(first, first + n)
+            context[part] = stream.standard_normal((n, env.d))
+            fresh = _batch(env, context[part], stream)
+            contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, part])
+        return OracleView(values, context, y)
 
 
 def replay_run(env: Environment, n: int, seed: int) -> Run:

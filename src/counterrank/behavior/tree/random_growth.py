@@ -18,6 +18,8 @@ from counterrank.behavior.tree.objective import Objective
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Singles = NDArray[np.float32] | Floats
+Records = tuple[NDArray[np.float32], NDArray[np.uint16], NDArray[np.int32]]
 Random = np.random.Generator | np.random.RandomState
 
 
@@ -63,8 +65,11 @@ class PartitionGrower:
     def __init__(self, context: Floats, fresh: Floats, settings: RandomGrowth, rng: Random) -> None:
         self.context, self.fresh = np.ascontiguousarray(context), np.ascontiguousarray(fresh)
         self.settings, self.rng = settings, rng
-        self.order = np.ascontiguousarray(np.argsort(context.T, axis=1, kind="stable").astype(np.int32))
-        self.spare = np.empty(max(len(context), len(fresh)), dtype=np.int32)
+        # Rows in rising order of each feature, then in their own order.
+        order = [*np.argsort(context.T, axis=1, kind="stable"), np.arange(len(context))]
+        self.order = np.array(order, dtype=np.int32)
+        self.spare = np.empty(len(context), dtype=np.int32)
+        self.buffers: list[Records] = []
         self.places = self._places(self.context), self._places(self.fresh)
 
     def _places(self, context: Floats) -> tuple[Floats, NDArray[np.uint16], Floats, Floats]:
@@ -75,7 +80,18 @@ class PartitionGrower:
         scale = BINS / np.maximum(high - low, 1e-300)
         return context, bin_codes(context, low, scale), low, scale
 
-    def grow(self, y: Floats, fresh: Floats, value: float) -> tuple[RandomTree, Ints]:
+    def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
+        """Return simulated rows (N, M) as records, with two arrays to divide nodes into, and their sums (M,)."""
+        from counterrank.kernels.random_partitions import fill_records
+
+        width = fresh.shape[1] + (self.fresh.shape[1] + 1) // 2 + 1
+        if not self.buffers or self.buffers[0][2].shape != (len(fresh), width):
+            words = [np.zeros((len(fresh), width), dtype=np.int32) for _ in range(3)]
+            self.buffers = [(w.view(np.float32), w.view(np.uint16), w) for w in words]
+        total = fill_records(fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0])
+        return self.buffers, total
+
+    def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
         """Return the tree and the model of each logged row (n,), from contributions y (n, M) and fresh (N, M).
 
         The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
@@ -90,21 +106,22 @@ class PartitionGrower:
 class _Growth:
     """One tree on its way: rows listed node by node, sums of the assignment so far."""
 
-    def __init__(self, grower: PartitionGrower, own: Floats, fresh: Floats, value: float) -> None:
+    def __init__(self, grower: PartitionGrower, own: Floats, fresh: Singles, value: float) -> None:
         from counterrank.kernels.random_partitions import score
 
-        self.grower, self.own, self.values, settings = grower, own, fresh, grower.settings
-        n, M = len(own), fresh.shape[1]
+        self.grower, self.own, self.M, settings = grower, own, fresh.shape[1], grower.settings
+        n, M = len(own), self.M
         self.sizes = np.array([n, len(fresh)], dtype=np.float64)
         self.goal = np.array([value, -np.inf, settings.noise, settings.as_published])
-        self.order, self.rows = grower.order.copy(), np.arange(len(fresh), dtype=np.int32)
-        total, means = own.sum(axis=0), fresh.mean(axis=0, dtype=np.float64)
+        self.order = grower.order.copy()
+        self.records, simulated = grower.records(fresh)
+        total, means = own.sum(axis=0), simulated / len(fresh)
         normal = grower.rng.standard_normal(M)
         each = [score(total[m], total[M + m], means[m], float(n), self.goal, normal[m]) for m in range(M)]
         root = int(np.argmin(each))
         if settings.as_published:
             self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
-        self.totals = np.array([total[root], total[M + root], means[root] * len(fresh)])
+        self.totals = np.array([total[root], total[M + root], simulated[root]])
         self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
         self.stack = [(self.tree.add(root), (0, n), (0, len(fresh)), 0)]
 
@@ -118,10 +135,10 @@ class _Growth:
             return
         first, features, shares, normal = self._draw(count)
         threshold = kernel.cuts(self.order, *logged, grower.context, features, shares)
-        inside, simulated = self.order[0, slice(*logged)], self.rows[slice(*fresh)]
+        inside, simulated = self.order[-1, slice(*logged)], self._simulated(fresh, depth)
         own = kernel.left_sums(self.own, grower.places[0], inside, features, threshold)
-        new = kernel.left_sums(self.values, grower.places[1], simulated, features, threshold)
-        M, model = new.shape[1], self.tree.model[node]
+        new = kernel.left_sums_of_records(simulated, self.M, grower.places[1], features, threshold)
+        M, model = self.M, self.tree.model[node]
         base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
         best = kernel.score(
             self.totals[0], self.totals[1], self.totals[2] / self.sizes[1], self.sizes[0], self.goal, first
@@ -133,9 +150,15 @@ class _Growth:
         self.totals = base + (own[s, a] + right[b], own[s, M + a] + right[M + b], new[s, a] + new[-1, b] - new[s, b])
         self._divide(node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1))
 
+    def _simulated(self, part: tuple[int, int], depth: int) -> Records:
+        """Return the records of a node: the root's are kept, deeper nodes go back and forth between two arrays."""
+        values, halves, words = self.records[0 if depth == 0 else 1 + depth % 2]
+        where = slice(*part)
+        return values[where], halves[where], words[where]
+
     def _draw(self, count: int) -> tuple[float, Ints, Floats, Floats]:
         rng, settings = self.grower.rng, self.grower.settings
-        S, M, share = settings.partitions, self.values.shape[1], settings.min_leaf / count
+        S, M, share = settings.partitions, self.M, settings.min_leaf / count
         first = float(rng.standard_normal())
         features = np.asarray(rng.choice(self.grower.context.shape[1], size=S), dtype=np.int64)
         shares = rng.uniform(share, 1 - share, size=S)
@@ -149,7 +172,7 @@ class _Growth:
         models: tuple[int, int],
         place: tuple[tuple[int, int], tuple[int, int], int],
     ) -> None:
-        from counterrank.kernels.random_partitions import divide
+        from counterrank.kernels.random_partitions import divide, divide_records
 
         (start, stop), (first, last), depth = place
         grower, tree = self.grower, self.tree
@@ -159,8 +182,9 @@ class _Growth:
             middle = start + divide(listed[start:stop], grower.context, *cut, grower.spare)
         between = first
         if depth < grower.settings.max_depth:  # leaves need no simulated rows
-            between += divide(self.rows[first:last], grower.fresh, *cut, grower.spare)
-        self.choice[self.order[0, start:middle]], self.choice[self.order[0, middle:stop]] = models
+            source, target = self._simulated((first, last), depth - 1), self._simulated((first, last), depth)
+            between += divide_records(source, target[2], self.M, grower.places[1], *cut)
+        self.choice[self.order[-1, start:middle]], self.choice[self.order[-1, middle:stop]] = models
         self.stack.append((tree.left[node], (start, middle), (first, between), depth))
         self.stack.append((tree.right[node], (middle, stop), (between, last), depth))
 
