@@ -52,7 +52,7 @@ class DM(Estimator):
     2.0
     """
 
-    model: Any = "ridge"
+    model: Any = "best"
     name: str = "dm"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:

@@ -55,7 +55,7 @@ class DR(Estimator):
     """
 
     weights: Any = "ips"
-    model: Any = "ridge"
+    model: Any = "best"
     behavior: Any = "S"
     on_missing: str = "error"
 

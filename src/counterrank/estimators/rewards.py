@@ -7,6 +7,7 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import LOGGING
 from counterrank.regression.base import Prediction, RewardModel
+from counterrank.regression.choice import fit_best
 from counterrank.regression.layout import can_sample, has_distribution
 from counterrank.regression.linear import Training, fit_linear, train
 
@@ -32,10 +33,14 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training:
     return workspace.once(key, lambda: train(workspace.source, workspace.target, seed=workspace.seed, rich=rich))
 
 
-def reward_model(workspace: Workspace, model: Any = "ridge") -> RewardModel:
-    """Return a fitted model: "ridge" (closed form, logistic for 0/1 rewards), "linear" (indicator columns only),
-    "boosting" (scikit-learn), any scikit-learn regressor, or an object that has `predict(batch, target)`.
+def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
+    """Return a fitted model: "best" (of "ridge" and the visibility models, by error on unseen rows), "ridge" (closed
+    form, logistic for 0/1 rewards), "linear" (indicator columns only), "boosting" (scikit-learn), any scikit-learn
+    regressor, or an object that has `predict(batch, target)`.
     """
+    if isinstance(model, str) and model == "best":
+        best = ("model", workspace.target, model)
+        return workspace.once(best, lambda: fit_best(trained(workspace), seed=workspace.seed))
     if model in ("ridge", "linear") if isinstance(model, str) else False:
         rich = model == "ridge"
         key = ("model", workspace.target, model)

@@ -38,7 +38,7 @@ class Switch(Estimator):
 
     weights: Any = "ips"
     limit: float | None = None
-    model: Any = "ridge"
+    model: Any = "best"
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -19,6 +19,7 @@ from counterrank.ratios import ratios_of
 from counterrank.regression.layout import can_sample, has_distribution
 from counterrank.regression.linear import LinearModel, fits_in_memory
 from counterrank.regression.riesz import fit_riesz
+from counterrank.regression.visibility.model import VisibilityModel
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +99,7 @@ class Auto(Estimator):
             return AutoPlan(workspace, self._nuisances(workspace), route_for("model", ratios), ())
         if not factored and small and can_sample(first, target):
             model = reward_model(workspace)
-            assert isinstance(model, LinearModel)
+            assert isinstance(model, LinearModel | VisibilityModel)
             flags = (_DRAWN.format(kind=ratios.kind, draws=model.draws),)
             return AutoPlan(workspace, Nuisances(model), route_for("masks", ratios, model=True), flags)
         flags = (_why(workspace, factored=factored, whole=whole, kind=ratios.kind),)
@@ -108,9 +109,9 @@ class Auto(Estimator):
     def _nuisances(self, workspace: Workspace) -> Nuisances:
         training = trained(workspace)
         model = reward_model(workspace)
-        assert isinstance(model, LinearModel)
+        assert isinstance(model, LinearModel | VisibilityModel)
         riesz = workspace.once(("riesz", workspace.target), lambda: fit_riesz(training.prepared))
-        return nuisances_of(model, riesz)
+        return nuisances_of(model, riesz, training.layout)
 
 
 _DRAWN = (

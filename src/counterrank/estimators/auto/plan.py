@@ -10,7 +10,8 @@ from counterrank.estimators.auto.state import AutoState
 from counterrank.estimators.base import View
 from counterrank.estimators.rewards import prediction
 from counterrank.log import LOGGING
-from counterrank.regression.layout import Layout, context_columns, slimmed, whole_distribution
+from counterrank.regression.choice import Chosen
+from counterrank.regression.layout import Arrays, Layout, context_columns, slimmed, whole_distribution
 from counterrank.regression.linear import LinearModel, logged_values
 from counterrank.regression.riesz import Riesz
 from counterrank.regression.tables import Tables, tables_of
@@ -46,7 +47,7 @@ def column_names(K: int) -> tuple[str, ...]:
 class Nuisances:
     """What was fitted: a reward model and projected weights (coefficients with their layout), or nothing."""
 
-    model: LinearModel | None
+    model: Chosen | None
     #: (2, F, K, A, D): the projected weights, and what their interactions add to rho.
     projected: Floats | None = None
     layout: Layout | None = None
@@ -55,23 +56,23 @@ class Nuisances:
     tables: Tables | None = None
 
 
-def nuisances_of(model: LinearModel, riesz: Riesz) -> Nuisances:
-    """Return model and weights without the columns they do not use."""
-    layout, coef = slimmed(model.layout, model.coef)
-    slim = replace(model, layout=layout, coef=coef)
-    weights, projected = slimmed(model.layout, np.stack([riesz.whole, riesz.pairs]))
-    return Nuisances(slim, projected, weights, riesz.chosen, _together(model, riesz))
+def nuisances_of(model: Chosen, riesz: Riesz, layout: Layout) -> Nuisances:
+    """Return model and weights (in the layout's columns) without the columns they do not use."""
+    weights, projected = slimmed(layout, np.stack([riesz.whole, riesz.pairs]))
+    if not isinstance(model, LinearModel):
+        return Nuisances(model, projected, weights, riesz.chosen, _together(layout, riesz, ()))
+    slim, coef = slimmed(layout, model.coef)
+    tables = _together(layout, riesz, (model.coef,))
+    return Nuisances(replace(model, layout=slim, coef=coef), projected, weights, riesz.chosen, tables)
 
 
-def _together(model: LinearModel, riesz: Riesz) -> Tables | None:
-    """Return tables of both, or nothing where weights have more to them than context, centre and indicators."""
-    first, last = model.layout.starts[1], model.layout.starts[3]
-    width = model.layout.d + 1
+def _together(layout: Layout, riesz: Riesz, before: tuple[Floats, ...]) -> Tables | None:
+    """Return tables of coefficients and weights, or nothing where weights have more than indicators and context."""
+    first, last, width = layout.starts[1], layout.starts[3], layout.d + 1
     plain = not riesz.whole[..., first:last].any() and not riesz.pairs[..., :width].any()
     if not plain or not np.array_equal(riesz.whole[..., width:], riesz.pairs[..., width:]):
         return None
-    layout, coef = slimmed(model.layout, np.stack([model.coef, riesz.whole]))
-    return tables_of(layout, coef)
+    return tables_of(*slimmed(layout, np.stack([*before, riesz.whole])))
 
 
 def partial_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: bool) -> tuple[AutoState, Floats]:
@@ -187,17 +188,27 @@ def _fitted(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats]:
     batch, model = view.batch, nuisances.model
     if model is None or nuisances.projected is None or nuisances.layout is None:
         return np.zeros(batch.action.shape), np.zeros(batch.action.shape), np.zeros((2, *batch.action.shape))
-    given = model.layout.arrays(batch)
+    given = nuisances.layout.arrays(batch)
+    values, projected = _logged(nuisances, given)
+    if isinstance(model, LinearModel):
+        return model.link(values, given), model.mean(batch, view.target, given), projected
+    found = prediction(view, model)
+    return found.q, found.mean, projected
+
+
+def _logged(nuisances: Nuisances, given: Arrays) -> tuple[Floats, Floats]:
+    """Return the linear model's values (n, K), where there is one, and the projected weights (2, n, K)."""
+    model, layout, weights = nuisances.model, nuisances.layout, nuisances.projected
+    assert layout is not None and weights is not None
     if nuisances.tables is not None and nuisances.tables.serve(given):
-        (q, whole), pairs = nuisances.tables.at_logged(given)
-        return model.link(q, given), model.mean(batch, view.target, given), np.stack([whole, pairs])
-    if nuisances.layout.width == model.layout.width:  # one look at the features serves both
-        both = logged_values(model.layout, given, np.concatenate([model.coef[None], nuisances.projected]))
-        q, projected = both[0], both[1:]
-    else:
-        q = logged_values(model.layout, given, model.coef[None])[0]
-        projected = logged_values(nuisances.layout, given, nuisances.projected)
-    return model.link(q, given), model.mean(batch, view.target, given), projected
+        sets, pairs = nuisances.tables.at_logged(given)
+        return sets[0], np.stack([sets[-1], pairs])
+    if not isinstance(model, LinearModel):
+        return np.empty(0), logged_values(layout, given, weights)
+    if layout.width == model.layout.width:  # one look at the features serves both
+        both = logged_values(layout, given, np.concatenate([model.coef[None], weights]))
+        return both[0], both[1:]
+    return logged_values(model.layout, given, model.coef[None])[0], logged_values(layout, given, weights)
 
 
 def _exact(view: View, orders: Ints) -> tuple[Floats, int]:

@@ -1,0 +1,81 @@
+"""Which reward model a log gets: the one with the least squared error on rows it has not seen."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.log import RankingLog
+from counterrank.regression.linear import LinearModel, Training, fit_linear, logged_values
+from counterrank.regression.visibility.fit import alternate, by_fold, with_triples
+from counterrank.regression.visibility.links import LOGISTIC, PRODUCT, SUM, Link
+from counterrank.regression.visibility.model import VisibilityModel
+from counterrank.regression.visibility.parameters import Parameters
+from counterrank.regression.visibility.rows import Rows, rows_of
+
+Floats = NDArray[np.float64]
+Chosen: TypeAlias = LinearModel | VisibilityModel
+
+#: Rows the visibility model is fitted to at most.
+ROWS = 32_768
+#: Columns A (p + A) + K of its widest step, and actions up to which three-way effects are tried.
+_WIDEST, _MOST_TRIPLE = 1_500, 20
+
+
+def fit_best(training: Training, *, seed: int = 0) -> Chosen:
+    """Return the linear (or logistic) model or a visibility model, whichever predicts unseen rows best."""
+    linear = fit_linear(training, seed=seed)
+    layout = training.layout
+    if layout.K < 2 or layout.A * (layout.d + 1 + layout.A) + layout.K > _WIDEST:
+        return linear
+    sample = training.source.sample(ROWS, np.random.default_rng([seed, 31]))
+    rows = rows_of(sample, layout.scale, layout.F)
+    losses = {"ridge": _loss(rows, _linear_values(linear, sample))}
+    best: Chosen = linear
+    for name, model in _candidates(rows, linear).items():
+        seen = model.parameters.scale(rows.moods)
+        losses[name] = _loss(rows, model.values(rows.x, rows.action, rows.fold, seen))
+        if losses[name] < min(list(losses.values())[:-1]):
+            best = _described(model, name, linear)
+    best.details["out_of_fold_mse_of"] = losses
+    return best
+
+
+def _candidates(rows: Rows, linear: LinearModel) -> dict[str, VisibilityModel]:
+    layout = linear.layout
+    found = {}
+    binary = bool(np.isin(rows.reward, (0.0, 1.0)).all())
+    for link in (SUM, LOGISTIC if binary else PRODUCT):
+        fit = alternate(rows, link, layout.A)
+        parameters = by_fold(fit, rows, layout.F)
+        found[f"visibility-{link.name}"] = _model(parameters, link, linear)
+        if link == SUM and layout.K > 2 and layout.A <= _MOST_TRIPLE:
+            found["visibility-triple"] = _model(with_triples(fit, rows, parameters, layout.F), link, linear)
+    return found
+
+
+def _model(parameters: Parameters, link: Link, linear: LinearModel) -> VisibilityModel:
+    return VisibilityModel(parameters, link, linear.layout.scale, draws=linear.draws, seed=linear.seed)
+
+
+def _described(model: VisibilityModel, name: str, linear: LinearModel) -> VisibilityModel:
+    mean = f"average over {model.draws} drawn rankings per row, own action summed out"
+    details = {
+        "model": name,
+        "folds": linear.layout.F,
+        "training_rows": min(int(linear.details["training_rows"]), ROWS),
+        "visibility": model.parameters.sight.tolist(),
+        "mean_under_target": mean if model.link.curved else "closed form",
+    }
+    return replace(model, details=details)
+
+
+def _linear_values(model: LinearModel, sample: RankingLog) -> Floats:
+    given = model.layout.arrays(sample)
+    return model.link(logged_values(model.layout, given, model.coef[None])[0], given)
+
+
+def _loss(rows: Rows, q: Floats) -> float:
+    error = (rows.reward - q) * rows.present
+    return float((error**2).sum() / max(rows.present.sum(), 1.0))

@@ -1,0 +1,1 @@
+"""A reward model with the paper's picture inside: own effect, and pair effects by how far the others are seen."""
