@@ -119,6 +119,58 @@ def test_reproduce_lists_its_figures_on_one_line(counterrank):
 
 
 def test_estimators_tells_their_forms_apart(counterrank):
-    lines = {line.split()[0]: line for line in counterrank("estimators").out.splitlines() if line.split()}
-    assert "Self-normalised" in lines["snips"] and "Self-normalised" not in lines["ips"]
-    assert "With E[w] = 1 as a control" in lines["cv-iips"]
+    out = counterrank("estimators").out
+    lines = {line.split()[0]: line for line in out.splitlines() if line[:1].strip()}
+    assert list(lines)[:3] == ["name", "auto", "ips"]
+    assert "divided by the mean weight" in lines["snips"] and "divided by" not in lines["ips"]
+    assert "control variate" in lines["cv-iips"]
+    assert len({line.split(maxsplit=1)[1] for name, line in lines.items() if name.startswith("clip-")}) == 4
+
+
+def test_json_on_stdout_is_json_and_nothing_else(counterrank, simulated, tmp_path):
+    result = counterrank("evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "-")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["schema"] == "counterrank/evaluation/1"
+    audit = counterrank("check", simulated, "--json", "-")
+    assert json.loads(audit.out)["schema"] == "counterrank/audit/1"
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_results_on_stdout_are_refused(counterrank, simulated):
+    result = counterrank("evaluate", simulated, "--target", "new", "--json", "-", "--html", "-")
+    assert result.code == 2
+    assert "only one result can go to stdout" in result.err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--delta", "5"), ("--epsilon", "-1"), ("--sigma", "-1")])
+def test_simulate_refuses_what_makes_no_world(counterrank, tmp_path, option, value):
+    result = counterrank("simulate", "--preset", "random", "--n", 10, "--k", 3, option, value, "--out", "s.parquet")
+    assert result.code == 2
+    assert option in result.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_missing_column_is_named_at_once(counterrank, tmp_path):
+    (tmp_path / "log.csv").write_text("query,doc_1,doc_2,click_1,click_2\n7,1,2,0,1\n")
+    result = counterrank("evaluate", "log.csv", "--target", "new")
+    assert result.code == 2
+    assert "--columns action=NAME,reward=NAME,propensity=NAME" in result.err
+    assert "query, doc_1 to doc_2, click_1 to click_2" in result.err
+    found = counterrank("check", "log.csv").out
+    assert found.count("there is no") == 1
+
+
+def test_a_terminal_is_told_of_compilation(monkeypatch):
+    import io
+
+    from numba.core import event
+    from rich.console import Console
+
+    from counterrank.cli.console import _telling_of_compilation
+
+    stream = io.StringIO()
+    with _telling_of_compilation(Console(file=stream)):
+        for _ in range(2):
+            with event.trigger_event("numba:compile"):
+                pass
+    assert stream.getvalue().count("compiling") == 1

@@ -1,6 +1,7 @@
 """Progress on stderr when it is a terminal, results on stdout."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +18,27 @@ def results_console() -> "Console":
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 110, highlight=False)
+
+
+def write(path: str, text: str) -> None:
+    """Write to a file, whole or not at all; `-` is stdout."""
+    from counterrank import atomic
+
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        atomic.write_text(path, text)
+
+
+def printing_to_stdout(*paths: str | None) -> bool:
+    """Return whether a result goes to stdout, which then holds nothing else; two of them are refused."""
+    import click
+
+    used = Counter(paths)["-"]
+    if used > 1:
+        raise click.UsageError("only one result can go to stdout (-); give the other a file")
+    return used == 1
 
 
 class _Bar:
@@ -48,5 +70,27 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress, reporting_to(_Bar(progress)):
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as progress, reporting_to(_Bar(progress)):
+        with _telling_of_compilation(console):
+            yield
+
+
+@contextmanager
+def _telling_of_compilation(console: "Console") -> Iterator[None]:
+    """Say once that kernels are being compiled: the bar stands still then, and a first run would look stuck."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc] # numba has no types
+        told = False
+
+        def on_start(self, event: object) -> None:
+            if not self.told:
+                console.print("First run here: compiling, up to a minute. The result is kept for later runs.")
+            self.told = True
+
+        def on_end(self, event: object) -> None:
+            """Nothing to say: the bar moves again."""
+
+    with event.install_listener("numba:compile", Listener()):
         yield

@@ -6,15 +6,40 @@ from typing import Any
 
 import click
 
-from counterrank.cli.console import results_console, showing_progress
+from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
 from counterrank.cli.reading import reading, reading_options
 
+_EPILOG = """Examples:
 
-@click.command("evaluate")
+\b
+  counterrank evaluate log.parquet --target new --html report.html
+  counterrank evaluate 'logs/*.parquet' --target a --target b --segment device
+  counterrank evaluate log.csv --target new --columns action=doc,reward=click,propensity=p
+  counterrank evaluate log.parquet --target new --json - | jq .verdict.level
+  counterrank evaluate log.parquet --target new --quiet --require reliable || echo "not yet"
+
+Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input; 130 interrupted.
+"""
+
+
+@click.command("evaluate", epilog=_EPILOG)
 @click.argument("log", type=click.Path())
-@click.option("--target", "targets", multiple=True, required=True, help="Column of a target policy; repeat for more.")
-@click.option("--estimators", metavar="NAME,...|all", help="Which estimators (default: the recommended set).")
-@click.option("--position-weights", metavar="uniform|dcg|W1,W2,..", help="How much each position counts.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    required=True,
+    metavar="COLUMN",
+    help="Column with a target policy's probabilities of the shown items; repeat for more.",
+)
+@click.option(
+    "--estimators",
+    metavar="NAME,...|all",
+    help="Which estimators (default: a recommended set); `counterrank estimators` lists them.",
+)
+@click.option(
+    "--position-weights", metavar="uniform|dcg|W1,W2,..", help="How much each position counts (default: uniform)."
+)
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
 @click.option("--segment", "segments", multiple=True, metavar="COLUMN", help="Break down by a column; repeatable.")
 @click.option("--practical", type=float, metavar="SHARE", help="Smallest relative lift that matters, e.g. 0.01.")
@@ -29,10 +54,18 @@ from counterrank.cli.reading import reading, reading_options
 @click.option("--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit.")
 @click.option("--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks.")
 @click.option("--ranking-name", metavar="WORD", help="What a ranking is called in the report, e.g. page.")
-@click.option("--engine", type=click.Choice(["local", "dask", "spark"]), default="local", show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "dask", "spark"]),
+    default="local",
+    show_default=True,
+    help="Where files are summed.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON.")
-@click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Write the report as one HTML file.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON; - is stdout.")
+@click.option(
+    "--html", "html_path", type=click.Path(dir_okay=False), help="Write the report as one HTML file; - is stdout."
+)
 @click.option(
     "--require",
     type=click.Choice(["reliable", "directional", "insufficient"]),
@@ -41,11 +74,16 @@ from counterrank.cli.reading import reading, reading_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @reading_options
 def command(log: str, **options: Any) -> None:
-    """Estimate what each target policy would earn on LOG: a file, a folder or a glob."""
+    """Estimate what each target policy would earn, how sure that is, and what would make it surer.
+
+    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files, one row a ranking.
+    """
     from counterrank.evaluation.run import evaluate
     from counterrank.evaluation.verdict import meets
 
     read = reading(options)
+    json_path, html_path = options["json_path"], options["html_path"]
+    piped = printing_to_stdout(json_path, html_path)
     quiet = options["quiet"]
     with showing_progress(enabled=not quiet):
         result = evaluate(
@@ -64,11 +102,11 @@ def command(log: str, **options: Any) -> None:
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result.log["words"] = {role: word for role, word in words.items() if word}
-    if options["json_path"]:
-        result.to_json(options["json_path"])
-    if options["html_path"]:
-        result.to_html(options["html_path"])
-    if not quiet:
+    if json_path:
+        write(json_path, result.to_json())
+    if html_path:
+        write(html_path, result.to_html())
+    if not (quiet or piped):
         results_console().print(result)
     if options["require"] and not meets(result.verdict["level"], options["require"]):
         click.echo(f"evidence is {result.verdict['level']}, {options['require']} was required", err=True)

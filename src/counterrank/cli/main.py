@@ -16,7 +16,7 @@ _COMMANDS = {
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
     "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),
     "demo": ("counterrank.cli.demo", "Evaluate two policies on an embedded log of an online shop."),
-    "estimators": ("counterrank.cli.estimators", "List the estimators and what they need."),
+    "estimators": ("counterrank.cli.estimators", "List the estimators and what each does."),
 }
 
 
@@ -52,7 +52,17 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = """Start with:
+
+\b
+  counterrank demo
+  counterrank evaluate log.parquet --target new --html report.html
+
+`counterrank COMMAND --help` explains a command.
+"""
+
+
+@click.group(cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="counterrank")
 def main() -> None:
     """What would a new ranking policy earn? Answers from the logs of the old one."""

@@ -10,16 +10,26 @@ from counterrank.errors import ConfigError
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS = [
-    click.option("--columns", metavar="ROLE=NAME,...", help="Map columns, e.g. action=items,reward=clicks."),
-    click.option("--config", type=click.Path(dir_okay=False), metavar="FILE", help="A TOML file with these options."),
+    click.option(
+        "--columns", metavar="ROLE=NAME,...", help="What columns are called here, e.g. action=items,reward=clicks."
+    ),
+    click.option(
+        "--config", type=click.Path(dir_okay=False), metavar="FILE", help="A TOML file with the options on columns."
+    ),
     click.option("--context", metavar="NAME,...", help="Context columns (default: names starting with x_)."),
     click.option(
         "--propensity-kind",
         type=click.Choice(["factored", "prefix", "position", "joint"]),
-        help="What the propensities are of (default: factored).",
+        help="What the numbers are: P(a_k|x) of each item (factored, the default); given the items above (prefix); "
+        "of this item at this position (position); one for the whole ranking (joint).",
     ),
     click.option("--unit", metavar="NAME", help="Column of users or sessions whose rows belong together."),
-    click.option("--format", "format_", metavar="NAME", help="vw-ccb, vw-slates, open-bandit, kuairand, seznam ..."),
+    click.option(
+        "--format",
+        "format_",
+        metavar="NAME",
+        help="parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, open-bandit, kuairand, seznam.",
+    ),
 ]
 
 

@@ -16,6 +16,17 @@ _TABLE = {
     "cascade-dr": ("reward model corrected from the top down (Kiyohara et al. 2022)",
                    "V = 1/n Σᵢ Σₖ w₁..ₖ (rₖ − Qₖ) + w₁..ₖ₋₁ E_π[Qₖ]"),
     "dm": ("reward model only; no weights, as wrong as the model is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)]"),
+    "pi": ("pseudo-inverse: for one reward a ranking that is a sum over items", "V = 1/n Σᵢ Rᵢ (1 + Σ_l (ρ_l − 1))"),
+}  # fmt: skip
+
+#: Forms of any estimator with weights; its name stands in the braces.
+_FORMS = {
+    "dr": ("a reward model corrected by the weights of {}: right if either is",
+           "V = 1/n Σᵢ E_π[Q(xᵢ, a)] + Σₖ wₖ (rᵢₖ − Qₖ)"),
+    "clip": ("{} with weights cut at a limit: biased towards less, with lighter tails", "f(w) = min(w, limit)"),
+    "shrink": ("{} with large weights shrunk smoothly", "f(w) = λ w / (w² + λ),  λ = limit²"),
+    "switch": ("{} where weights are small, a reward model where they are large",
+               "V = 1/n Σᵢ E_π[Q] + Σₖ wₖ 1{wₖ ≤ limit} (rᵢₖ − Qₖ)"),
 }  # fmt: skip
 
 
@@ -39,6 +50,8 @@ def describe(name: str) -> tuple[str, str] | None:
             f"{name[3:]} with the weights, whose mean is known, as control variate",
             "V = mean(w r) − β (mean(w) − 1)",
         )
-    if name.startswith("dr-"):
-        return "reward model corrected by weights: right if either is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)] + Σₖ wₖ (rᵢₖ − Qₖ)"
+    form, _, weights = name.partition("-")
+    if form in _FORMS and weights:
+        sentence, formula = _FORMS[form]
+        return sentence.format(weights), formula
     return None
