@@ -70,8 +70,8 @@ def require(module: str, *, extra: str) -> ModuleType:
     """
     try:
         return importlib.import_module(module)
-    except ImportError as problem:
+    except ImportError:
         name = module.partition(".")[0]
         raise MissingExtraError(
             f"this needs {name}, which is not installed; run: pip install 'counterrank[{extra}]'"
-        ) from problem
+        ) from None

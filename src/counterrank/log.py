@@ -37,8 +37,8 @@ class RankingLog:
     ("propensity" for the logger); `columns` anything else, by name, for segments.
 
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
-    >>> log.n, log.K, float(log.value)
-    (2, 2, 1.75)
+    >>> log, log.value
+    (RankingLog(n=2, K=2, propensity='factored'), 1.75)
     """
 
     action: Ints
@@ -87,6 +87,16 @@ class RankingLog:
         put(self, "columns", columns)
         if self.bucket.shape != (self.n,):
             put(self, "bucket", validation.buckets(self.unit, self.n, start=self.start))
+
+    def __repr__(self) -> str:
+        """Return sizes and names; the arrays are there to be looked at one by one."""
+        parts = [f"n={self.n}", f"K={self.K}", f"propensity={_kind(self.propensity)}"]
+        for name in ("targets", "dists", "columns"):
+            if getattr(self, name):
+                parts.append(f"{name}={list(getattr(self, name))}")
+        if self.context_names:
+            parts.append(f"context={list(self.context_names)}")
+        return f"RankingLog({', '.join(parts)})"
 
     @property
     def n(self) -> int:
@@ -230,3 +240,7 @@ def _take(value: Any, rows: Rows) -> Any:
 
 
 __all__ = ["LOGGING", "Probabilities", "RankingLog"]
+
+
+def _kind(probabilities: Probabilities) -> str:
+    return repr(probabilities.kind if isinstance(probabilities, Propensity) else probabilities)

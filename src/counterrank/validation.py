@@ -130,7 +130,13 @@ def context(values: Any, n: int) -> Floats | None:
     """Return (n, d) numbers; NaN marks a missing value and gets its own branch in trees."""
     if values is None:
         return None
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise LogError(
+            f"context holds something that is no number ({problem}); give categories as codes with their labels in "
+            "`categories`, or read the log from a frame or file, which does that"
+        ) from None
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[0] != n:

@@ -188,7 +188,10 @@ class MeanWeightByGroup:
             name, kind, label = key.split("\t", 2)
             families.setdefault((name, kind), {})[label] = sums
         found = [self._finding(name, kind, groups) for (name, kind), groups in sorted(families.items())]
-        return found or [Finding(self.name, SKIPPED, "no time column, segment or target to look at")]
+        missing = "no time column or segment to look at; name one with --time or --segment"
+        if not subject.targets:
+            missing = "no target to look at; name one with --target"
+        return found or [Finding(self.name, SKIPPED, missing)]
 
     def _finding(self, name: str, kind: str, groups: dict[str, Floats]) -> Finding:
         labels = sorted(groups)

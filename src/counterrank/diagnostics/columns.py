@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
 from counterrank.log import RankingLog
+from counterrank.readers.names import listed, suggestion
 
 #: More groups than this say little about any of them.
 MAX_GROUPS = 40
@@ -56,7 +57,8 @@ def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
         values = batch.context[:, batch.context_names.index(name)]
         return _decoded(values, batch.categories[name]) if name in batch.categories else values
     known = [*batch.columns, *batch.context_names, *(["behavior"] if batch.behavior is not None else [])]
-    raise ConfigError(f"there is no column '{name}' to segment by; known: {', '.join(known) or 'none'}")
+    hint = suggestion(name, known)
+    raise ConfigError(f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(known))}")
 
 
 def segmentation(sample: RankingLog, name: str) -> Segmentation:

@@ -37,7 +37,8 @@ def plan_for(
     (1000, 0.1401, {'relative': 0.2, 'rows': 491})
     """
     lift = detectable(stderr, level=level)
-    scale = abs(logged)
+    # Shares of a value that is not positive have no meaning; lifts have none there either.
+    scale = max(logged, 0.0)
     wanted = sorted({*RELATIVE, *([practical] if practical else [])})
     return {
         "detectable_lift": lift,

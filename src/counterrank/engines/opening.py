@@ -108,6 +108,11 @@ def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
         return (targets,), {}
     if isinstance(targets, Mapping):
         return tuple(targets), {name: value for name, value in targets.items() if isinstance(value, str)}
+    if not (isinstance(targets, Sequence) and all(isinstance(name, str) for name in targets)):
+        raise ConfigError(
+            f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, {{'new': probabilities}}), "
+            "or name columns of the log, evaluate(log, ['new'])"
+        )
     return tuple(targets), {}
 
 

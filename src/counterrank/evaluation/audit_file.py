@@ -72,7 +72,8 @@ def _dirty(
     except (ConfigError, MissingExtraError):
         raise
     except (CounterrankError, OSError) as deeper:
-        cause = "" if str(deeper) == str(problem) else f"a second look did not help: {deeper}"
+        # A file that cannot be opened at all says the same twice, with and without its name.
+        cause = "" if str(deeper) in str(problem) else f"a second look did not help: {deeper}"
         return [Finding("readable", FAILED, what, cause=cause, remedy=failed.remedy).to_dict()]
     rows = [failed.to_dict(), *(one.to_dict() for one in numbers)]
     if log is None:

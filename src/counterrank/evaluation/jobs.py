@@ -63,6 +63,9 @@ def make_jobs(
     skipped: list[Skipped] = []
     first = source.first
     by_unit = first.unit is not None
+    for name, required in wanted(options).items():
+        if required and name not in custom:
+            registry.get(name)  # a name that nobody knows is an error by itself, whatever the target
     for target in options.targets:
         workspace = Workspace(source, target, level=options.level, seed=options.seed, by_unit=by_unit)
         # What a log cannot give shows on a few of its rows, before the pass over all of them.

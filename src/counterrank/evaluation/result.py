@@ -17,7 +17,13 @@ SCHEMA = "counterrank/evaluation/1"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """The result of `counterrank.evaluate`: estimates, lifts, comparisons, diagnostics, verdict."""
+    """The result of `counterrank.evaluate`: estimates, lifts, comparisons, diagnostics, verdict.
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
+    >>> cr.evaluate(log, {"new": [[.5, .5]] * 100}, estimators=["ips"])
+    Evaluation(n=100, K=2, targets=['new'], estimators=['ips'], verdict='directional')
+    """
 
     log: dict[str, Any]
     estimates: tuple[Estimate, ...]
@@ -84,13 +90,10 @@ class Evaluation:
         return text
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with a row for each estimate."""
+        """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
         from counterrank.errors import require
 
-        rows = [
-            {**{k: v for k, v in e.to_dict().items() if k not in ("by_position", "details")}, "lift": e.lift.value}
-            for e in self.estimates
-        ]
+        rows = [_row(estimate) for estimate in self.estimates]
         return require("pandas", extra="frames").DataFrame(rows)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
@@ -103,10 +106,23 @@ class Evaluation:
 
         return notebook(self.to_dict())
 
+    def __repr__(self) -> str:
+        """Return what there is to ask for; `print` shows the whole table."""
+        names = list(dict.fromkeys(e.estimator for e in self.estimates))
+        size = f"n={self.log.get('n')}, K={self.log.get('K')}"
+        verdict = self.verdict.get("level", "none")
+        return f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, verdict={verdict!r})"
+
     def __str__(self) -> str:
         from counterrank.evaluation.render import text
 
         return text(self)
+
+
+def _row(estimate: Estimate) -> dict[str, Any]:
+    value = {key: item for key, item in estimate.to_dict().items() if key not in ("by_position", "details")}
+    lift = {key: item for key, item in _lift(estimate).items() if key != "by_position"}
+    return {**value, "lift": lift.pop("value"), **{f"lift_{key}": item for key, item in lift.items()}}
 
 
 def _lift(estimate: Estimate) -> dict[str, Any]:

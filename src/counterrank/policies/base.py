@@ -76,6 +76,10 @@ class Policy(ABC):
         """Return whole distributions of a factored policy: (n, A) or (n, K, A)."""
         raise PolicyError(f"{type(self).__name__} has no per-position distribution: its positions depend on each other")
 
+    def __repr__(self) -> str:
+        """Return the kind and size of the policy: its numbers are too many to print."""
+        return f"{type(self).__name__}(rows={self.n_rows}, actions={self.n_actions})"
+
     def require(self, capability: str) -> None:
         """Raise unless the policy offers `capability`."""
         if capability not in self.capabilities:

@@ -78,11 +78,20 @@ class _Resolver:
         name = self.options.column(role)
         shown = name if isinstance(name, str) else ", ".join(name)
         hint = suggestion(shown, self.names)
+        others = [other for other in self.missing() if other != role] if role in _ROLES else []
+        also = f" (nor for {', '.join(others)})" if others else ""
+        wanted = ",".join(f"{one}=NAME" for one in (role, *others))
+        python = ", ".join(f"'{one}': 'NAME'" for one in (role, *others))
         raise LogError(
             f"there is no column '{shown}' for the {role if role in _ROLES else f'target policy {role}'}{hint}, "
-            f"nor '{shown}_1'; columns are {listed(self.names)}. Map names with --columns {role}=NAME "
-            f"(columns={{'{role}': 'NAME'}} in Python){self.known_format() if role in _ROLES else ''}"
+            f"nor '{shown}_1'{also}; columns are {listed(self.names)}. Map names with --columns {wanted} "
+            f"(columns={{{python}}} in Python){self.known_format() if role in _ROLES else ''}"
         )
+
+    def missing(self) -> list[str]:
+        """Return the roles that every log needs and this one lacks, so that one message can name them all."""
+        needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
+        return [role for role in needed if self.find(self.options.column(role)) is None]
 
     def known_format(self) -> str:
         """A hint when the columns are those of a public data set."""

@@ -142,8 +142,9 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
     except pa.ArrowInvalid:
         for index, text in enumerate(trimmed.to_pylist()):
             if text is not None and not _is_float(text):
+                comma = "; write decimals with a point" if _is_float(text.replace(",", ".")) else ""
                 raise LogError(
-                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are wanted"
+                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are wanted{comma}"
                 ) from None
         raise LogError(f"column '{name}' holds text where numbers are wanted") from None
 
