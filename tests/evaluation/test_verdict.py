@@ -132,7 +132,7 @@ def test_help_says_how_many_rows():
 
 def test_every_reason_has_the_agreed_shape(gentle):
     for row in cr.evaluate(gentle, estimators=PATH, audit=False).verdict["reasons"]:
-        assert set(row) == {"target", "check", "status", "reason", "help"}
+        assert set(row) == {"target", "check", "status", "reason", "help", "rows"}
         assert row["status"] in ("pass", "warn", "fail") and row["reason"]
 
 
@@ -189,3 +189,24 @@ def test_the_documented_table_is_the_one_used():
     for line in THRESHOLDS.values():
         assert f"| `{line.check}` | {line.measures} | {line.reliable:g} | {line.directional:g} |" in page
         assert line.why in page
+
+
+def test_a_failed_audit_is_never_reliable(gentle):
+    twice = gentle.take(np.repeat(np.arange(gentle.n), 2))
+    log = cr.RankingLog(
+        action=twice.action, reward=twice.reward, propensity=twice.propensity, targets=twice.targets,
+        context=np.repeat(np.random.default_rng(0).normal(size=(gentle.n, 1)), 2, axis=0),
+    )  # fmt: skip
+    quiet = cr.evaluate(log, ["new"], estimators=PATH, audit=False)
+    loud = cr.evaluate(log, ["new"], estimators=PATH, audit=True)
+    assert quiet.verdict["level"] == "reliable"
+    assert loud.verdict["level"] == "directional"
+    row = next(row for row in loud.verdict["reasons"] if row["check"] == "audit")
+    assert "duplicates" in row["reason"] and "drop repeated rows" in row["help"]
+
+
+def test_a_value_below_zero_has_no_shares():
+    from counterrank.diagnostics.planning import plan_for
+
+    plan = plan_for(1000, 0.1, logged=-2.0, logged_stderr=0.05, level=0.95)
+    assert np.isnan(plan["detectable_relative"]) and plan["rows_for"] == []

@@ -106,3 +106,41 @@ def test_an_empty_model_says_nothing_wrong() -> None:
     reading = Reading({})
     assert sentences.headline(reading) == "Evaluation"
     assert sentences.logged(reading) == "From – rankings of ? positions."
+
+
+def test_the_card_gives_the_lift_in_units_beside_the_share(model: dict[str, Any]) -> None:
+    text = sentences.answer(Reading(model), "personalised", absolute=True).replace("\u202f", " ")
+    assert text.startswith("Under personalised, a page would earn 0.100 clicks more than today (95 % interval +0.0")
+    assert text.count("%") == 1
+
+
+def test_of_several_numbers_of_rows_the_largest_is_advised(model: dict[str, Any]) -> None:
+    def doubt(check: str, rows: int | None, words: str) -> dict[str, Any]:
+        return {"target": "clickbait", "check": check, "status": "warn", "reason": "r", "help": words, "rows": rows}
+
+    model["verdict"]["reasons"] = [
+        doubt("units", 500, "about 500 rows"), doubt("ess", 1100, "about 1,100 rows"), doubt("tail", None, "or that")
+    ]  # fmt: skip
+    assert sentences.settle(Reading(model), "clickbait")[:2] == ["About 1,100 rows.", "Or that."]
+
+
+def test_no_difference_at_all_is_said_without_an_interval(model: dict[str, Any]) -> None:
+    zero = dict.fromkeys(("value", "low", "high", "relative", "relative_low", "relative_high"), 0.0)
+    reading = change(model, "personalised", **zero)
+    assert "no difference at all between personalised and today's policy" in sentences.answer(reading, "personalised")
+    assert sentences.settle(reading, "personalised") == []
+
+
+def test_an_interval_of_no_width_is_not_shown(model: dict[str, Any]) -> None:
+    reading = change(model, "personalised", relative=-0.25, relative_low=-0.25, relative_high=-0.25)
+    assert "these rows give no interval" in sentences.answer(reading, "personalised")
+
+
+def test_where_shares_have_no_meaning_plans_are_in_units(model: dict[str, Any]) -> None:
+    model["planning"]["clickbait"] = {"detectable_lift": 1.0617, "detectable_relative": None, "rows_for": []}
+    assert "This log can detect a lift of about 1.06 clicks or more." in sentences.settle(Reading(model), "clickbait")
+
+
+def test_one_is_singular(model: dict[str, Any]) -> None:
+    model["log"].update(n=1, K=1)
+    assert sentences.logged(Reading(model)).startswith("From 1 page of 1 position;")

@@ -19,7 +19,8 @@ def shown(model: dict[str, Any], width: int = 120) -> str:
 def test_answer_evidence_estimates_flags_segments_audit() -> None:
     text = shown(sample.model())
     for piece in ("● RELIABLE evidence", "◐ DIRECTIONAL evidence", "★ auto", "[1] low-ess", "device = mobile",
-                  "1 of 4 checks passed", "✗ sums", "→ log more digits", "cascade-dr was left out"):  # fmt: skip
+                  "1 passed, 1 warned, 1 failed, 1 did not apply",
+                  "✗ sums", "→ log more digits", "cascade-dr was left out"):  # fmt: skip
         assert piece in text
 
 

@@ -25,7 +25,7 @@ def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n:
     folder = Path(out_dir)
     log = folder / "log.parquet"
     shop.make_log(log, n=n)
-    result = evaluate(log, list(shop.TARGETS), segments=SEGMENTS)
+    result = evaluate(log, list(shop.TARGETS), segments=SEGMENTS, command=f"counterrank demo --out {folder}")
     result.log["words"] = WORDS
     result.to_json(folder / "report.json")
     result.to_html(folder / "report.html")
@@ -41,6 +41,8 @@ def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
     from rich import box
     from rich.table import Table
 
+    from counterrank.report.numbers import percent
+
     title = "\nThis shop is simulated, so the truth is known (lift in clicks per page)"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("target")
@@ -49,6 +51,8 @@ def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
     for target in shop.TARGETS:
         found, alone = result.estimate(target), result.estimate(target, "iips")
         truth = values[target] / values["logging"] - 1
-        interval = f"{found.lift.relative_low:+.1%} to {found.lift.relative_high:+.1%}"
-        table.add_row(target, f"{truth:+.1%}", f"{found.lift.relative:+.1%}", interval, f"{alone.lift.relative:+.1%}")
+        low, high = found.lift.relative_low, found.lift.relative_high
+        shares = (percent(value, sign=True) for value in (truth, found.lift.relative, low, high, alone.lift.relative))
+        real, estimate, lowest, highest, slots = shares
+        table.add_row(target, real, estimate, f"{lowest} to {highest}", slots)
     return table

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterrank.diagnostics.finding import FAILED
 from counterrank.diagnostics.report import weight_report
 from counterrank.diagnostics.support import support
 from counterrank.estimators.estimate import Estimate
@@ -100,6 +101,7 @@ def _evidence(
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
         estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
+        failed_audit=[finding for finding in run.findings if finding["status"] == FAILED],
         sign_changes_at=None if ranged is None else ranged["sign_changes_at"],
     )
 

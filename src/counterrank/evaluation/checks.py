@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,38 @@ Reason = dict[str, Any]
 EXPLORE = "a logging policy that explores more"
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one check says: a status, the reason, what would help, and how many rows in all would do."""
+
+    status: str
+    reason: str
+    help: str = ""
+    rows: int | None = None
+
+
+Found = Iterator[Judged]
+
+
 def reasons(evidence: Evidence) -> list[Reason]:
     """Return a row for every check that could be made."""
     found: list[Reason] = []
     for check in CHECKS:
-        for status, reason, help_text in check(evidence):
-            name = check.__name__.replace("_", "-")
+        for one in check(evidence):
+            passed = one.status == PASS
             found.append(
-                {"target": evidence.estimate.target, "check": name, "status": status, "reason": reason,
-                 "help": "" if status == PASS else help_text}
+                {"target": evidence.estimate.target, "check": check.__name__.replace("_", "-"), "status": one.status,
+                 "reason": one.reason, "help": "" if passed else one.help, "rows": None if passed else one.rows}
             )  # fmt: skip
     return found
-
-
-Found = Iterator[tuple[str, str, str]]
 
 
 def units(e: Evidence) -> Found:
     """Enough independent rows."""
     line = THRESHOLDS["units"]
-    short = math.ceil(line.reliable - e.units)
-    yield line.status(e.units), f"{e.units:,} independent rows or groups of users", f"at least {short:,} more of them"
+    factor = line.reliable / max(e.units, 1)
+    reason = f"{e.units:,} independent rows or groups of users"
+    yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
 def ess(e: Evidence) -> Found:
@@ -50,30 +62,29 @@ def ess(e: Evidence) -> Found:
             status = WARN
             reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
             found_ess = float(by_position.min())
-            yield status, reason, f"{_rows(found.n, POSITION_ESS / max(found_ess, 1.0))}, or {EXPLORE} there"
+            yield Judged(status, reason, *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"))
             return
-    more = f"{_rows(found.n, line.reliable / max(found.ess, 1.0))}, or {EXPLORE}"
     if e.moments is not None and weights.tail_index(e.moments) > THRESHOLDS["tail"].reliable:
-        more = f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows"
-    yield status, reason, more
+        yield Judged(status, reason, f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows")
+        return
+    yield Judged(status, reason, *_more(found.n, line.reliable / max(found.ess, 1.0), f", or {EXPLORE}"))
 
 
 def outcomes(e: Evidence) -> Found:
     """Enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
-    more = _rows(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
-    yield line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", more
+    more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
+    yield Judged(line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", *more)
 
 
 def tail(e: Evidence) -> Found:
     """A tail of the weights that permits an average."""
     if e.moments is not None:
         value = weights.tail_index(e.moments)
-        help_text = f"{EXPLORE}, or an estimator with lighter weights (lower interaction order, self-normalised)"
-        yield (
+        yield Judged(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
-            help_text,
+            "an estimator with lighter weights (lower interaction order, self-normalised)",
         )
 
 
@@ -82,7 +93,7 @@ def concentration(e: Evidence) -> Found:
     if e.moments is not None:
         value = weights.largest_weight_share(e.moments)
         status = _softened(THRESHOLDS["concentration"].status(value), e)
-        yield status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}"
+        yield Judged(status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}")
 
 
 def mean_weight(e: Evidence) -> Found:
@@ -93,14 +104,15 @@ def mean_weight(e: Evidence) -> Found:
     worst = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
     if test.p_value > SIGNIFICANT:
-        yield PASS, f"weights average 1 within chance (furthest: {test.mean[worst]:.3g} at position {worst + 1})", ""
+        furthest = f"{test.mean[worst]:.3g} at position {worst + 1}"
+        yield Judged(PASS, f"weights average 1 within chance (furthest: {furthest})")
         return
     status = max(WARN, THRESHOLDS["mean-weight"].status(off), key=[PASS, WARN, FAIL].index)
     reason = (
         f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = {test.p_value:.1g}): wrong "
         "propensities or target probabilities, items that were never shown, or a tail not yet seen"
     )
-    yield status, reason, "run 'counterrank check' on this log: it names the likely cause"
+    yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
 
 
 def support(e: Evidence) -> Found:
@@ -112,18 +124,18 @@ def support(e: Evidence) -> Found:
     line = THRESHOLDS["support"]
     weak = np.flatnonzero(shares > line.reliable) + 1
     reason = f"the target puts {shares[worst]:.1%} of position {worst + 1} on items the logger hardly ever shows"
-    yield line.status(float(shares[worst])), reason, f"explore those items at position {_listed(weak)}"
+    yield Judged(line.status(float(shares[worst])), reason, f"explore those items at position {_listed(weak)}")
 
 
 def agreement(e: Evidence) -> Found:
     """Estimators that assume less say the same, as far as they can tell."""
     if e.assumption_free:
-        yield PASS, "the estimator assumes nothing about how items affect each other", ""
+        yield Judged(PASS, "the estimator assumes nothing about how items affect each other")
         return
     usable = [rival for rival in e.rivals if rival.usable]
     if not usable:
         names = ", ".join(rival.name for rival in e.rivals) or "none was run"
-        yield (
+        yield Judged(
             WARN,
             f"no estimator with fewer assumptions is precise enough to check this one ({names})",
             f"more rows, or {EXPLORE}; or run more estimators: --estimators all",
@@ -134,15 +146,15 @@ def agreement(e: Evidence) -> Found:
     names = ", ".join(rival.name for rival in usable)
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
     if not apart:
-        yield PASS, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less", ""
+        yield Judged(PASS, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less")
         return
     worst = max(apart, key=lambda rival: abs(rival.difference))
     distance = abs(worst.difference) / half if half > 0 else math.inf
     reason = (
-        f"{worst.name} assumes less and differs by {worst.difference:+.4g} +- {worst.stderr:.2g}, "
+        f"{worst.name} assumes less and differs by {worst.difference:+.4g} ± {worst.stderr:.2g}, "
         f"{distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
-    yield (
+    yield Judged(
         THRESHOLDS["agreement"].status(distance),
         reason,
         f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
@@ -158,14 +170,14 @@ def precision(e: Evidence) -> Found:
     goal = e.practical or line.reliable
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        yield FAIL, "the interval cannot be computed", "more rows"
+        yield Judged(FAIL, "the interval cannot be computed", "more rows")
         return
     status = PASS if relative <= goal or half <= abs(lift.value) / 2 else WARN
     if status == WARN and relative > loose and half > abs(lift.value):
         status = FAIL
-    reason = f"the lift is known to +- {relative:.1%} of what the logger earns"
+    reason = f"the lift is known to ± {relative:.1%} of what the logger earns"
     factor = min((relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf)
-    yield status, reason, _rows(e.estimate.n, factor)
+    yield Judged(status, reason, *_more(e.estimate.n, factor))
 
 
 def propensities(e: Evidence) -> Found:
@@ -173,15 +185,22 @@ def propensities(e: Evidence) -> Found:
     if not e.estimated_propensity:
         return
     turns = "" if e.sign_changes_at is None else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
-    yield (
+    yield Judged(
         WARN,
         f"propensities were estimated, not logged{turns}",
         "log the probability of each shown item when it is shown",
     )
 
 
+def audit(e: Evidence) -> Found:
+    """No check of the audit that failed outright."""
+    for failed in e.failed_audit:
+        yield Judged(WARN, f"the audit failed at '{failed['check']}': {failed['found']}", failed.get("remedy") or "")
+
+
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
     units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision, propensities,
+    audit,
 )  # fmt: skip
 
 
@@ -189,11 +208,12 @@ def _softened(status: str, e: Evidence) -> str:
     return WARN if status == FAIL and e.borrowed else status
 
 
-def _rows(n: int, factor: float) -> str:
+def _more(n: int, factor: float, instead: str = "") -> tuple[str, int | None]:
+    """The advice to log more, what would do instead of it, and the number of rows it comes to."""
     if not math.isfinite(factor):
-        return "more rows"
+        return f"more rows{instead}", None
     needed = round_up(n * factor)
-    return f"about {needed:,} rows like these ({factor:.3g} times as many)"
+    return f"about {needed:,} rows like these ({factor:.2g} times as many){instead}", needed
 
 
 def round_up(value: float) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from counterrank.estimators.estimate import Estimate
 from counterrank.moments import Moments
@@ -37,5 +38,7 @@ class Evidence:
     unsupported: Sequence[float] = ()
     practical: float | None = None
     estimated_propensity: bool = False
+    #: Findings of the audit that failed.
+    failed_audit: Sequence[dict[str, Any]] = ()
     #: The factor by which estimated propensities must be wrong to turn the lift's sign.
     sign_changes_at: float | None = None

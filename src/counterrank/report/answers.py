@@ -45,7 +45,7 @@ def _card(reading: Reading, target: str) -> Card:
     words = _words(outcome, level)
     return Card(
         target=target, look=style_of(reading, target).look, key=key(reading, target),
-        sentence=sentences.answer(reading, target), number=number, interval=interval, outcome=outcome,
+        sentence=sentences.answer(reading, target, absolute=True), number=number, interval=interval, outcome=outcome,
         outcome_words=words if lift else "", level=level or "unknown",
         level_name=sentences.EVIDENCE[level][0] if level else "No verdict",
         level_sign=sentences.SIGNS.get(level, "?"), level_meaning=sentences.evidence(level),

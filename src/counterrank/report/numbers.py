@@ -107,7 +107,7 @@ def _places(value: float, error: Any) -> int:
 
 def _percent_places(value: float, error: Any) -> int:
     scale = error * 100 if known(error) and error > 0 else abs(value) * 100
-    if scale == 0:
+    if scale < 1e-9:  # rounding, no share
         return 1
     return 1 if scale >= 0.1 else min(1 - math.floor(math.log10(scale)) - 1, 6)
 

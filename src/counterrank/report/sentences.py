@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from counterrank.report.numbers import count, known, percent, plain, roughly
+from counterrank.report.numbers import count, known, percent, plain, roughly, short
 from counterrank.report.reading import Reading, rows, table
 
 EVIDENCE = {
@@ -30,27 +30,42 @@ def outcome(lift: Mapping[str, Any]) -> str:
     return "unclear"
 
 
-def answer(reading: Reading, target: str) -> str:
-    """Return the answer for one target in one sentence."""
+def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
+    """Return the answer for one target in one sentence; `absolute` where the share stands beside it already."""
     lift = reading.lift(target)
     best = reading.best(target)
     reward, ranking = reading.words()
     if not known(lift.get("value")):
         value = plain(best.get("value"), best.get("stderr"))
         return f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
+    interval = _interval(reading, lift, sign=True) if absolute else _relative(reading, lift)
     if reading.evidence(target) == "insufficient":
         return (
             f"This log cannot tell what {target} would earn. The best guess is {_change(reading, lift)} "
-            f"per {ranking} ({_relative(reading, lift)})."
+            f"per {ranking} ({interval})."
+        )
+    if no_difference(lift):
+        return (
+            f"This log shows no difference at all between {target} and today's policy: "
+            "all weights are one, or all rewards are the same."
         )
     found = outcome(lift)
     if found == "unclear":
         return (
             f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no change at all "
-            f"is just as plausible ({_relative(reading, lift)})."
+            f"is just as plausible ({interval})."
         )
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
-    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today ({_relative(reading, lift)})."
+    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today ({interval})."
+
+
+def no_difference(lift: Mapping[str, Any]) -> bool:
+    """Return whether a lift is zero with an interval of zero width, up to rounding.
+
+    >>> no_difference({"value": 0.0, "low": -1e-17, "high": 0.0}), no_difference({"value": 0.0, "low": -1, "high": 1})
+    (True, False)
+    """
+    return all(known(lift.get(key)) and abs(lift[key]) < 1e-12 for key in ("value", "low", "high"))
 
 
 def _change(reading: Reading, lift: Mapping[str, Any]) -> str:
@@ -66,6 +81,8 @@ def _relative(reading: Reading, lift: Mapping[str, Any]) -> str:
     middle = percent(lift["relative"], sign=True)
     if not (known(low) and known(high)):
         return middle
+    if low == high:
+        return f"{middle}; these rows give no interval"
     return f"{middle}, {level(reading)} interval {percent(low, sign=True)} to {percent(high, sign=True)}"
 
 
@@ -82,11 +99,16 @@ def level(reading: Reading) -> str:
 def logged(reading: Reading) -> str:
     """Return what the log is and what the logging policy earned."""
     reward, ranking = reading.words()
-    size = f"{count(reading.log.get('n'))} {ranking}s of {reading.log.get('K', '?')} positions"
+    size = f"{_counted(reading.log.get('n'), ranking)} of {_counted(reading.log.get('K', '?'), 'position')}"
     if not known(reading.log.get("value")):
         return f"From {size}."
     today = plain(reading.log["value"], reading.log.get("stderr"))
     return f"From {size}; today's policy earned {today} {reward} per {ranking}."
+
+
+def _counted(number: Any, word: str) -> str:
+    shown = number if isinstance(number, str) else count(number)
+    return f"{shown} {word}" if number == 1 else f"{shown} {word}s"
 
 
 def evidence(level_name: str) -> str:
@@ -100,10 +122,9 @@ def evidence(level_name: str) -> str:
 
 def settle(reading: Reading, target: str) -> list[str]:
     """Return what would settle the question: advice of the verdict, then rows and an A/B test."""
-    found = [
-        _sentence(str(reason["help"])) for reason in reading.reasons(target)
-        if reason.get("help") and reason.get("status") in ("warn", "fail")
-    ]  # fmt: skip
+    if no_difference(reading.lift(target)):
+        return []
+    found = _advice(reading, target)
     plan = table(table(reading.model.get("planning")).get(target))
     level_name = reading.evidence(target)
     if level_name == "insufficient":
@@ -114,17 +135,27 @@ def settle(reading: Reading, target: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _advice(reading: Reading, target: str) -> list[str]:
+    """The verdict's advice; of several numbers of rows only the largest, which does for all."""
+    doubts = [r for r in reading.reasons(target) if r.get("help") and r.get("status") in ("warn", "fail")]
+    counted = [reason for reason in doubts if known(reason.get("rows"))]
+    most = max(counted, key=lambda reason: reason["rows"], default=None)
+    return [_sentence(str(reason["help"])) for reason in doubts if reason is most or reason not in counted]
+
+
 def _sentence(text: str) -> str:
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
-    ranking = reading.words()[1]
+    reward, ranking = reading.words()
     found = []
     smallest = plan.get("detectable_relative")
     if known(smallest):
         found.append(f"This log can detect a lift of about {percent(smallest)} or more.")
+    elif known(plan.get("detectable_lift")):
+        found.append(f"This log can detect a lift of about {short(plan['detectable_lift'])} {reward} or more.")
     wanted = [row for row in rows(plan.get("rows_for")) if known(row.get("rows"))]
     if wanted:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))

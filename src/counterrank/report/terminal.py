@@ -1,5 +1,6 @@
 """The report in a terminal: answer, evidence, estimates, flags, segments."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -150,8 +151,10 @@ def _audit(reading: Reading) -> Iterator[RenderableType]:
     checks = rows(reading.model.get("audit"))
     if not checks:
         return
-    passed = sum(check.get("status") == "passed" for check in checks)
-    yield Padding(Text(f"Audit of the log: {passed} of {len(checks)} checks passed", style="bold"), (1, 0, 0, 0))
+    tally = Counter(str(check.get("status")) for check in checks)
+    words = {"passed": "passed", "warned": "warned", "failed": "failed", "skipped": "did not apply"}
+    told = ", ".join(f"{tally[status]} {word}" for status, word in words.items() if tally[status])
+    yield Padding(Text(f"Audit of the log: {told}", style="bold"), (1, 0, 0, 0))
     for check in checks:
         if check.get("status") in ("warned", "failed"):
             sign, style = MARKS[str(check["status"])]

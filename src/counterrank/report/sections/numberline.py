@@ -91,4 +91,6 @@ def _comparisons(reading: Reading) -> Markup:
     found = [sentence for row in rows(reading.model.get("comparisons")) if (sentence := comparison(reading, row))]
     if not found:
         return Markup("")
+    if len(found) == 1:
+        return tag("p", found[0])
     return tag("ul", *(tag("li", sentence) for sentence in found), class_="plain-list")

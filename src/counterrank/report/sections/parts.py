@@ -75,6 +75,7 @@ def grid(*figures: Markup) -> Markup:
     return tag("div", *shown, class_="figures" if len(shown) > 1 else "figures one") if shown else Markup("")
 
 
-def named(reading: Reading, target: str) -> Markup:
-    """Return a target's mark and name."""
-    return tag("span", key(reading, target), " ", target, class_="named")
+def named(reading: Reading, target: str, topic: str = "") -> Markup:
+    """Return a target's mark and name, and what a chart shows of it."""
+    name = tag("span", key(reading, target), " ", target, class_="named")
+    return name + tag("span", " · ", topic, class_="topic") if topic else name

@@ -89,7 +89,7 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
         (f"{ranking}s", "detectable lift"), [(count(r["rows"]), short(r["lift"])) for r in found], texts=0
     )
     aid = "Four times the rows halve the smallest lift that can be told from noise."
-    title = Markup("{} detectable lift").format(parts.named(reading, target))
+    title = parts.named(reading, target, "detectable lift")
     return parts.figure(title, aid, drawn, data, target=target)
 
 
@@ -107,7 +107,8 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
     ]  # fmt: skip
     frame = plot.Frame(
         x=around([r["gamma"] for r in curve], margin=0.02), y=around([v for r in curve for v in (r["low"], r["high"])],
-        also=[0.0]), x_title="propensities wrong by up to this factor", y_title="lift", lines=[(0.0, "no change")],
+        also=[0.0]), x_title="propensities wrong by up to this factor", y_title=f"lift in {reading.words()[0]}",
+        lines=[(0.0, "no change")],
     )  # fmt: skip
     style = parts.style_of(reading, target)
     drawn = plot.chart(
@@ -121,7 +122,7 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
     data = parts.table(
         ("factor", "low", "high"), [(short(r["gamma"]), short(r["low"]), short(r["high"])) for r in curve]
     )
-    title = Markup("{} if propensities were wrong").format(parts.named(reading, target))
+    title = parts.named(reading, target, "if propensities were wrong")
     return parts.figure(title, aid, drawn, data, target=target)
 
 

@@ -42,7 +42,7 @@ def _facts(reading: Reading) -> list[tuple[str, Any]]:
     ]  # fmt: skip
     options = table(provenance.get("options"))
     facts += [(_name(k), _text(v)) for k, v in provenance.items() if k not in _ELSEWHERE and v is not None]
-    facts += [(f"option {_name(k)}", _text(v)) for k, v in options.items() if v not in (None, [], "")]
+    facts += [(_name(k), _text(v)) for k, v in options.items() if k not in provenance and v not in (None, [], "")]
     return facts
 
 

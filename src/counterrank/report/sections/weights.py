@@ -58,7 +58,7 @@ def _rows(reading: Reading, target: str) -> Markup:
     drawn = tag("div", *lines, class_="rows bars chart", role="group", tabindex="0") if lines else Markup("")
     head = ("estimator", "effective rows", "share", "half on", "90 % on", "tail index", "largest row")
     aid = f"Of {count(total)} rows, so many carry information. A tail index above 0.7 is a warning."
-    title = Markup("{} effective rows").format(parts.named(reading, target))
+    title = parts.named(reading, target, "effective rows")
     return parts.figure(title, aid, drawn, parts.table(head, body), target=target)
 
 
@@ -88,7 +88,7 @@ def _survival(reading: Reading, target: str) -> Markup:
     legend = tag("p", *(_legend(index, name) for index, (name, _) in enumerate(curves)), class_="legend")
     drawn = legend + plot.chart(series, frame, name=f"Survival curve of the weights of {target}")
     aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
-    title = Markup("{} tail of the weights").format(parts.named(reading, target))
+    title = parts.named(reading, target, "tail of the weights")
     body = [(name, short(w), percent(s)) for name, curve in curves for w, s in curve]
     return parts.figure(title, aid, drawn, parts.table(("estimator", "weight", "share above"), body), target=target)
 
@@ -128,7 +128,7 @@ def _means(reading: Reading, target: str) -> Markup:
     drawn = plot.chart([one], frame, name=f"Mean weight of {target} by position")
     aid = f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for all positions)."
     body = [(int(p.x), short(p.y), short(p.low), short(p.high)) for p in points]
-    title = Markup("{} do the weights of {} average to 1?").format(parts.named(reading, target), name)
+    title = parts.named(reading, target, f"do the weights of {name} average to 1?")
     return parts.figure(title, aid, drawn, parts.table(("position", "mean weight", "low", "high"), body), target=target)
 
 
@@ -163,6 +163,6 @@ def _support(reading: Reading, target: str) -> Markup:
     aid = f"Share of what {target} shows that today's policy shows with a probability below {below}."
     aid += f" Most of all: {items}." if items else ""
     body = [(k, percent(r), percent(u)) for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1)]
-    title = Markup("{} support").format(parts.named(reading, target))
+    title = parts.named(reading, target, "support")
     data = parts.table(("position", "rarely logged", "never logged"), body)
     return parts.figure(title, aid, drawn, data, target=target)
