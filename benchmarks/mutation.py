@@ -22,15 +22,40 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
-COMMON = ("tests/hard/test_survivors.py",)
+#: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a file.
+CORE, ESTIMATORS = "tests/hard/test_survivors.py", "tests/hard/test_survivors_estimators.py"
+INFERENCE = "tests/hard/test_survivors_inference.py"
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
-    "kernels/weights.py": ("tests/kernels/test_weights.py", "tests/exact/test_order.py"),
-    "kernels/accumulate.py": ("tests/kernels/test_moments.py",),
-    "estimators/aggregate.py": ("tests/inference/test_standard_errors.py", "tests/inference/test_methods.py"),
-    "inference/linear.py": ("tests/inference/test_standard_errors.py",),
-    "moments.py": ("tests/kernels/test_moments.py", "tests/inference/test_standard_errors.py"),
-    "ratios.py": ("tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
+    "kernels/weights.py": (CORE, "tests/kernels/test_weights.py", "tests/exact/test_order.py"),
+    "kernels/accumulate.py": (CORE, "tests/kernels/test_moments.py"),
+    "kernels/weighted.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
+    "kernels/standard.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
+    "kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
+    "moments.py": (CORE, "tests/kernels/test_moments.py", "tests/inference/test_standard_errors.py"),
+    "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
+    "behavior/masks.py": (INFERENCE, "tests/core/test_masks.py"),
+    "estimators/aggregate.py": (CORE, "tests/inference/test_standard_errors.py"),
+    "estimators/contribution.py": (ESTIMATORS,),
+    "estimators/masked.py": (ESTIMATORS, "tests/core/test_kinds.py"),
+    "estimators/order.py": (ESTIMATORS,),
+    "estimators/aips.py": (ESTIMATORS, "tests/core/test_masks.py"),
+    "estimators/dm.py": (ESTIMATORS,),
+    "estimators/dr.py": (ESTIMATORS,),
+    "estimators/cascade_dr.py": ("tests/dr/test_exact.py", ESTIMATORS),
+    "estimators/clip.py": (ESTIMATORS,),
+    "estimators/shrink.py": (ESTIMATORS,),
+    "estimators/switch.py": (ESTIMATORS,),
+    "estimators/pseudo_inverse.py": (ESTIMATORS,),
+    "estimators/marginal.py": (ESTIMATORS,),
+    "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
+    "inference/normal.py": (INFERENCE, "tests/inference/test_methods.py"),
+    "inference/bernstein.py": (INFERENCE, "tests/inference/test_methods.py"),
+    "inference/bootstrap.py": (INFERENCE, "tests/inference/test_methods.py"),
+    "inference/control.py": (INFERENCE, CORE),
+    "inference/cressie_read.py": (INFERENCE, "tests/inference/test_methods.py"),
+    "inference/methods.py": (INFERENCE, "tests/inference/test_methods.py"),
+    "inference/multiplicity.py": (INFERENCE,),
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
@@ -168,7 +193,7 @@ def check(file: str, *, every: int, seconds: int) -> tuple[int, list[str]]:
     text = path.read_text()
     lines = text.splitlines()
     name = "counterrank." + file.removesuffix(".py").replace("/", ".")
-    tests = [str(ROOT / test) for test in (*COMMON, *FILES[file]) if (ROOT / test).exists()]
+    tests = [str(ROOT / test) for test in FILES[file] if (ROOT / test).exists()]
     if not survives(name, path, None, tests, 10 * seconds):
         raise SystemExit(f"the tests of {file} fail without any mutation: {' '.join(tests)}")
     tried, left = 0, []
