@@ -13,17 +13,18 @@ from counterrank.kernels.splitting_data import Bools, Codes, Floats, Ints, Place
 @jit
 def fill_row(rows: Rows, i: int, out: Floats) -> None:
     """Fill out (L,) with the statistics of ranking i."""
-    models = rows.y.shape[1]
-    out[0] = rows.use[i]
+    models, use = rows.y.shape[1], rows.use[i]
+    out[0] = use
     for m in range(models):
-        out[1 + m] = rows.use[i] * rows.y[i, m]
+        out[1 + m] = use * rows.y[i, m]
     at = 1 + models
     for p in range(rows.pairs.shape[0]):
         out[at + p] = out[1 + rows.pairs[p, 0]] * rows.y[i, rows.pairs[p, 1]]
     at += rows.pairs.shape[0]
     for b in range(rows.replicates.shape[1]):
+        weight = rows.replicates[i, b]
         for m in range(models):
-            out[at + m] = rows.replicates[i, b] * rows.averaged[i, m]
+            out[at + m] = weight * rows.averaged[i, m]
         at += models
 
 

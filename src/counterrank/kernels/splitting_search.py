@@ -1,13 +1,13 @@
 """The best split of a node, by exact scoring of every (feature, threshold, left model, right model).
 
 A split changes the channels of one leaf only, so its score needs the histogram of that leaf and the totals. Channels
-are linear in the sums: each bin is expanded once, and the right side is what the left has not.
+are linear in the sums: bin after bin moves from the right side to the left.
 """
 
 import numpy as np
 
 from counterrank.kernels.jit import jit
-from counterrank.kernels.splitting import expand, lower, score
+from counterrank.kernels.splitting import lower, score
 from counterrank.kernels.splitting_data import Bools, Features, Floats, Goal, Ints
 
 
@@ -36,17 +36,26 @@ def bin_order(cells: Floats, categorical: bool, contrast: Ints, order: Ints) -> 
 
 
 @jit
-def best_pair(on_left: Floats, on_right: Floats, goal: Goal, best: float) -> tuple[float, int, int]:
+def move(cell: Floats, terms: Ints, coef: Floats, on_left: Floats, on_right: Floats) -> None:
+    """Take the channels (M, C) of a bin's sums (L,) from the right to the left."""
+    for t in range(coef.shape[0]):
+        m, c, value = terms[0, t], terms[1, t], coef[t] * cell[terms[2, t]]
+        on_left[m, c] += value
+        on_right[m, c] -= value
+
+
+@jit
+def best_pair(on_left: Floats, on_right: Floats, rule: Floats, targets: Floats, best: float) -> tuple[float, int, int]:
     """Return (score, left model, right model) of one cut, models -1 when none scores below `best`.
 
     on_left, on_right (M, C): the sides' channels under each model, the other leaves' totals added to one of them.
     """
     left, right = -1, -1
-    for a in range(goal.shape[0]):
-        for b in range(goal.shape[0]):
+    for a in range(on_left.shape[0]):
+        for b in range(on_left.shape[0]):
             if a == b:
                 continue
-            value = score(on_left[a], on_right[b], goal.rule, goal.targets, best)
+            value = score(on_left[a], on_right[b], rule, targets, best)
             if lower(value, best):
                 best, left, right = value, a, b
     return best, left, right
@@ -61,27 +70,26 @@ def best_cut(
     cells (bins, L), order as from `bin_order`; here (M, C) the node's channels on top of the other leaves' totals;
     bounds = [rows of the node, least rows of a leaf, score to beat].
     """
+    terms, coef, _, rule, targets, _ = goal  # once: taking arrays out of a tuple counts references
     rows = cells[0, 0] if missing_left else 0.0
-    step, on_left, on_right = np.empty(goal.shape), np.zeros(goal.shape), np.empty(goal.shape)
+    on_left, on_right = np.zeros(goal.shape), here.copy()
     if missing_left:
-        expand(cells[0], goal.terms, goal.coef, on_left)
+        move(cells[0], terms, coef, on_left, on_right)
     best, cut, left, right = bounds[2], -1, -1, -1
     # Only missing values on one side is a cut too; everything on one side is none.
     last = order.shape[0] - (1 if missing_left or cells[0, 0] == 0 else 0)
     for taken in range(0 if missing_left else 1, last + 1):
         if taken > 0:
             cell = cells[order[taken - 1]]
-            expand(cell, goal.terms, goal.coef, step)
+            move(cell, terms, coef, on_left, on_right)
             rows += cell[0]
-            on_left += step
             if cell[0] == 0:
                 continue
         if rows < bounds[1]:
             continue
         if bounds[0] - rows < bounds[1]:
             break
-        np.subtract(here, on_left, on_right)
-        value, a, b = best_pair(on_left, on_right, goal, best)
+        value, a, b = best_pair(on_left, on_right, rule, targets, best)
         if a >= 0:
             best, cut, left, right = value, taken, a, b
     return best, cut, left, right
