@@ -181,8 +181,8 @@ def test_packed_files_do_not_unpack_without_bound(tmp_path, monkeypatch):
 
 
 def test_parquet_that_claims_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.tables.MOST_EXPANSION", 10)
-    monkeypatch.setattr("counterrank.readers.tables.HARMLESS_VALUES", 1000)
+    monkeypatch.setattr("counterrank.readers.memory.MOST_EXPANSION", 10)
+    monkeypatch.setattr("counterrank.readers.memory.HARMLESS_VALUES", 1000)
     path = tmp_path / "log.parquet"
     n = 100_000
     pq.write_table(pa.table({"action": np.zeros(n, int), "reward": np.zeros(n), "propensity": np.ones(n)}), path)
@@ -194,3 +194,32 @@ def test_one_item_a_ranking_written_as_a_text_list(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text('action,reward,propensity\n[3],[1],[0.5]\n"[2, 1]","[0, 1]","[0.5, 0.5]"\n')
     assert read_log(path).action.tolist() == [[3, -1], [2, 1]]
+
+
+def test_a_log_larger_than_memory_is_refused_before_it_is_read(parquet, monkeypatch):
+    monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", "1000")
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(LogError, match="in memory, and 1 kB can be used; read it in parts with scan_log"):
+        read_log(parquet)
+    assert sum(batch.n for batch in scan_log(parquet).batches()) > 0
+
+
+def test_long_texts_in_a_dictionary_are_stopped_while_they_are_read(tmp_path, monkeypatch):
+    """20,000 times the same 100 kB: small in the file, small in its metadata, 2 GB when written out."""
+    n = 20_000
+    path = tmp_path / "log.parquet"
+    city = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), pa.array(["x" * 100_000]))
+    columns = {"action": np.zeros(n, int), "reward": np.zeros(n), "propensity": np.ones(n), "city": city}
+    pq.write_table(pa.table(columns), path, store_schema=False)
+    assert path.stat().st_size < 200_000
+    monkeypatch.setattr("counterrank.readers.tables.TEXT_BATCH", 100)
+    monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", "50000000")
+    with pytest.raises(LogError, match="or more in memory, and 50 MB can be used"):
+        read_log(path)
+
+
+@pytest.mark.parametrize("given", ["lots", "0", "-5"])
+def test_a_limit_that_is_no_number_of_bytes(parquet, monkeypatch, given):
+    monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", given)
+    with pytest.raises(CounterrankError, match="give a number of bytes"):
+        read_log(parquet)

@@ -1,24 +1,24 @@
 """Arrow tables from files of any format: whole, or in batches."""
 
 import csv
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from counterrank.errors import LogError
-from counterrank.readers import streams
+from counterrank.readers import memory, streams
 from counterrank.readers.guard import guard
 from counterrank.readers.paths import DataFile
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
+#: Rankings decoded at a time.
+BATCH = 65_536
+#: The same where a row may be far larger than its file: what is decoded before its size is known.
+TEXT_BATCH = 4096
 #: A JSON object longer than this is no ranking.
 MOST_LINE = 256 << 20
-#: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
-MOST_EXPANSION = 20_000
-HARMLESS_VALUES = 1 << 27
 
 Columns = Sequence[str] | None
 Types = dict[str, pa.DataType] | None
@@ -38,7 +38,7 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     return read_table(file)
 
 
-def batches(file: DataFile, columns: Columns = None, *, rows: int = 65_536, types: Types = None) -> Iterator[pa.Table]:
+def batches(file: DataFile, columns: Columns = None, *, rows: int = BATCH, types: Types = None) -> Iterator[pa.Table]:
     """Yield consecutive pieces of a file; only a few batches are held at a time.
 
     `types` are those of CSV columns, which would else be guessed from the first block alone.
@@ -113,22 +113,21 @@ def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list
 def _parquet(file: DataFile, columns: Columns) -> pa.Table:
     with open_parquet(file) as opened:
         wanted = _present(opened.schema_arrow.names, columns, file)
-        _refuse_bomb(opened, file, wanted)
-        return opened.read(columns=wanted)
+        memory.refuse_bomb(opened, file, wanted)
+        if not _holds_text(opened, wanted):
+            return opened.read(columns=wanted)
+        # A dictionary of long texts is small in the file and in its metadata, and huge once written out.
+        pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
+        found = list(memory.bounded(map(_as_table, pieces), file))
+        return pa.concat_tables(found) if found else opened.read(columns=wanted)
 
 
-def _refuse_bomb(opened: Any, file: DataFile, columns: Columns) -> None:
-    meta = opened.metadata
-    wanted = None if columns is None else set(columns)
-    numbers = 0
-    for group in range(meta.num_row_groups):
-        for j in range(meta.num_columns):
-            chunk = meta.row_group(group).column(j)
-            if wanted is None or chunk.path_in_schema.partition(".")[0] in wanted:
-                numbers += max(chunk.num_values, 0)
-    size = os.path.getsize(file.path)
-    if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
-        raise LogError(f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made to harm")
+def _holds_text(opened: Any, columns: Columns) -> bool:
+    leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
+    return any(
+        leaf.physical_type == "BYTE_ARRAY" and (columns is None or leaf.path.partition(".")[0] in columns)
+        for leaf in leaves
+    )
 
 
 def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
@@ -139,7 +138,7 @@ def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa
 
 
 def _arrow(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(_arrow_batches(file, columns, 0))
+    found = list(memory.bounded(_arrow_batches(file, columns, 0), file))
     if not found:
         raise LogError(f"{file.path} is empty: it has columns but no rows")
     return pa.concat_tables(found)
@@ -206,7 +205,7 @@ def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> I
 
 
 def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(_jsonl_blocks(file, columns))
+    found = list(memory.bounded(_jsonl_blocks(file, columns), file))
     if not found:
         raise LogError(f"{file.path} is empty: there are no rows")
     return pa.concat_tables(found, promote_options="permissive")
