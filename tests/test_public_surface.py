@@ -10,7 +10,7 @@ HEAVY = ("numba", "pyarrow", "scipy", "sklearn", "plotly", "pandas", "polars", "
 
 def _loaded_after(code: str) -> set[str]:
     script = f"{code}\nimport sys; print(','.join(name for name in {HEAVY!r} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
     return set(filter(None, done.stdout.strip().split(",")))
 
 

@@ -122,7 +122,7 @@ import sys, time
 from counterrank.engines.local import MemorySource
 def slow(self, partial, label=""):
     print("summing", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 MemorySource.reduce = slow
 from counterrank.cli.main import run
 run()
@@ -135,7 +135,7 @@ def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
     started = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert started.stdout.readline().strip() == "summing"
     started.send_signal(signal.SIGINT)
-    _, errors = started.communicate(timeout=30)
+    _, errors = started.communicate(timeout=300)
     assert started.returncode == 130 and "interrupted; nothing was written" in errors and "Traceback" not in errors
     assert leftovers(tmp_path) == []
 
