@@ -118,7 +118,7 @@ def moments_of(
     tall_y, tall_w, tall_r = (np.ascontiguousarray(a.T) for a in (y, w, reward))  # free in Fortran order
     base = alpha @ tall_r
     sums = _empty(n, length)
-    accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, *sums)
+    accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
     gram = _gram(tall_y, tall_w, base) if full else None
     table = None
     if bucket is not None:
@@ -136,10 +136,11 @@ def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Mo
     >>> m.mean("yw").tolist(), totals.tolist()
     ([4.0, 72.0], [14.0])
     """
-    from counterrank.kernels.weighted import weighted
+    from counterrank.kernels.accumulate import accumulate
 
     sums = _empty(*w.shape)
-    weighted(np.ascontiguousarray(w.T), rewards.values.T, rewards.base, alpha, *sums)
+    tall = np.ascontiguousarray(w.T)
+    accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
     positions, rows, peaks, histogram, totals = sums
     positions[2], positions[5] = rewards.sums.T
     return Moments(w.shape[0], alpha, positions, rows, peaks, histogram), totals

@@ -9,8 +9,8 @@ import counterrank as cr
 from counterrank.estimators.aggregate import AGGREGATES
 from counterrank.inference.linear import degrees_of_freedom, variance
 from counterrank.kernels import weights
-from counterrank.moments import moments_of
-from counterrank.ratios import ratios_of
+from counterrank.moments import moments_of, moments_of_weights, rewards_of, spread
+from counterrank.ratios import numbers, ratios_of
 
 ALPHA = np.array([1.0, 0.5])
 
@@ -196,3 +196,45 @@ def test_a_policy_against_logged_numbers_of_every_kind():
     np.testing.assert_allclose(own, np.exp(soft.position_log_prob(ITEMS)) / 0.5, rtol=1e-10)
     with pytest.raises(cr.CounterrankError, match="ranks without replacement"):
         ratios(cr.Propensity("factored", even), luce)
+
+
+def test_units_whose_sums_are_negative_count_like_others():
+    units = np.arange(40) // 8
+    y, w, r = arrays()
+    moments = moments_of(-y, w, -r, ALPHA, bucket=units)[0]
+    gradient = np.array([1.0, 0.5, 0, 0, -1.0])
+    scores = np.column_stack([-y, w, -r @ ALPHA]) @ gradient
+    scores -= scores.mean()
+    sums = np.array([scores[units == u].sum() for u in range(5)])
+    assert variance(moments, gradient) == pytest.approx(5 / 4 * (sums**2).sum() / 40**2, rel=1e-10)
+    assert degrees_of_freedom(moments) == 4
+
+
+def test_a_spread_is_zero_only_where_it_is_rounding():
+    assert spread(np.array(2e-20), np.array(1e-20), 11) == pytest.approx(1.1e-20, rel=1e-12)
+    assert spread(np.array(3e20), np.array(1e20), 11) == pytest.approx(2.2e20, rel=1e-12)
+    assert spread(np.array(1.0), np.array(1.0 + 2.3e-16), 5) == 0.0
+
+
+def test_weights_know_how_many_rows_they_are():
+    _, w, r = arrays(7)
+    assert moments_of_weights(w, rewards_of(r, ALPHA), ALPHA)[0].n == 7
+
+
+@pytest.mark.parametrize("kind", [cr.Softmax, cr.PlackettLuce])
+def test_exact_probabilities_have_no_sampling_error(kind):
+    found = ratios(kind(SCORES), kind(-SCORES))
+    assert found.sampling_error == 0.0
+    found.masked(np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1]], dtype=bool))
+    assert found.sampling_error == 0.0
+
+
+def test_after_an_impossible_item_all_factors_are_zero():
+    class Never:
+        factored = False
+
+        def prefix_log_prob(self, actions):
+            return np.array([[np.log(0.5), -np.inf, -np.inf]])
+
+    log = cr.RankingLog(action=[[0, 1, 2]], reward=np.ones((1, 3)), propensity=np.full((1, 3), 0.5))
+    assert numbers(Never(), log, "prefix").tolist() == [[0.5, 0.0, 0.0]]

@@ -10,6 +10,7 @@ from counterrank.engines.local import MemorySource
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.clip import Clipped, rows_of
+from counterrank.estimators.clip import _Rows as Rows
 from counterrank.estimators.contribution import lift_of
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
@@ -109,7 +110,10 @@ def test_switching_keeps_weights_up_to_the_limit(limit):
     same(found, MEAN + kept * (REWARD - Q))
     assert found.details["limit"] == pytest.approx(used) and found.details["regression"] == Known.details
     np.testing.assert_allclose(found.details["weight_lost"], 1 - kept.mean(0), rtol=1e-10, atol=1e-12)
-    assert f"above {used:.4g} " in found.flags[0] and f"{(1 - kept.mean(0)).max():.1%} of the weight" in found.flags[0]
+    assert (
+        f"above {used:.4g} " in found.flags[0]
+        and f"model, {(1 - kept.mean(0)).max():.1%} of the weight" in found.flags[0]
+    )
     order = np.abs(RHO * (1 + sum(np.roll(RHO - 1, j, axis=1) for j in (1, 2))))
     negative = Switch(2, limit=1e-9, model=Known()).estimate(LOG, "new")  # order weights below zero count by size
     assert order.min() > 1e-9 and negative.value == pytest.approx((MEAN @ ALPHA).mean(), rel=1e-12)
@@ -132,6 +136,7 @@ def test_pseudo_inverse_and_orders():
     same(OrderIPS(order=2).estimate(LOG, "new"), RHO * (1 + np.stack(others, axis=1)) * REWARD)
     for order in (3, 4):
         same(OrderIPS(order=order).estimate(LOG, "new"), WEIGHTS["ips"] * REWARD)
+    assert OrderIPS().name == "order-2"
     with pytest.raises(cr.CounterrankError, match="1 or more, got 0"):
         OrderIPS(order=0).estimate(LOG, "new")
 
@@ -310,11 +315,20 @@ def test_lift_and_evidence(aggregate, units):
     assert doubled == pytest.approx([2 * value], rel=1e-12)
 
 
+def test_rows_summed_one_by_one_are_not_clustered():
+    assert not cr.IIPS().estimate(LOG, "new", by_unit=True).evidence.clustered
+    assert not cr.IIPS().estimate(LOG, "new").evidence.clustered
+
+
 def test_no_relative_lift_over_nothing_and_none_from_one_row():
     one = np.ones((4, 2))
     moments = moments_of(one, one, 0 * one, np.ones(2), full=True)[0]
     lift = lift_of(moments, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
     assert lift.value == 2.0 and np.isnan([lift.relative, lift.relative_low, lift.relative_high]).all()
+    little = lift_of(
+        moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0], np.ones(2), np.array([1.0, 1.0, 0, 0, 0]), 0.95
+    )
+    assert (little.value, little.relative) == (1.5, 3.0)
     single = moments_of(one[:1], one[:1], one[:1], np.ones(2), full=True)[0]
     lift = lift_of(single, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
     assert lift.value == 0.0 and [p.stderr for p in lift.by_position] == [0.0, 0.0]
@@ -332,12 +346,28 @@ def test_row_totals_combine_to_the_estimate(aggregate, full):
     assert part.totals.shape == (N, 1 if aggregate == "mean" and not full else 1 + 2 * K)
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_products_of_columns_are_made_only_when_asked_for(full):
+    plan = DM(model=Known()).plan(Workspace(MemorySource(LOG, threads=1), "new", full=full))
+    part = plan.partial(View(LOG, "new"))
+    assert (part.state.gram is not None) == full and part.state.buckets is None
+    assert part.totals.shape == (N, 1 + 2 * K if full else 1)
+
+
 def test_weights_too_large_for_a_number_are_said_where_they_are():
     p0 = np.full((3, 3), 0.5)
     p0[1, 1] = 1e-200
     log = cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0)
     with pytest.raises(cr.CounterrankError, match=r"'iips' overflows: the largest weight at position 2 is 5e\+199"):
         cr.IIPS().estimate(log, np.full((3, 3), 0.5))
+    with pytest.raises(cr.CounterrankError, match="position 3"):
+        cr.IIPS().estimate(
+            cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0[:, [0, 2, 1]]),
+            np.full((3, 3), 0.5),
+        )
+    # At a position that does not count the sums over rows are numbers, those of the position are not.
+    with pytest.raises(cr.CounterrankError, match="position 2"):
+        cr.IIPS().estimate(log.with_position_weights(np.array([1.0, 0.0, 1.0])), np.full((3, 3), 0.5))
 
 
 def test_rows_are_counted_where_they_are_not_known():
@@ -345,3 +375,4 @@ def test_rows_are_counted_where_they_are_not_known():
         n = None
 
     assert rows_of(Unknown(LOG, threads=1)) == N == rows_of(MemorySource(LOG, threads=1))
+    assert (Rows(2) + Rows(3)).count == 5

@@ -1,7 +1,7 @@
 """The pass that turns contributions and weights of a batch into additive moments.
 
 Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and vectorises. Rows come
-in blocks that stay in the first-level cache; `weighted` is the same pass for contributions y = w r.
+in blocks that stay in the first-level cache. Contributions that are products y = w r need not be stored.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.weighted import weighted_sums
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -108,10 +109,10 @@ def close_block(total: Floats, base: Floats, weight: Floats, rows: Floats, histo
 
 @jit
 def accumulate(
-    y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, positions: Floats, rows: Floats,
+    y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, positions: Floats, rows: Floats,
     peaks: Floats, histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
-    """Fill the moments of a batch.
+    """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is not summed alone.
 
     IN  y, w, reward (K, n); base (n,) what the logger earned, sum_k alpha_k r_k; alpha (K,).
     OUT (zeros) positions (8, K): sums over rows of POSITION_SUMS at each position; rows (7,): ROW_SUMS of the row
@@ -129,10 +130,14 @@ def accumulate(
         total[:] = 0.0
         weight[:] = 0.0
         for k in range(length):
-            y_k, w_k = y[k, first:stop], w[k, first:stop]
-            _position_sums(y_k, w_k, reward[k, first:stop], by_position[k])
-            _add_scaled(y_k, alpha[k], total)
-            _add_scaled(w_k, alpha[k] * scale, weight)
+            w_k, r_k = w[k, first:stop], reward[k, first:stop]
+            if products:
+                weighted_sums(w_k, r_k, alpha[k], alpha[k] * scale, total, weight, by_position[k])
+            else:
+                y_k = y[k, first:stop]
+                _position_sums(y_k, w_k, r_k, by_position[k])
+                _add_scaled(y_k, alpha[k], total)
+                _add_scaled(w_k, alpha[k] * scale, weight)
             top[k] = largest(w_k, top[k])
         top[length] = largest(total, top[length])
         close_block(total, base[first:stop], weight, rows, counts)

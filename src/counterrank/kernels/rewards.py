@@ -12,7 +12,8 @@ _BLOCK = 128
 
 
 @vector_jit
-def _sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
+def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
+    """Add alpha r to what the logger earned, and sums of r and r^2 to `out`."""
     first, second = 0.0, 0.0
     for i in range(values.shape[0]):
         first += values[i]
@@ -39,4 +40,4 @@ def rewards(values: Floats, alpha: Floats, tall: Floats, sums: Floats, base: Flo
             row = tall[k, first:stop]
             for i in range(stop - first):
                 row[i] = flat[(first + i) * length + k]
-            _sums(row, alpha[k], earned, sums[k])
+            reward_sums(row, alpha[k], earned, sums[k])

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.accumulate import BINS, close_block, largest
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import jit
+from counterrank.kernels.rewards import reward_sums
 from counterrank.kernels.weighted import common_sums, multiply, weighted_sums
 
 Floats = NDArray[np.float64]
@@ -20,17 +21,6 @@ KINDS = ("joint", "prefix", "position")
 
 #: Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends, longer ones for cache.
 _BLOCK = 256
-
-
-@vector_jit
-def _reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
-    first, second = 0.0, 0.0
-    for i in range(values.shape[0]):
-        first += values[i]
-        second += values[i] * values[i]
-        base[i] += alpha * values[i]
-    out[2] += first
-    out[5] += second
 
 
 @jit
@@ -111,7 +101,7 @@ def standard(
     flat_target, flat_logging, flat_reward = target.reshape(-1), logging.reshape(-1), reward.reshape(-1)
     rho, tall = np.empty((length, _BLOCK)), np.empty((length, _BLOCK))
     quotient, room = np.empty(length * _BLOCK), np.empty((3, _BLOCK))
-    sums, of_rewards = np.zeros((3, length, 8)), np.zeros((length, 8))
+    sums, of_rewards = np.zeros((3, length, 8)), np.zeros((length, 2))
     top, counts = np.zeros((3, length + 1), dtype=np.int64), np.zeros((3, BINS, 2))
     for first in range(0, n, _BLOCK):
         stop = min(first + _BLOCK, n)
@@ -121,7 +111,7 @@ def standard(
         _turn(flat_reward, first, used, tall)
         base[:] = 0.0
         for k in range(length):
-            _reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
+            reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
         for kind in range(3):
             if not wanted[kind]:
                 continue
@@ -133,7 +123,8 @@ def standard(
                 _by_position(rho, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
                 close_block(total, base, weight, rows[kind], counts[kind])
     for kind in range(3):
-        positions[kind] = (sums[kind] + of_rewards).T
+        positions[kind] = sums[kind].T
+        positions[kind, 2], positions[kind, 5] = of_rewards[:, 0], of_rewards[:, 1]
         histogram[kind] = counts[kind].T
         peaks[kind] = top[kind].view(np.float64)
     # The joint weight is the same at every position: its sums and its peak were made once.

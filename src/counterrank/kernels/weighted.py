@@ -1,10 +1,9 @@
-"""Moments of contributions y = w r, which are never stored; sums of rewards alone are made elsewhere, once."""
+"""Sums of contributions y = w r, which are never stored; sums of rewards alone are made elsewhere, once."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.accumulate import BINS, BLOCK, close_block, largest
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import vector_jit
 
 Floats = NDArray[np.float64]
 
@@ -54,30 +53,3 @@ def common_sums(w: Floats, r: Floats, out: Floats) -> None:
     out[3] += syy
     out[6] += syw
     out[7] += syr
-
-
-@jit
-def weighted(
-    w: Floats, reward: Floats, base: Floats, alpha: Floats, positions: Floats, rows: Floats, peaks: Floats,
-    histogram: Floats, totals: Floats,
-) -> None:  # fmt: skip
-    """Fill the moments for weights w (K, n), apart from those of rewards alone; arrays as in `accumulate`."""
-    length, n = w.shape
-    block = np.empty(BLOCK)
-    sums, counts = np.zeros((length, 8)), np.zeros((BINS, 2))
-    top = np.zeros(length + 1, dtype=np.int64)
-    scale = 1.0 / alpha.sum()
-    for first in range(0, n, BLOCK):
-        stop = min(first + BLOCK, n)
-        total, weight = totals[first:stop], block[: stop - first]
-        total[:] = 0.0
-        weight[:] = 0.0
-        for k in range(length):
-            w_k = w[k, first:stop]
-            weighted_sums(w_k, reward[k, first:stop], alpha[k], alpha[k] * scale, total, weight, sums[k])
-            top[k] = largest(w_k, top[k])
-        top[length] = largest(total, top[length])
-        close_block(total, base[first:stop], weight, rows, counts)
-    positions += sums.T
-    histogram += counts.T
-    peaks[:] = top.view(np.float64)
