@@ -7,27 +7,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.log import RankingLog
+from counterrank.regression.layout import Layout
 from counterrank.regression.linear import LinearModel, Training, fit_linear, logged_values
-from counterrank.regression.visibility.fit import alternate, by_fold, with_triples
+from counterrank.regression.visibility.fit import ROUGH, alternate, by_fold, carried, with_triples
 from counterrank.regression.visibility.links import LOGISTIC, PRODUCT, SUM, Link
 from counterrank.regression.visibility.model import VisibilityModel
 from counterrank.regression.visibility.parameters import Parameters
 from counterrank.regression.visibility.rows import Rows, rows_of
+from counterrank.regression.visibility.steps import start
 
 Floats = NDArray[np.float64]
 Chosen: TypeAlias = LinearModel | VisibilityModel
 
 #: Rows the visibility model is fitted to at most.
 ROWS = 32_768
-#: Columns A (p + A) + K of its widest step, and actions up to which three-way effects are tried.
+#: Columns of its widest step, and actions up to which three-way effects are tried.
 _WIDEST, _MOST_TRIPLE = 1_500, 20
+#: Rows at least of the rough fits by which links are compared, and the error, best = 1, from which one is left.
+_FEW, _HOPELESS = 2_048, 1.1
 
 
 def fit_best(training: Training, *, seed: int = 0) -> Chosen:
     """Return the linear (or logistic) model or a visibility model, whichever predicts unseen rows best."""
     linear = fit_linear(training, seed=seed)
     layout = training.layout
-    if layout.K < 2 or layout.A * (layout.d + 1 + layout.A) + layout.K > _WIDEST:
+    if layout.K < 2 or columns(layout) > _WIDEST:
         return linear
     sample = training.source.sample(ROWS, np.random.default_rng([seed, 31]))
     rows = rows_of(sample, layout.scale, layout.F)
@@ -43,16 +47,26 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
 
 
 def _candidates(rows: Rows, linear: LinearModel) -> dict[str, VisibilityModel]:
-    layout = linear.layout
-    found = {}
+    """Return the links worth a fit to all rows, by a rough fit to some, cross-fitted."""
+    layout, found = linear.layout, {}
     binary = bool(np.isin(rows.reward, (0.0, 1.0)).all())
-    for link in (SUM, LOGISTIC if binary else PRODUCT):
-        fit = alternate(rows, link, layout.A)
+    few = rows.take(slice(None, None, max(rows.n // max(_FEW, 16 * columns(layout)), 1)))
+    rough = [alternate(few, start(few, link, layout.A), ROUGH) for link in (SUM, LOGISTIC if binary else PRODUCT)]
+    errors = [_loss(few, fit.q) for fit in rough]
+    for begun, error in zip(rough, errors, strict=True):
+        if error > _HOPELESS * min(errors):
+            continue
+        fit, link = alternate(rows, carried(begun, rows)), begun.link
         parameters = by_fold(fit, rows, layout.F)
         found[f"visibility-{link.name}"] = _model(parameters, link, linear)
         if link == SUM and layout.K > 2 and layout.A <= _MOST_TRIPLE:
             found["visibility-triple"] = _model(with_triples(fit, rows, parameters, layout.F), link, linear)
     return found
+
+
+def columns(layout: Layout) -> int:
+    """Return the number of columns A (p + A) + K of the widest step."""
+    return layout.A * (layout.d + 1 + layout.A) + layout.K
 
 
 def _model(parameters: Parameters, link: Link, linear: LinearModel) -> VisibilityModel:

@@ -23,7 +23,7 @@ from counterrank.regression.layout import (
 from counterrank.regression.prepared import Prepared
 from counterrank.regression.ridge import fit_ridge
 from counterrank.regression.shared_noise import Totals, totals_of, worth_it
-from counterrank.regression.tables import tables_of
+from counterrank.regression.tables import tables_of, tables_serve
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
@@ -129,6 +129,8 @@ def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
     """Return z' coef[s, fold, k, a_k] (S, n, K)."""
     from counterrank.kernels import regress_predict
 
+    if tables_serve(layout, given):
+        return tables_of(layout, coef).at_logged(given)[0]
     out = np.zeros((coef.shape[0], *given.action.shape))
     regress_predict.at_logged(
         given.action, given.lengths, given.fold, given.x, given.centre, given.logging,

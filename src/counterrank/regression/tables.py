@@ -25,9 +25,8 @@ class Tables:
     values: Floats
 
     def serve(self, given: Arrays) -> bool:
-        """Return whether they hold for a batch: centred counts must be the same seen from every position."""
-        rich = self.layout.cross or self.layout.squares
-        return self.layout.K * self.layout.A <= _WIDEST and (not rich or given.logging.shape[1] == 1)
+        """Return whether they hold for a batch."""
+        return tables_serve(self.layout, given)
 
     def at_logged(self, given: Arrays) -> tuple[Floats, Floats]:
         """Return z' coef (S, n, K), and the last set's without the context columns (n, K), zero in the padding."""
@@ -39,6 +38,12 @@ class Tables:
             self.layout.cross, self.layout.squares, self.values, out, bare,
         )  # fmt: skip
         return out, bare
+
+
+def tables_serve(layout: Layout, given: Arrays) -> bool:
+    """Return whether tables hold for a batch: centred counts must be the same seen from every position."""
+    rich = layout.cross or layout.squares
+    return layout.K * layout.A <= _WIDEST and (not rich or given.logging.shape[1] == 1)
 
 
 def tables_of(layout: Layout, coef: Floats, *, positions: Ints | None = None) -> Tables:

@@ -12,7 +12,9 @@ class Route:
 
     `members` (name, share): the bias a member may have, as a share of the anchor A (how much items interact, as
     measured), from the first to the least biased. They are assumptions, stated with every result; no method can be
-    honest without one. The estimate goes from `start` towards each in turn; intervals rest on any of them.
+    honest without one. The estimate goes from `start` over `early` towards each in turn; intervals rest on any of the
+    members. `evidence`: the first member's step needs d^2 above this many variances; `typical`: the bias a member
+    usually has, as a part of the largest one allowed for.
     """
 
     start: str
@@ -20,15 +22,21 @@ class Route:
     effect: str
     simple: str = "iips"
     factored: bool = True
+    early: tuple[str, ...] = ()
+    evidence: float = 1.0
+    typical: float = 0.2
     #: Columns of a log whose positions depend on each other.
     columns: tuple[str, ...] = ()
 
 
-#: With a reward model: DR with projected pair weights, then exact orders.
+#: With a reward model: its own mean first, then DR with order 1, with projected pair weights, with exact orders.
 MODEL = Route(
-    start="dr-order-1",
+    start="dm",
+    early=("dr-order-1",),
     members=(("dr-pairs", 0.6), ("dr-order-2", 0.48), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
     effect="projected",
+    evidence=4.0,
+    typical=0.1,
 )
 
 #: With weights alone: order 2 takes the part of the pairs, with the controls' help.

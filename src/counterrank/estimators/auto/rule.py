@@ -13,8 +13,8 @@ Floats = NDArray[np.float64]
 
 #: The level at which the shortest interval is looked for; others use the same member.
 _LEVEL = 0.95
-#: A typical bias is this part of the largest one allowed for; a later step needs d^2 above this many variances.
-_TYPICAL, _KAPPA = 0.2, 4.0
+#: Variances that d^2 must exceed before anything moves: in early steps, and in those after the first member's.
+_EARLY, _LATER = 2.0, 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,21 +51,22 @@ def _walk(
 ) -> tuple[Floats, tuple[tuple[str, float], ...]]:
     """Return the combination after all steps, and the steps.
 
-    With d the difference to the next member and s^2 its variance, the first step goes max(0, 1 - s^2/d^2) of the way
-    (positive-part shrinkage). Later ones go min(t^2/(t^2 + s^2), max(0, 1 - 4 s^2/d^2)) of it, where t is the
-    bias that the present combination typically has: noisy members need strong evidence, and never get all.
+    With d the difference to the next member and s^2 its variance, a step goes max(0, 1 - kappa s^2/d^2) of the way
+    (positive-part shrinkage). Those after the first member's go at most t^2/(t^2 + s^2) of it, where t is the bias
+    that the present combination typically has: noisy members need strong evidence, and never get all.
     """
     start = resolve(summary, route.start)
     assert start is not None
     weights, share = unit(summary, start), members[0][1]
     moves = []
-    for j, (name, bias) in enumerate(members):
+    early = [(found, share) for name in route.early if (found := resolve(summary, name)) is not None]
+    for j, (name, bias) in enumerate(early + members, start=-len(early)):
         step = unit(summary, name) - weights
         difference, spread = float(step @ summary.value), float(step @ summary.covariance @ step)
-        kappa = 1.0 if j == 0 else _KAPPA
+        kappa = _EARLY if j < 0 else route.evidence if j == 0 else _LATER
         factor = max(0.0, 1.0 - kappa * spread / difference**2) if difference != 0 else 0.0
         if j > 0:
-            typical = (_TYPICAL * share * size) ** 2
+            typical = (route.typical * share * size) ** 2
             factor = min(factor, typical / (typical + spread) if spread > 0 else 1.0)
             share = share + factor * (bias - share)
         weights = weights + factor * step

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.regression.prepared import others
-from counterrank.regression.visibility.links import Link
 from counterrank.regression.visibility.parameters import Parameters
 from counterrank.regression.visibility.rows import Rows
 from counterrank.regression.visibility.steps import (
@@ -18,32 +17,37 @@ from counterrank.regression.visibility.steps import (
     moved,
     sight_step,
     split_effects,
-    start,
     tilt_step,
     whole,
 )
 
 Floats = NDArray[np.float64]
 
-_ROUNDS, _SETTLED = 20, 1e-4
+_ROUNDS = 20
+#: Relative change of the loss below which a fit has settled: in the end, and while it is only to be compared.
+SETTLED, ROUGH = 1e-4, 1e-2
 #: Steps that leave a fold out, where one is not exact.
 _FOLD_STEPS = 3
 _TRIPLE_ROUNDS = 4
 _TRIPLE_PENALTY = 30.0
 
 
-def alternate(rows: Rows, link: Link, actions: int) -> Fit:
-    """Return the fit to all rows: effects, visibility and its tilt in turn until the loss settles."""
-    fit, last = start(rows, link, actions), np.inf
+def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
+    """Return the fit to all rows: effects, visibility and its tilt in turn until the loss moves less than `settled`."""
+    last = np.inf
     for turn in range(_ROUNDS):
-        fit = sight_step(effects_step(fit, rows), rows)
-        if turn:
-            fit = tilt_step(fit, rows)
+        fit = tilt_step(sight_step(effects_step(fit, rows), rows), rows)
         loss = fit.loss(rows)
-        if turn > 1 and abs(last - loss) < _SETTLED * abs(loss):
+        if turn and abs(last - loss) < settled * abs(loss):
             break
         last = loss
     return fit
+
+
+def carried(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit's parameters on other rows."""
+    nothing = np.zeros(rows.action.shape)
+    return moved(replace(fit, shared=np.zeros(rows.n), offset=nothing), rows, fit.parameters)
 
 
 def by_fold(fit: Fit, rows: Rows, folds: int) -> Parameters:
@@ -69,7 +73,7 @@ def _curved_folds(fit: Fit, rows: Rows, folds: int) -> Floats:
     for f in range(folds):
         keep = rows.fold != f
         others_rows = rows.take(keep)
-        part = moved(replace(fit, shared=fit.shared[keep], offset=fit.offset[keep]), others_rows, fit.parameters)
+        part = replace(carried(fit, others_rows), shared=fit.shared[keep])
         for _ in range(_FOLD_STEPS):
             part = effects_step(part, others_rows)
         out.append(effect_vector(part.parameters, 0))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.regression.linear import sigmoid
+
 Floats = NDArray[np.float64]
 
 #: exp() of a pair part beyond this is no effect any log could show.
@@ -40,7 +42,7 @@ class Link:
         if self.name == "product":
             return np.asarray(own * np.exp(np.clip(pair, -_LARGEST, _LARGEST)))
         linear = own + pair
-        return np.asarray(0.5 * (1.0 + np.tanh(0.5 * linear))) if self.name == "logistic" else linear
+        return sigmoid(linear) if self.name == "logistic" else linear
 
     def slopes(self, q: Floats, pair: Floats, reward: Floats, present: Floats) -> Slopes:
         """Return what a Gauss-Newton (or Newton) step sees at q."""
@@ -58,8 +60,9 @@ class Link:
         if self.name == "logistic":
             chance = np.clip(q, 1e-9, 1.0 - 1e-9)
             return float(-2.0 * (present * np.where(reward > 0.5, np.log(chance), np.log1p(-chance))).sum())
-        error = (reward - q) * present
-        return float((error**2).sum() - shared @ error.sum(axis=1) ** 2)
+        from counterrank.kernels.visibility_rows import squared_loss
+
+        return float(squared_loss(q, reward, present, shared))
 
 
 SUM, LOGISTIC, PRODUCT = Link("sum"), Link("logistic"), Link("product")

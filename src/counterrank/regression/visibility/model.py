@@ -51,6 +51,7 @@ class VisibilityModel:
 
     def _mean(self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: Floats) -> Floats:
         from counterrank.kernels import visibility_means as kernels
+        from counterrank.kernels.visibility_draws import curved_means
 
         wanted, at = whole_distribution(batch, target), self.parameters
         if wanted is None:
@@ -63,7 +64,7 @@ class VisibilityModel:
         if self.link.curved:
             drawn = factored_draws(batch, wanted, self.draws, self.seed)
             product = self.link.name == "product"
-            kernels.curved_means(product, drawn, batch.lengths, fold, x, seen, wanted, *given, out)
+            curved_means(product, drawn, batch.lengths, fold, x, seen, wanted, *given, out)
         elif wanted.shape[1] == 1 and bool((batch.lengths == batch.K).all()):
             kernels.alike_means(fold, x, seen, wanted[:, 0], *given, at.triple, out)
         else:

@@ -1,6 +1,6 @@
 """Training rows as the steps read them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,9 @@ class Rows:
         """Number of rankings."""
         return len(self.action)
 
-    def take(self, keep: NDArray[np.bool_]) -> "Rows":
+    def take(self, keep: NDArray[np.bool_] | slice) -> "Rows":
         """Return some of the rows."""
-        return Rows(*(getattr(self, name)[keep] for name in self.__slots__))
+        return Rows(*(np.ascontiguousarray(getattr(self, field.name)[keep]) for field in fields(self)))
 
 
 def rows_of(log: RankingLog, scale: Scale, folds: int) -> Rows:

@@ -83,8 +83,12 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
 
 def moved(fit: Fit, rows: Rows, parameters: Parameters) -> Fit:
     """Return the fit at other parameters."""
-    parts = parameters.parts(rows.x, rows.action, np.zeros(rows.n, dtype=np.int64))
-    scale = parameters.scale(rows.moods)
+    parts, scale, before = fit.parts, fit.scale, fit.parameters
+    # Each step moves one block: what does not depend on it stays.
+    if len(scale) != rows.n or parameters.tilt is not before.tilt:
+        scale = parameters.scale(rows.moods)
+    if parts.shape[1:2] != (rows.n,) or parameters.pair is not before.pair or parameters.sight is not before.sight:
+        parts = parameters.parts(rows.x, rows.action, np.zeros(rows.n, dtype=np.int64))
     pair = parts[1] * scale[:, :1] + parts[2] * scale[:, 1:] + fit.offset
     return replace(fit, parameters=parameters, parts=parts, scale=scale, q=fit.link.value(parts[0], pair))
 
@@ -106,15 +110,15 @@ def effects_step(fit: Fit, rows: Rows) -> Fit:
 
 def effect_grams(fit: Fit, rows: Rows, fold: NDArray[np.int64], folds: int) -> tuple[Floats, Floats]:
     """Return normal equations by fold (F, S, S), (F, S)."""
-    from counterrank.kernels.visibility_grams import add_effects
+    from counterrank.kernels.visibility_blocks import add_effects, subtract_shared
 
     K, A, p = fit.parameters.shape
     size = A * (p + A) + K
     gram, right, at = np.zeros((folds, size, size)), np.zeros((folds, size)), fit.slopes(rows)
-    add_effects(
-        rows.action, fold, rows.x, fit.scale, fit.parameters.sight, at.slope, at.weight, at.error, fit.shared, A,
-        gram, right,
-    )  # fmt: skip
+    given = (rows.action, fold, rows.x, fit.scale, fit.parameters.sight, at.slope, at.weight, at.error)
+    add_effects(*given, A, gram, right)
+    if fit.shared.any():
+        subtract_shared(*given, fit.shared, A, gram, right)
     return whole(gram), right
 
 
@@ -158,6 +162,8 @@ def _search(
 ) -> Fit:  # fmt: skip
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
     penalty, centre = prior
+    if not fit.link.curved and len(step) != fit.parameters.tilt.size:
+        return moved(fit, rows, place(now + step))  # the minimum itself; only the tilt is clipped
     before = fit.loss(rows) + float(penalty @ (now - centre) ** 2)
     for halving in range(_HALVINGS):
         vector = now + step * 0.5**halving
@@ -244,18 +250,15 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
         return fit
     at = fit.slopes(rows)
     pairs = fit.parts[1:] * at.slope[1]  # (2, n, K)
-    # Sums over a ranking come first: products with the moods are then one small matrix each.
-    square = np.einsum("snk,tnk,nk->nst", pairs, pairs, at.weight)
-    side = np.einsum("snk,nk,nk->ns", pairs, at.weight, at.error)
-    if fit.shared.any():
-        total = (pairs * rows.present).sum(axis=2).T  # (n, 2)
-        square -= fit.shared[:, None, None] * total[:, :, None] * total[:, None, :]
-        side -= (fit.shared * (at.error * rows.present).sum(axis=1))[:, None] * total
+    weighed, total = pairs * at.weight, pairs.sum(axis=2)  # (2, n, K), (2, n)
+    right = ((weighed * at.error).sum(axis=2) - fit.shared * at.error.sum(axis=1) * total) @ rows.moods
     gram = np.empty((2, m, 2, m))
-    for s in range(2):
-        for t in range(2):
-            gram[s, :, t] = rows.moods.T @ (square[:, s, t, None] * rows.moods)
-    right = (rows.moods.T @ side).T.ravel()
+    # Sums over a ranking come first: products with the moods are then one small matrix each.
+    for one, two in ((0, 0), (1, 0), (1, 1)):
+        square = (weighed[one] * pairs[two]).sum(axis=1) - fit.shared * total[one] * total[two]
+        gram[one, :, two] = rows.moods.T @ (square[:, None] * rows.moods)
+        gram[two, :, one] = gram[one, :, two].T
+    right = right.ravel()
     penalty = np.full(2 * m, fit.prior.tilt_penalty)
     inverse = np.linalg.inv(gram.reshape(2 * m, 2 * m) + np.diag(penalty))
     now = fit.parameters.tilt.ravel()
