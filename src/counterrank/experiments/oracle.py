@@ -56,7 +56,7 @@ class Oracle:
 
     def _draw(self, n: int) -> OracleView:
         fresh = simulate.draw(self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23]))
-        y = np.empty((self.env.K, len(fresh.action), self.env.M), dtype=np.float32)
+        y = np.empty((self.env.K, self.env.M, len(fresh.action)), dtype=np.float32)
         contributions(fresh.target / fresh.propensity, fresh.reward, self.env.masks, y)
         return OracleView(np.array(self.values), fresh.context, y)
 
@@ -74,13 +74,13 @@ class Assigned:
 
 
 def logged_contributions(log: RankingLog, masks: NDArray[np.bool_]) -> Floats:
-    """Return w r of every model on a simulated log of factored policies: (K, n, M)."""
+    """Return w r of every model on a simulated log of factored policies: (K, M, n)."""
     from counterrank.propensity import Propensity
 
     drawn, target = log.propensity, log.targets["new"]
     assert isinstance(drawn, Propensity)
     assert isinstance(target, Propensity)
-    y = np.empty((log.K, log.n, len(masks)))
+    y = np.empty((log.K, len(masks), log.n))
     contributions(target.values / drawn.values, log.reward, masks, y)
     return y
 

@@ -114,17 +114,17 @@ def left_sums_of_records(
 
 @jit
 def fill_records(fresh: NDArray[np.float32], codes: Codes, records: Records) -> Floats:
-    """Write contributions (N, M), bins (N, d) and the number of the row into records of M + ceil(d / 2) + 1 words.
+    """Write contributions (M, N), bins (N, d) and the number of the row into records of M + ceil(d / 2) + 1 words.
 
     Returns the sums of the contributions (M,).
     """
     values, halves, words = records
-    (n, M), d = fresh.shape, codes.shape[1]
+    (M, n), d = fresh.shape, codes.shape[1]
     total = np.zeros(M)
     for i in range(n):
         for m in range(M):
-            values[i, m] = fresh[i, m]
-            total[m] += fresh[i, m]
+            values[i, m] = fresh[m, i]
+            total[m] += fresh[m, i]
         for f in range(d):
             halves[i, 2 * M + f] = codes[i, f]
         words[i, words.shape[1] - 1] = i

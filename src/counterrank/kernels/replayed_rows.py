@@ -1,5 +1,7 @@
 """Rows of the published experiment from its uniform draws: behaviours, actions and rewards in one pass."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,24 +53,42 @@ def actions(below: Floats, uniform: Floats) -> Ints:
     return out
 
 
-@jit
 def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: Floats) -> Floats:
     """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n, K).
 
     Row i of the original sees the context of row i // K: base is (ceil(n / K), A).
     """
+    K = masks.shape[1]
+    others = masks & ~np.eye(K, dtype=bool)
+    return _expected(action, behavior, others @ (1 << np.arange(K)), effect, base, _ones(K))
+
+
+@jit
+def _expected(
+    action: Ints, behavior: Ints, others: Ints, effect: Floats, base: Floats, ones: NDArray[np.int8]
+) -> Floats:
+    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K) as bits."""
     n, K = action.shape
+    A = effect.shape[0]
     out = np.empty((n, K))
+    places = np.empty(A, np.int64)
     for i in range(n):
-        mask = masks[behavior[i]]
+        places[:] = 0
         for k in range(K):
-            row = effect[action[i, k]]
-            total = base[i // K, action[i, k]]
-            for m in range(K):
-                if m != k and mask[k, m]:
-                    total += row[action[i, m]]
+            places[action[i, k]] |= 1 << k
+        for k in range(K):
+            own = action[i, k]
+            total = base[i // K, own]
+            for b in range(A):
+                total += effect[own, b] * ones[others[behavior[i], k] & places[b]]
             out[i, k] = half(total)
     return out
+
+
+@lru_cache(maxsize=16)
+def _ones(K: int) -> NDArray[np.int8]:
+    """Return the number of ones in each number of K bits."""
+    return np.array([number.bit_count() for number in range(1 << K)], dtype=np.int8)
 
 
 @jit

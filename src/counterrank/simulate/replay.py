@@ -33,7 +33,7 @@ _FRESH_DATA_SETS = 10
 
 @dataclass(frozen=True, slots=True)
 class OracleView:
-    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, N, M).
+    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, M, N).
 
     Contributions are kept in single precision: their rounding is far below the error of their mean.
     """
@@ -94,12 +94,12 @@ class Run:
         values = _batch(env, context, stream, "target").reward.mean(axis=0)
         ratio = _policy(env, "target") / _policy(env, "logging")
         context = np.empty((_FRESH_DATA_SETS * n, env.d))
-        y = np.empty((env.K, len(context), env.M), dtype=np.float32)
+        y = np.empty((env.K, env.M, len(context)), dtype=np.float32)
         for first in range(0, len(context), n):
             part = slice(first, first + n)
             context[part] = stream.standard_normal((n, env.d))
             fresh = _batch(env, context[part], stream)
-            contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, part])
+            contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, :, part])
         return OracleView(values, context, y)
 
 

@@ -81,22 +81,22 @@ class PartitionGrower:
         return context, bin_codes(context, low, scale), low, scale
 
     def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
-        """Return simulated rows (N, M) as records, with two arrays to divide nodes into, and their sums (M,)."""
+        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their sums (M,)."""
         from counterrank.kernels.random_partitions import fill_records
 
-        width = fresh.shape[1] + (self.fresh.shape[1] + 1) // 2 + 1
-        if not self.buffers or self.buffers[0][2].shape != (len(fresh), width):
-            words = [np.zeros((len(fresh), width), dtype=np.int32) for _ in range(3)]
+        width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
+        if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
+            words = [np.zeros((fresh.shape[1], width), dtype=np.int32) for _ in range(3)]
             self.buffers = [(w.view(np.float32), w.view(np.uint16), w) for w in words]
         total = fill_records(fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0])
         return self.buffers, total
 
     def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
-        """Return the tree and the model of each logged row (n,), from contributions y (n, M) and fresh (N, M).
+        """Return the tree and the model of each logged row (n,), from contributions y (M, n) and fresh (M, N).
 
         The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
         """
-        own = np.concatenate([y, y**2], axis=1)
+        own = np.concatenate([y, y**2]).T.copy()
         state = _Growth(self, own, fresh, value)
         while state.stack:
             state.step(*state.stack.pop())
@@ -109,13 +109,13 @@ class _Growth:
     def __init__(self, grower: PartitionGrower, own: Floats, fresh: Singles, value: float) -> None:
         from counterrank.kernels.random_partitions import score
 
-        self.grower, self.own, self.M, settings = grower, own, fresh.shape[1], grower.settings
+        self.grower, self.own, self.M, settings = grower, own, len(fresh), grower.settings
         n, M = len(own), self.M
-        self.sizes = np.array([n, len(fresh)], dtype=np.float64)
+        self.sizes = np.array([n, fresh.shape[1]], dtype=np.float64)
         self.goal = np.array([value, -np.inf, settings.noise, settings.as_published])
         self.order = grower.order.copy()
         self.records, simulated = grower.records(fresh)
-        total, means = own.sum(axis=0), simulated / len(fresh)
+        total, means = own.sum(axis=0), simulated / fresh.shape[1]
         normal = grower.rng.standard_normal(M)
         each = [score(total[m], total[M + m], means[m], float(n), self.goal, normal[m]) for m in range(M)]
         root = int(np.argmin(each))
@@ -123,7 +123,7 @@ class _Growth:
             self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
         self.totals = np.array([total[root], total[M + root], simulated[root]])
         self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
-        self.stack = [(self.tree.add(root), (0, n), (0, len(fresh)), 0)]
+        self.stack = [(self.tree.add(root), (0, n), (0, fresh.shape[1]), 0)]
 
     def step(self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int) -> None:
         """Search a node, and divide it when one of its partitions is accepted."""
@@ -203,4 +203,4 @@ class RandomGrower:
             where = context[~logged]
             fresh = stats[~logged, -M:] * len(where)  # there, every row is divided by their number
         grower = PartitionGrower(context[logged], where, self.settings, self.rng)
-        return grower.grow(y, fresh, float(self.objective.targets[0]))[0]
+        return grower.grow(y.T, fresh.T, float(self.objective.targets[0]))[0]
