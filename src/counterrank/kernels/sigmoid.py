@@ -1,4 +1,4 @@
-"""The logistic function in a form that compilers turn into vector instructions."""
+"""Exponential and logistic function in a form that compilers turn into vector instructions."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +15,42 @@ _FAR = 700.0
 
 
 @jit
-def sigmoid(values: Floats, count: int) -> None:
-    """Replace the first `count` values v by 1 / (1 + exp(-v)), to a few units in the last place; NaN stays NaN.
+def _exponential(t: float) -> float:
+    """Return exp(t) for |t| <= _FAR to a unit in the last place, beyond that exp(+-_FAR); NaN stays NaN.
 
     exp(t) = 2^m exp(t - m log 2) with m the nearest whole number and 13 terms of the series for what is left.
     """
+    t = _FAR if t > _FAR else t
+    t = -_FAR if t < -_FAR else t
+    m = np.floor(t * _PER_OCTAVE + 0.5)
+    s = (t - m * _OCTAVE) - m * _REST
+    p = 1.0 / 6227020800.0
+    p = p * s + 1.0 / 479001600.0
+    p = p * s + 1.0 / 39916800.0
+    p = p * s + 1.0 / 3628800.0
+    p = p * s + 1.0 / 362880.0
+    p = p * s + 1.0 / 40320.0
+    p = p * s + 1.0 / 5040.0
+    p = p * s + 1.0 / 720.0
+    p = p * s + 1.0 / 120.0
+    p = p * s + 1.0 / 24.0
+    p = p * s + 1.0 / 6.0
+    p = p * s + 0.5
+    p = p * s + 1.0
+    p = p * s + 1.0
+    power: float = p * np.int64((np.int64(m) + 1023) << 52).view(np.float64)
+    return power
+
+
+@jit
+def exponential(values: Floats, count: int) -> None:
+    """Replace the first `count` values by their exponentials."""
     for i in range(count):
-        t = -values[i]
-        t = _FAR if t > _FAR else t
-        t = -_FAR if t < -_FAR else t
-        m = np.floor(t * _PER_OCTAVE + 0.5)
-        s = (t - m * _OCTAVE) - m * _REST
-        p = 1.0 / 6227020800.0
-        p = p * s + 1.0 / 479001600.0
-        p = p * s + 1.0 / 39916800.0
-        p = p * s + 1.0 / 3628800.0
-        p = p * s + 1.0 / 362880.0
-        p = p * s + 1.0 / 40320.0
-        p = p * s + 1.0 / 5040.0
-        p = p * s + 1.0 / 720.0
-        p = p * s + 1.0 / 120.0
-        p = p * s + 1.0 / 24.0
-        p = p * s + 1.0 / 6.0
-        p = p * s + 0.5
-        p = p * s + 1.0
-        p = p * s + 1.0
-        octave = np.int64((np.int64(m) + 1023) << 52).view(np.float64)
-        values[i] = 1.0 / (1.0 + p * octave)
+        values[i] = _exponential(values[i])
+
+
+@jit
+def sigmoid(values: Floats, count: int) -> None:
+    """Replace the first `count` values v by 1 / (1 + exp(-v)), to a few units in the last place; NaN stays NaN."""
+    for i in range(count):
+        values[i] = 1.0 / (1.0 + _exponential(-values[i]))
