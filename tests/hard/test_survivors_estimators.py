@@ -329,6 +329,9 @@ def test_no_relative_lift_over_nothing_and_none_from_one_row():
         moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0], np.ones(2), np.array([1.0, 1.0, 0, 0, 0]), 0.95
     )
     assert (little.value, little.relative) == (1.5, 3.0)
+    y = np.array([[1.0, 4.0], [2.0, 1.0]])
+    two = lift_of(moments_of(y, one[:2], one[:2], np.ones(2))[0], y.mean(0), np.array([1.0, 1.0, 0, 0, 0]), 0.95)
+    assert [(p.value, p.stderr) for p in two.by_position] == [(0.5, 0.5), (1.5, 1.5)]
     single = moments_of(one[:1], one[:1], one[:1], np.ones(2), full=True)[0]
     lift = lift_of(single, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
     assert lift.value == 0.0 and [p.stderr for p in lift.by_position] == [0.0, 0.0]
