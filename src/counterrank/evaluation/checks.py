@@ -213,7 +213,16 @@ def _more(n: int, factor: float, instead: str = "") -> tuple[str, int | None]:
     if not math.isfinite(factor):
         return f"more rows{instead}", None
     needed = round_up(n * factor)
-    return f"about {needed:,} rows like these ({factor:.2g} times as many){instead}", needed
+    return f"about {needed:,} rows like these ({_times(factor)} times as many){instead}", needed
+
+
+def _times(factor: float) -> str:
+    """Return a factor as people say it.
+
+    >>> _times(1.3218), _times(2.0), _times(497.2)
+    ('1.3', '2', '500')
+    """
+    return f"{factor:.2g}" if factor < 10 else f"{round_up(factor):,}"
 
 
 def round_up(value: float) -> int:
