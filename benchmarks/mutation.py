@@ -36,7 +36,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
     "behavior/masks.py": (INFERENCE, "tests/core/test_masks.py"),
     "estimators/aggregate.py": (CORE, "tests/inference/test_standard_errors.py"),
-    "estimators/contribution.py": (ESTIMATORS,),
+    "estimators/contribution.py": (CORE, ESTIMATORS),
     "estimators/masked.py": (ESTIMATORS, "tests/core/test_kinds.py"),
     "estimators/order.py": (ESTIMATORS,),
     "estimators/aips.py": (ESTIMATORS, "tests/core/test_masks.py"),
@@ -68,6 +68,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/weights.py", "128", "_BLOCK = "),
     ("kernels/weights.py", "1", ".reshape(-1)"),  # any negative length means "the rest"
     ("kernels/accumulate.py", "256", "BLOCK = "),
+    ("kernels/standard.py", "256", "_BLOCK = "),
     ("kernels/accumulate.py", "40", "LOWEST_EXPONENT = "),  # where the histogram begins
     ("moments.py", "3", "np.zeros((3, len(kernels.POSITION_SUMS)"),  # one more row of zeros
     ("moments.py", "8", "_ROUNDING = "),
@@ -79,6 +80,10 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("moments.py", "4", "padded = np.zeros("),
     ("ratios.py", "BitOr", "Probabilities | "),
     ("ratios.py", "And", "assert isinstance("),  # for the type checker
+    ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
+    ("estimators/masked.py", "20", "take(slice(0, 20))"),
+    ("estimators/marginal.py", "1", ".reshape(-1)"),
+    ("estimators/marginal.py", "1", "np.arange(group.max() + 1)"),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
     ("inference/control.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
     ("kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # without orders nothing reads it

@@ -7,6 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.estimators.aggregate import AGGREGATES
+from counterrank.estimators.contribution import lift_of
 from counterrank.inference.linear import degrees_of_freedom, variance
 from counterrank.kernels import weights
 from counterrank.moments import moments_of, moments_of_weights, rewards_of, spread
@@ -238,3 +239,36 @@ def test_after_an_impossible_item_all_factors_are_zero():
 
     log = cr.RankingLog(action=[[0, 1, 2]], reward=np.ones((1, 3)), propensity=np.full((1, 3), 0.5))
     assert numbers(Never(), log, "prefix").tolist() == [[0.5, 0.0, 0.0]]
+
+
+def test_no_relative_lift_over_nothing_and_none_from_one_row():
+    one = np.ones((4, 2))
+    moments = moments_of(one, one, 0 * one, np.ones(2), full=True)[0]
+    lift = lift_of(moments, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
+    assert lift.value == 2.0 and np.isnan([lift.relative, lift.relative_low, lift.relative_high]).all()
+    little = lift_of(
+        moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0], np.ones(2), np.array([1.0, 1.0, 0, 0, 0]), 0.95
+    )
+    assert (little.value, little.relative) == (1.5, 3.0)
+    y = np.array([[1.0, 4.0], [2.0, 1.0]])
+    two = lift_of(moments_of(y, one[:2], one[:2], np.ones(2))[0], y.mean(0), np.array([1.0, 1.0, 0, 0, 0]), 0.95)
+    assert [(p.value, p.stderr) for p in two.by_position] == [(0.5, 0.5), (1.5, 1.5)]
+    single = moments_of(one[:1], one[:1], one[:1], np.ones(2), full=True)[0]
+    lift = lift_of(single, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
+    assert lift.value == 0.0 and [p.stderr for p in lift.by_position] == [0.0, 0.0]
+
+
+def test_weights_too_large_for_a_number_are_said_where_they_are():
+    p0 = np.full((3, 3), 0.5)
+    p0[1, 1] = 1e-200
+    log = cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0)
+    with pytest.raises(cr.CounterrankError, match=r"'iips' overflows: the largest weight at position 2 is 5e\+199"):
+        cr.IIPS().estimate(log, np.full((3, 3), 0.5))
+    with pytest.raises(cr.CounterrankError, match="position 3"):
+        cr.IIPS().estimate(
+            cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0[:, [0, 2, 1]]),
+            np.full((3, 3), 0.5),
+        )
+    # At a position that does not count the sums over rows are numbers, those of the position are not.
+    with pytest.raises(cr.CounterrankError, match="position 2"):
+        cr.IIPS().estimate(log.with_position_weights(np.array([1.0, 0.0, 1.0])), np.full((3, 3), 0.5))

@@ -1,5 +1,7 @@
 """Estimators against their formulas on a dozen rows in plain NumPy: cases that kill mutants (`make mutation`)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,20 +9,19 @@ from scipy import stats
 import counterrank as cr
 from counterrank.behavior.masks import mask
 from counterrank.engines.local import MemorySource
-from counterrank.estimators.aips import AIPS
+from counterrank.estimators import masked
+from counterrank.estimators.aips import _TREE, AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.clip import Clipped, rows_of
 from counterrank.estimators.clip import _Rows as Rows
-from counterrank.estimators.contribution import lift_of
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
 from counterrank.estimators.marginal import Marginalised, group_ratios
-from counterrank.estimators.masked import fused_kind, sampling_flags, supported_mask
+from counterrank.estimators.masked import MaskEstimator, fused_kind, sampling_flags, supported_mask
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.shrink import Shrunk
 from counterrank.estimators.switch import Switch
-from counterrank.moments import moments_of
 from counterrank.ratios import ratios_of
 from counterrank.regression.base import Prediction
 
@@ -187,6 +188,13 @@ def test_groups_in_rankings_that_end_early_and_groups_the_logger_never_shows():
         action=[[0, 2]], reward=[[1.0, 1.0]], propensity=[[0.5, 0.5]],
         targets={"new": cr.Propensity("factored", [[0.2, 0.5]])}, dists={"propensity": p0[:1], "new": p1[:1]},
     )  # fmt: skip
+    for known in ("propensity", "new"):
+        half = cr.RankingLog(
+            action=action, reward=np.ones((2, 2)), propensity=log.propensity, targets=log.targets,
+            dists={known: log.dists[known]},
+        )  # fmt: skip
+        with pytest.raises(cr.CounterrankError, match="needs whole distributions"):
+            Marginalised(groups=[0, 1, 2]).estimate(half, "new")
     # A group without any probability under the logger has no ratio: its weight is the target's probability.
     np.testing.assert_allclose(group_ratios(View(unseen, "new"), np.array([0, 1, 2])).rho, [[0.4, 0.5]], rtol=1e-12)
 
@@ -220,6 +228,52 @@ def test_a_model_may_weigh_rows_itself():
     found = AIPS(behavior=OwnWeights()).estimate(LOG, "new")
     same(found, RHO**2 * REWARD)
     assert not [flag for flag in found.flags if "not shown" in flag]
+
+
+def test_a_fitted_tree_is_shown_with_its_notes_and_other_models_are_not():
+    workspace, model = Workspace(MemorySource(LOG, threads=1), "new"), OwnWeights()
+    workspace.once(_TREE, lambda: model)  # as if it had been fitted
+    fitted, given = AIPS().plan(workspace), AIPS(behavior="C").plan(workspace)
+    assert fitted.behavior_model is model and fitted.flags == OwnWeights.notes
+    assert given.behavior_model is None and given.flags == ()
+
+
+def test_plans_on_one_workspace_are_summed_in_one_pass():
+    def wanted(*estimators):
+        workspace = Workspace(MemorySource(LOG, threads=1), "new")
+        plans = [estimator.plan(workspace) for estimator in estimators]
+        return workspace.memo.get("standard weights", set()), [plan.fused for plan in plans]
+
+    assert wanted(cr.IPS(), cr.RIPS(), cr.IIPS()) == ({"joint", "prefix", "position"}, ["joint", "prefix", "position"])
+    assert wanted(cr.IPS(aggregate="ratio")) == (set(), ["joint"])
+    assert wanted(Neighbours()) == (set(), [None])
+    same(Neighbours().estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
+    same(AIPS(behavior="N1").estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
+
+
+@dataclass(frozen=True)
+class Neighbours(MaskEstimator):
+    """A mask that is none of the three."""
+
+    name: str = "neighbours"
+
+    def mask(self, length):
+        return mask("N1", length)
+
+
+def test_sampled_probabilities_are_said(monkeypatch):
+    class Drawn:
+        kind, sampling_error = "policy", 0.0
+
+        def masked(self, c):
+            self.sampling_error = 0.25
+
+    workspace, drawn = Workspace(MemorySource(LOG, threads=1), "new"), Drawn()
+    monkeypatch.setattr(masked, "ratios_of", lambda batch, target: drawn)
+    assert [sampling_flags(workspace, mask(name, K)) for name in ("S", "C")] == [(), ()]
+    assert "relative errors up to 0.25" in sampling_flags(workspace, mask("N1", K))[0]
+    drawn.kind = "factored"
+    assert sampling_flags(workspace, mask("N1", K)) == ()
 
 
 def test_fused_kinds_are_exactly_three_masks():
@@ -269,6 +323,7 @@ def test_marginals_without_replacement_are_no_products():
     same(cr.RIPS().estimate(log, "new"), prefix * REWARD)
     same(cr.IPS().estimate(log, "new"), prefix[:, -1:] * REWARD)
     workspace = Workspace(MemorySource(log, threads=1), "new")
+    assert [e.plan(workspace).fused for e in (cr.IPS(), cr.RIPS(), cr.IIPS())] == ["joint", "prefix", None]
     assert [sampling_flags(workspace, mask(name, K)) for name in ("S", "C", "I")] == [(), (), ()]
 
 
@@ -320,23 +375,6 @@ def test_rows_summed_one_by_one_are_not_clustered():
     assert not cr.IIPS().estimate(LOG, "new").evidence.clustered
 
 
-def test_no_relative_lift_over_nothing_and_none_from_one_row():
-    one = np.ones((4, 2))
-    moments = moments_of(one, one, 0 * one, np.ones(2), full=True)[0]
-    lift = lift_of(moments, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
-    assert lift.value == 2.0 and np.isnan([lift.relative, lift.relative_low, lift.relative_high]).all()
-    little = lift_of(
-        moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0], np.ones(2), np.array([1.0, 1.0, 0, 0, 0]), 0.95
-    )
-    assert (little.value, little.relative) == (1.5, 3.0)
-    y = np.array([[1.0, 4.0], [2.0, 1.0]])
-    two = lift_of(moments_of(y, one[:2], one[:2], np.ones(2))[0], y.mean(0), np.array([1.0, 1.0, 0, 0, 0]), 0.95)
-    assert [(p.value, p.stderr) for p in two.by_position] == [(0.5, 0.5), (1.5, 1.5)]
-    single = moments_of(one[:1], one[:1], one[:1], np.ones(2), full=True)[0]
-    lift = lift_of(single, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
-    assert lift.value == 0.0 and [p.stderr for p in lift.by_position] == [0.0, 0.0]
-
-
 @pytest.mark.parametrize("aggregate", ["mean", "ratio"])
 @pytest.mark.parametrize("full", [False, True])
 def test_row_totals_combine_to_the_estimate(aggregate, full):
@@ -355,22 +393,6 @@ def test_products_of_columns_are_made_only_when_asked_for(full):
     part = plan.partial(View(LOG, "new"))
     assert (part.state.gram is not None) == full and part.state.buckets is None
     assert part.totals.shape == (N, 1 + 2 * K if full else 1)
-
-
-def test_weights_too_large_for_a_number_are_said_where_they_are():
-    p0 = np.full((3, 3), 0.5)
-    p0[1, 1] = 1e-200
-    log = cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0)
-    with pytest.raises(cr.CounterrankError, match=r"'iips' overflows: the largest weight at position 2 is 5e\+199"):
-        cr.IIPS().estimate(log, np.full((3, 3), 0.5))
-    with pytest.raises(cr.CounterrankError, match="position 3"):
-        cr.IIPS().estimate(
-            cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0[:, [0, 2, 1]]),
-            np.full((3, 3), 0.5),
-        )
-    # At a position that does not count the sums over rows are numbers, those of the position are not.
-    with pytest.raises(cr.CounterrankError, match="position 2"):
-        cr.IIPS().estimate(log.with_position_weights(np.array([1.0, 0.0, 1.0])), np.full((3, 3), 0.5))
 
 
 def test_rows_are_counted_where_they_are_not_known():
