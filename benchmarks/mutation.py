@@ -47,7 +47,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/shrink.py": (ESTIMATORS,),
     "estimators/switch.py": (ESTIMATORS,),
     "estimators/pseudo_inverse.py": (ESTIMATORS,),
-    "estimators/marginal.py": (ESTIMATORS,),
+    "estimators/marginal.py": (CORE, ESTIMATORS),
     "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
     "inference/normal.py": (INFERENCE, "tests/inference/test_methods.py"),
     "inference/bernstein.py": (INFERENCE, "tests/inference/test_methods.py"),
