@@ -36,7 +36,7 @@ MODEL = Route(
     members=(("dr-pairs", 0.6), ("dr-order-2", 0.48), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
     effect="projected",
     evidence=4.0,
-    typical=0.1,
+    typical=0.05,
 )
 
 #: With weights alone: order 2 takes the part of the pairs, with the controls' help.
