@@ -25,7 +25,7 @@ from counterrank.estimators.base import Estimator, View, Workspace
 from counterrank.selection.mse.oracle import Oracle
 from counterrank.selection.tree import BehaviorTree
 
-SEEDS = {"dev": 7_101, "test": 90_317}
+SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003}
 FAMILIES = ("published", "paper", "binary", "triple", "multiplicative")
 CLASSIC = ("ips", "iips", "rips")
 NAMES = (*CLASSIC, "order-2", "dm", "dr-iips", "dr-order-2", "dr-order-3", "dr-ips", "auto")

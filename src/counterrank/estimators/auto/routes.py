@@ -33,7 +33,7 @@ class Route:
 MODEL = Route(
     start="dm",
     early=("dr-order-1",),
-    members=(("dr-pairs", 0.6), ("dr-order-2", 0.48), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
+    members=(("dr-pairs", 0.4), ("dr-order-2", 0.32), ("dr-order-3", 0.12), ("dr-ips", 0.0)),
     effect="projected",
     evidence=4.0,
     typical=0.05,
