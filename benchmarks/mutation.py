@@ -69,6 +69,8 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/weights.py", "1", ".reshape(-1)"),  # any negative length means "the rest"
     ("kernels/accumulate.py", "256", "BLOCK = "),
     ("kernels/standard.py", "256", "_BLOCK = "),
+    ("kernels/standard.py", "Lt", "if shortest < length:"),  # a way around a loop that has nothing to do
+    ("kernels/standard.py", "1", ".reshape(-1)"),
     ("kernels/accumulate.py", "40", "LOWEST_EXPONENT = "),  # where the histogram begins
     ("moments.py", "3", "np.zeros((3, len(kernels.POSITION_SUMS)"),  # one more row of zeros
     ("moments.py", "8", "_ROUNDING = "),
@@ -82,6 +84,8 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("ratios.py", "And", "assert isinstance("),  # for the type checker
     ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
     ("estimators/masked.py", "20", "take(slice(0, 20))"),
+    ("estimators/aips.py", "1", "reshape(len(array), -1)"),
+    ("estimators/aips.py", "1", ".reshape(-1)"),
     ("estimators/marginal.py", "1", ".reshape(-1)"),
     ("estimators/marginal.py", "1", "np.arange(group.max() + 1)"),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
