@@ -144,3 +144,8 @@ def test_where_shares_have_no_meaning_plans_are_in_units(model: dict[str, Any]) 
 def test_one_is_singular(model: dict[str, Any]) -> None:
     model["log"].update(n=1, K=1)
     assert sentences.logged(Reading(model)).startswith("From 1 page of 1 position;")
+
+
+def test_without_a_share_the_card_does_not_say_the_interval_twice(model: dict[str, Any]) -> None:
+    reading = change(model, "personalised", relative=float("nan"))
+    assert sentences.answer(reading, "personalised", absolute=True).endswith("clicks more than today.")

@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 import click
 
-from counterrank.errors import ConfigError
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS = [
@@ -64,10 +62,6 @@ _ARGUMENTS = {
 def _from_file(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    from counterrank.readers.options import load_toml
+    from counterrank.readers.options import log_table
 
-    content = load_toml(path)
-    table = content.get("log", content)
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: 'log' must be a table, [log], got {table!r}")
-    return {key.replace("-", "_"): value for key, value in table.items()}
+    return log_table(path)

@@ -76,12 +76,9 @@ class ReadOptions:
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
         """Return options from the [log] table of a TOML file, or from the whole file when there is none."""
-        content = load_toml(path)
-        table = content.get("log", content)
-        if not isinstance(table, dict):
-            raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
+        table = log_table(path)
         try:
-            return cls.of(**{key.replace("-", "_"): value for key, value in table.items()} | more)
+            return cls.of(**table | more)
         except ConfigError as problem:
             raise ConfigError(f"{os.fspath(path)}: {problem}") from None
 
@@ -117,6 +114,15 @@ class ReadOptions:
                     f"known: {', '.join(known)}"
                 )
         return self
+
+
+def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the [log] table of a TOML file, or the whole file when there is none, with the names of options."""
+    content = load_toml(path)
+    table = content.get("log", content)
+    if not isinstance(table, dict):
+        raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
+    return {key.replace("-", "_"): value for key, value in table.items()}
 
 
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -38,11 +38,13 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     if not known(lift.get("value")):
         value = plain(best.get("value"), best.get("stderr"))
         return f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
+    beside = absolute and not known(lift.get("relative"))  # the lift itself stands there, with its interval
     interval = _interval(reading, lift, sign=True) if absolute else _relative(reading, lift)
+    bracket = "" if beside else f" ({interval})"
     if reading.evidence(target) == "insufficient":
         return (
             f"This log cannot tell what {target} would earn. The best guess is {_change(reading, lift)} "
-            f"per {ranking} ({interval})."
+            f"per {ranking}{bracket}."
         )
     if no_difference(lift):
         return (
@@ -53,10 +55,10 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     if found == "unclear":
         return (
             f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no change at all "
-            f"is just as plausible ({interval})."
+            f"is just as plausible{bracket}."
         )
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
-    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today ({interval})."
+    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today{bracket}."
 
 
 def no_difference(lift: Mapping[str, Any]) -> bool:

@@ -45,7 +45,11 @@ def _logging(reading: Reading) -> list[charts.Row]:
 def _target(reading: Reading, target: str) -> charts.Row:
     best, lift, style = reading.best(target), reading.lift(target), parts.style_of(reading, target)
     error = best.get("stderr")
-    change = percent(lift.get("relative"), sign=True)
+    change = (
+        percent(lift["relative"], sign=True)
+        if known(lift.get("relative"))
+        else plain(lift.get("value"), lift.get("stderr"), sign=True)
+    )
     tip = (
         f"{target} by {best.get('estimator')}\n{plain(best.get('value'), error)} ± {plain(error, error)}\n"
         f"{level(reading)} interval {plain(best.get('low'), error)} to {plain(best.get('high'), error)}\nlift {change}"
