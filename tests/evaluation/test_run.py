@@ -181,3 +181,9 @@ def test_the_audit_comes_along_and_can_be_left_out(gentle):
     assert {row["status"] for row in with_audit.audit} <= {"passed", "skipped"}
     assert len(with_audit.audit) > 10
     assert cr.evaluate(gentle, estimators=["iips"], audit=False).audit == ()
+
+
+def test_a_policy_without_a_name_is_told_how_to_get_one(gentle):
+    with pytest.raises(ConfigError, match=r"targets is a ndarray; give each policy a name"):
+        cr.evaluate(gentle, gentle.targets["new"].values)
+    assert cr.evaluate(gentle, gentle.targets.keys(), estimators=["iips"], audit=False).recommended == {"new": "iips"}

@@ -1,7 +1,7 @@
 """Whatever holds a log becomes a Source: memory, files, frames, clusters."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -108,12 +108,13 @@ def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
         return (targets,), {}
     if isinstance(targets, Mapping):
         return tuple(targets), {name: value for name, value in targets.items() if isinstance(value, str)}
-    if not (isinstance(targets, Sequence) and all(isinstance(name, str) for name in targets)):
+    names = tuple(targets) if isinstance(targets, Iterable) else (targets,)
+    if not all(isinstance(name, str) for name in names):
         raise ConfigError(
             f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, {{'new': probabilities}}), "
             "or name columns of the log, evaluate(log, ['new'])"
         )
-    return tuple(targets), {}
+    return names, {}
 
 
 def _has_arrays(targets: Any) -> bool:
