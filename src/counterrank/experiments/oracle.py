@@ -34,11 +34,14 @@ class Oracle:
     seed: int
     values: tuple[float, ...]
     run: Run | None = None
-    _seen: dict[int, OracleView] = field(default_factory=dict)
+    _seen: dict[bool, OracleView] = field(default_factory=dict)
 
-    def assignment(self, log: RankingLog, noise: float) -> "Assigned":
-        """Return the model of each row and position, a tree for every position."""
-        view = self._view(log.n)
+    def assignment(self, log: RankingLog, noise: float, *, cached: bool = False) -> "Assigned":
+        """Return the model of each row and position, a tree for every position.
+
+        `cached`: with the fresh data sets of a published run whose log was read back from disk (`Run.oracle`).
+        """
+        view = self._view(log.n, cached)
         grower = PartitionGrower(_context(log), view.context, RandomGrowth(noise=noise), self._generator())
         y = logged_contributions(log, self.env.masks)
         chosen = [grower.grow(y[k], view.contributions[k], float(view.values[k]))[1] for k in range(log.K)]
@@ -49,10 +52,10 @@ class Oracle:
             return np.random.RandomState(self.seed)
         return np.random.default_rng([self.seed, 37])
 
-    def _view(self, n: int) -> OracleView:
-        if n not in self._seen:
-            self._seen[n] = self._draw(n) if self.run is None else self.run.oracle()
-        return self._seen[n]
+    def _view(self, n: int, cached: bool) -> OracleView:
+        if cached not in self._seen:
+            self._seen[cached] = self._draw(n) if self.run is None else self.run.oracle(cached=cached)
+        return self._seen[cached]
 
     def _draw(self, n: int) -> OracleView:
         fresh = simulate.draw(self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23]))

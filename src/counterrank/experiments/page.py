@@ -1,25 +1,31 @@
-"""One page with every figure and table of a run."""
+"""One page with every figure and table of a run, made from its results."""
 
+import re
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 from counterrank import atomic
-from counterrank._version import __version__
-from counterrank.experiments.names import FIGURES
+from counterrank.experiments import sections
 
 
-def write_page(out: Path, preset: str, seeds: int) -> Iterator[str]:
-    """Write DIR/reproduction.md from the figures' own tables."""
-    parts = [
-        "# The paper, reproduced\n",
-        f"counterrank {__version__}, preset `{preset}`, {seeds} seeds. In brackets: the published value, read off the "
-        "plots (1 to 2 %), and ours divided by it. Everything is divided by V².\n",
-    ]
-    for name, text in FIGURES.items():
-        table = out / name / f"{name}.md"
-        if table.exists():
-            picture = f"![{name}]({name}/{name}.svg)\n" if (out / name / f"{name}.svg").exists() else ""
-            parts += [f"## {name}\n", f"{text[0].upper()}{text[1:]}.\n", picture, table.read_text(encoding="utf-8")]
-    path = out / "reproduction.md"
-    atomic.write_text(path, "\n".join(parts))
+def write_page(out: Path, into: Path | None = None, *, preset: str = "published") -> Iterator[str]:
+    """Write the page of the results in a folder, to DIR/reproduction.md or to the file `into`."""
+    path = into or out / "reproduction.md"
+    text = page(out, path.parent) if preset == "published" else plain_page(out, preset)
+    atomic.write_text(path, re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n")
     yield f"wrote {path}"
+
+
+def page(out: Path, beside: Path) -> str:
+    """Return the page; links to pages that are not `beside` it become plain text."""
+    text = files("counterrank.experiments").joinpath("data/page.md").read_text(encoding="utf-8")
+    for name, make in sections.SECTIONS.items():
+        text = text.replace(f"<!-- {name} -->", make(out))
+    return re.sub(r"\[([^\]]+)\]\(([\w-]+\.md)\)", lambda m: m[0] if (beside / m[2]).exists() else m[1], text)
+
+
+def plain_page(out: Path, preset: str) -> str:
+    """Return the tables of a world without published values."""
+    title = f"# The figures of the paper in preset `{preset}`\n\nMSE divided by each world's V².\n"
+    return f"{title}\n{sections.tables(out, preset, leave_out=set())}"

@@ -20,6 +20,7 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     0.204
     """
     table = _table()
+    estimator = estimator.replace(", cached", "")
     if figure not in table["x"] or estimator not in table[figure][metric]:
         return None
     if x not in table["x"][figure]:

@@ -71,17 +71,38 @@ def cvar(errors: Floats, alpha: float) -> float:
     return float(worst[: max(1, round(alpha * len(worst)))].mean())
 
 
-def outcome(rows: dict[str, NDArray[Any]], folder: Path) -> tuple[str, list[Path]]:
-    """Return the share of trials each estimator wins, its CVaR, and the drawn CDF and CVaR curves."""
-    names = list(dict.fromkeys(rows["estimator"].tolist()))
-    errors = {name: rows["error"][rows["estimator"] == name].astype(float) for name in names}
-    stacked = np.stack([errors[name] for name in names])  # (estimators, trials)
-    wins = np.bincount(stacked.argmin(axis=0), minlength=len(names)) / stacked.shape[1]
+def table(rows: dict[str, NDArray[Any]]) -> str:
+    """Return the share of trials each estimator wins, its mean squared error and CVaR."""
+    errors, won = _errors(rows), wins(rows)
     lines = ["| estimator | wins | mean squared error | CVaR .1 | CVaR .3 | CVaR .5 |\n|---|---|---|---|---|---|"]
-    for name, won in zip(names, wins, strict=True):
+    for name in errors:
         tail = " | ".join(f"{cvar(errors[name], alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
-        lines.append(f"| {name} | {won:.0%} | {errors[name].mean():.4g} | {tail} |")
-    return "\n".join(lines) + "\n", _draw(names, errors, folder)
+        lines.append(f"| {name} | {won[name]:.0%} | {errors[name].mean():.4g} | {tail} |")
+    return "\n".join(lines) + "\n"
+
+
+def wins(rows: dict[str, NDArray[Any]]) -> dict[str, float]:
+    """Return the share of trials in which each estimator has the least error."""
+    errors = _errors(rows)
+    stacked = np.stack(list(errors.values()))  # (estimators, trials)
+    shares = np.bincount(stacked.argmin(axis=0), minlength=len(errors)) / stacked.shape[1]
+    return dict(zip(errors, shares.tolist(), strict=True))
+
+
+def winner(rows: dict[str, NDArray[Any]]) -> tuple[str, float]:
+    """Return the estimator that wins most often, and how often."""
+    return max(wins(rows).items(), key=lambda item: item[1])
+
+
+def plot(rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
+    """Draw the CDF of relative errors and the CVaR curves."""
+    errors = _errors(rows)
+    return _draw(list(errors), errors, folder)
+
+
+def _errors(rows: dict[str, NDArray[Any]]) -> dict[str, Floats]:
+    names = dict.fromkeys(rows["estimator"].tolist())
+    return {name: rows["error"][rows["estimator"] == name].astype(float) for name in names}
 
 
 def _draw(names: list[str], errors: dict[str, Floats], folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from counterrank import atomic
 from counterrank.engines.local import default_threads
 from counterrank.experiments import figures
 from counterrank.experiments.names import FIGURES
-from counterrank.experiments.spec import Experiment
+from counterrank.experiments.spec import ON_REQUEST, Experiment
 from counterrank.progress import reporter
 
 
@@ -37,7 +37,7 @@ def reproduce(
         experiment = figures.get(name)
         if pair is not None:
             experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
-        chosen = tuple(e for e in experiment.estimators if e in estimators)
+        chosen = tuple(e for e in (*experiment.estimators, *ON_REQUEST) if e in estimators)
         experiment = replace(experiment, estimators=chosen or experiment.estimators)
         folder = Path(out) / name
         run_seeds(experiment, preset, range(seeds), folder, jobs=jobs or default_threads())
@@ -45,7 +45,7 @@ def reproduce(
     if figure == "all":
         from counterrank.experiments.page import write_page
 
-        yield from write_page(Path(out), preset, seeds)
+        yield from write_page(Path(out), preset=preset)
 
 
 def seed_file(folder: Path, preset: str, seed: int) -> Path:
@@ -96,7 +96,7 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
     wanted = replace(experiment, estimators=missing_estimators(experiment, path))
     table = pa.Table.from_pylist([{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)])
     if path.exists():
-        table = pa.concat_tables([pq.read_table(path), table])
+        table = pa.concat_tables([pq.read_table(path), table], promote_options="default")
     with atomic.replacing(path) as temporary:
         pq.write_table(table, temporary)
 

@@ -6,6 +6,9 @@ from typing import Any
 #: The six of the main figures, in the paper's order, then ours.
 ESTIMATORS = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "auto")
 
+#: On request only: the oracle of published runs whose logs were read back from disk.
+ON_REQUEST = ("aips (oracle, cached)",)
+
 DEFAULTS: dict[str, Any] = {"n": 8000, "K": 8, "delta": 0.6, "sigma": 0.5, "epsilon": 0.3, "noise": 0.3}
 
 

@@ -23,10 +23,16 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
 def outcome(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path) -> tuple[str, list[Path]]:
     """Return the table of a figure and the pictures drawn."""
     if experiment.kind == "distribution":
-        return _shares_table(rows), _plot_shares(experiment, rows, folder)
+        return table(experiment, rows), _plot_shares(experiment, rows, folder)
     if experiment.kind == "toy":
-        return toy.table(rows), []
-    return real_world.outcome(rows, folder)
+        return table(experiment, rows), []
+    return table(experiment, rows), real_world.plot(rows, folder)
+
+
+def table(experiment: Experiment, rows: dict[str, NDArray[Any]]) -> str:
+    """Return the table of a figure."""
+    make = {"distribution": _shares_table, "toy": toy.table}.get(experiment.kind, real_world.table)
+    return make(rows)
 
 
 def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:

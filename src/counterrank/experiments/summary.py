@@ -27,6 +27,11 @@ class Summary:
     seconds: float
 
 
+def seeds_in(folder: Path, preset: str) -> list[int]:
+    """Return the seeds whose results a figure's folder holds."""
+    return sorted(int(path.stem.removeprefix("seed-")) for path in (folder / preset).glob("seed-*.parquet"))
+
+
 def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
     """Return the columns of all seed files, in the order of seeds."""
     import pyarrow as pa
@@ -34,7 +39,8 @@ def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
 
     from counterrank.experiments.runner import seed_file
 
-    table = pa.concat_tables([pq.read_table(seed_file(folder, preset, seed)) for seed in seeds])
+    tables = [pq.read_table(seed_file(folder, preset, seed)) for seed in seeds]
+    table = pa.concat_tables(tables, promote_options="default")
     return {name: table[name].to_numpy() for name in table.column_names}
 
 

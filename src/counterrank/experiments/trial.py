@@ -29,6 +29,8 @@ class Trial:
     seed: int
     noise: float
     oracle: Oracle
+    #: CPU seconds of drawing the log.
+    drawing: float
 
 
 def draw(preset: str, setting: dict[str, Any], seed: int) -> Trial:
@@ -37,16 +39,19 @@ def draw(preset: str, setting: dict[str, Any], seed: int) -> Trial:
     In `random` and `paper` the parameters of the world are drawn afresh for every seed.
     """
     options = {name: setting[name] for name in _PARAMETERS if setting.get(name) is not None}
+    started = time.process_time()
     if preset == "published":
         env = _published(**options)
         found = simulate.replay_run(env, setting["n"], seed)
+        log, drawing = found.log.to_log(), time.process_time() - started
         values = tuple(found.value())
-        return Trial(env, found.log.to_log(), sum(values), seed, setting["noise"], Oracle(env, seed, values, found))
+        return Trial(env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing)
     env = simulate.preset(preset, seed=seed, **options)
-    data = simulate.draw(env, setting["n"], np.random.default_rng([seed, 7]))
+    log = simulate.draw(env, setting["n"], np.random.default_rng([seed, 7])).to_log()
+    drawing = time.process_time() - started
     truth = simulate.true_value(env)
     oracle = Oracle(env, seed, tuple(truth.by_position))
-    return Trial(env, data.to_log(), truth.value, seed, setting["noise"], oracle)
+    return Trial(env, log, truth.value, seed, setting["noise"], oracle, drawing)
 
 
 @cache
@@ -68,6 +73,7 @@ def run(trial: Trial, names: tuple[str, ...]) -> list[dict[str, Any]]:
                 "high": high,
                 "truth": trial.truth,
                 "seconds": time.process_time() - started,
+                "drawing": trial.drawing,
             }
         )
     return rows
@@ -88,7 +94,9 @@ def _estimator(trial: Trial, name: str) -> Estimator:
         return AIPS(behavior=_true_behavior(trial))
     if name.startswith("aips (oracle"):
         level = name.removeprefix("aips (oracle").removesuffix(")")
-        return AIPS(behavior=trial.oracle.assignment(trial.log, float(level) if level else trial.noise))
+        cached = level == ", cached"
+        noise = float(level) if level and not cached else trial.noise
+        return AIPS(behavior=trial.oracle.assignment(trial.log, noise, cached=cached))
     return registry.get(name)
 
 

@@ -258,7 +258,8 @@ def score(total: float, square: float, mean: float, n: float, goal: Floats, norm
     variance = (square - total * total / n) / (n - 1.0) / n
     bias = mean - goal[0]
     bias += abs(bias) * goal[2] * normal
-    return max(variance, goal[1]) + bias * bias
+    mse: float = max(variance, goal[1]) + bias * bias
+    return mse
 
 
 @jit

@@ -80,15 +80,22 @@ class Run:
         seen = np.bincount(np.arange(n) // env.K, minlength=len(found.base)) / n
         shares = np.bincount(found.behavior, minlength=env.M) / n
         others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
-        out: Floats = seen @ found.base @ p + shares @ others * (p @ env.interaction @ p)
-        return out + env.sigma * _shared(n)[1].mean()
+        out: Floats = (
+            seen @ found.base @ p + shares @ others * (p @ env.interaction @ p) + env.sigma * _shared(n)[1].mean()
+        )
+        return out
 
-    def oracle(self) -> OracleView:
-        """Return what the tree of this run was told; the same at every call."""
+    def oracle(self, *, cached: bool = False) -> OracleView:
+        """Return what the tree of this run was told; the same at every call.
+
+        The public code keeps logs on disk. A run that finds its own there never seeds its generator, which is then
+        the one seeded 12345 in every run: all such runs are told the same. `cached` asks for that.
+        """
         env, n = self.env, len(self.rows.context)
-        stream = np.random.RandomState()
-        stream.set_state(self.stream.get_state())
-        stream.random_sample((n, env.K))  # the original's truth: the target's actions on the log's contexts
+        stream = np.random.RandomState(_SHARED_SEED)
+        if not cached:
+            stream.set_state(self.stream.get_state())
+            stream.random_sample((n, env.K))  # the original's truth: the target's actions on the log's contexts
         context = stream.standard_normal((_VALUE_ROWS, env.d))
         stream.random_sample((_VALUE_ROWS, env.K))
         values = _batch(env, context, stream, "target").reward.mean(axis=0)
@@ -143,7 +150,8 @@ def _batch(env: Environment, context: Floats, stream: np.random.RandomState, pol
 
 def _policy(env: Environment, which: Which) -> Floats:
     """Return the distribution (A,) of a policy: in this environment it ignores the context."""
-    return distribution(env, np.zeros((1, env.d)), which)[0]
+    first: Floats = distribution(env, np.zeros((1, env.d)), which)[0]
+    return first
 
 
 @lru_cache(maxsize=16)
