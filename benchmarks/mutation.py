@@ -89,6 +89,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/marginal.py", "1", ".reshape(-1)"),
     ("estimators/marginal.py", "1", "np.arange(group.max() + 1)"),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
+    ("inference/multiplicity.py", "1.0", "p[order] * count / np.arange("),  # the largest is a p-value itself
     ("inference/control.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
     ("kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # without orders nothing reads it
     ("kernels/orders.py", "Lt", "quick = 0 < "),  # there is always one entry, and of one both ways are the same

@@ -12,6 +12,7 @@ from counterrank.engines.local import MemorySource
 from counterrank.estimators import masked
 from counterrank.estimators.aips import _TREE, AIPS
 from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.cascade_dr import CascadeDR
 from counterrank.estimators.clip import Clipped, rows_of
 from counterrank.estimators.clip import _Rows as Rows
 from counterrank.estimators.dm import DM
@@ -376,3 +377,22 @@ def test_rows_are_counted_where_they_are_not_known():
 
     assert rows_of(Unknown(LOG, threads=1)) == N == rows_of(MemorySource(LOG, threads=1))
     assert (Rows(2) + Rows(3)).count == 5
+
+
+def test_cascade_dr_needs_independent_positions():
+    """Its plan is made for factored propensities with whole distributions, and refused for rankings of items once."""
+    found = CascadeDR().estimate(LOG, "new")
+    assert found.estimator == "cascade-dr" and np.isfinite([found.value, found.stderr]).all()
+    assert "regression" in found.details
+    scores = np.linspace(-1, 1, A) * np.ones((N, 1))
+    items = np.array([np.random.default_rng(i).permutation(A)[:K] for i in range(N)])
+    log = cr.RankingLog(
+        action=items, reward=REWARD, propensity=cr.PlackettLuce(scores), targets={"new": cr.PlackettLuce(-scores)}
+    )
+    prefix = cr.RankingLog(
+        action=ACTION, reward=REWARD, propensity=cr.Propensity("prefix", shown(P0)), dists=LOG.dists,
+        targets={"new": cr.Propensity("prefix", shown(P1))},
+    )  # fmt: skip
+    for dependent in (log, prefix):
+        with pytest.raises(cr.CounterrankError, match="needs independent positions"):
+            CascadeDR().estimate(dependent, "new")
