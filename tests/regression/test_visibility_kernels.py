@@ -118,9 +118,7 @@ def test_sight_and_triple_grams_equal_their_designs() -> None:
     )
     columns = A * (A + 1) // 2
     cubes, sides = np.zeros((F, A, columns, columns)), np.zeros((F, A, columns))
-    visibility_grams.add_triples(
-        given["action"], given["fold"], given["scale"], at.sight, given["error"], cubes, sides
-    )
+    visibility_grams.add_triples(given["action"], given["fold"], given["scale"], at.sight, given["error"], cubes, sides)
     wanted, side = np.zeros_like(gram), np.zeros_like(right)
     wanted_cubes, wanted_sides = np.zeros_like(cubes), np.zeros_like(sides)
     for i, k in product(range(N), range(K)):
