@@ -21,8 +21,8 @@ Chosen: TypeAlias = LinearModel | VisibilityModel
 
 #: Rows the visibility model is fitted to at most.
 ROWS = 32_768
-#: Columns of its widest step, and actions up to which three-way effects are tried.
-_WIDEST, _MOST_TRIPLE = 1_500, 20
+#: Columns of its widest step, positions (its Grams have their cube), actions up to which three-way effects are tried.
+_WIDEST, _LONGEST, _MOST_TRIPLE = 1_500, 40, 20
 #: Rows at least of the rough fits by which links are compared, and the error, best = 1, from which one is left.
 _FEW, _HOPELESS = 2_048, 1.1
 
@@ -31,7 +31,7 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
     """Return the linear (or logistic) model or a visibility model, whichever predicts unseen rows best."""
     linear = fit_linear(training, seed=seed)
     layout = training.layout
-    if layout.K < 2 or columns(layout) > _WIDEST:
+    if not 2 <= layout.K <= _LONGEST or columns(layout) > _WIDEST:
         return linear
     sample = training.source.sample(ROWS, np.random.default_rng([seed, 31]))
     rows = rows_of(sample, layout.scale, layout.F)

@@ -36,6 +36,8 @@ _WORK, _LEAST_ROWS = 7e9, 20_000
 #: Numbers in all Gram matrices together, above which positions are tied into counts.
 _GRAM_NUMBERS = 8_000_000
 _LARGEST_GRAM = 30_000_000
+#: Positions up to which there is a reward model: fits common to all positions solve for each one's intercept.
+_LONGEST = 100
 _WIDEST_PAIRS = 140
 #: Context x count columns up to this many.
 _WIDEST_CROSS = 64
@@ -254,7 +256,7 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
 def fits_in_memory(first: RankingLog) -> bool:
     """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
     A, d = first.n_actions, context_columns(first).shape[1]
-    return bool(choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= _LARGEST_GRAM)
+    return bool(first.K <= _LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= _LARGEST_GRAM)
 
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:

@@ -228,6 +228,8 @@ def _controls(view: View) -> Floats:
     if view.ratios.kind != "factored":
         return np.empty((0, view.batch.n))
     excess = (rho - 1.0).T  # (K, n)
+    if len(excess) > _CONTROLS:  # long rankings: what the positions have in common
+        excess = excess.sum(axis=0, keepdims=True)
     x = np.nan_to_num(context_columns(view.batch)).T  # (d, n)
     if excess.shape[0] * (x.shape[0] + 1) > _CONTROLS:
         x = x[: max(_CONTROLS // excess.shape[0] - 1, 0)]
