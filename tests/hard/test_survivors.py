@@ -214,7 +214,7 @@ def test_units_whose_sums_are_negative_count_like_others():
 
 
 def test_a_spread_is_zero_only_where_it_is_rounding():
-    assert spread(np.array(2e-20), np.array(1e-20), 11) == pytest.approx(1.1e-20, rel=1e-12)
+    assert spread(np.array(2e-20), np.array(1e-20), 11) == pytest.approx(1.1e-20, rel=1e-12, abs=0)
     assert spread(np.array(3e20), np.array(1e20), 11) == pytest.approx(2.2e20, rel=1e-12)
     assert spread(np.array(1.0), np.array(1.0 + 2.3e-16), 5) == 0.0
 
