@@ -55,7 +55,8 @@ def seed_file(folder: Path, preset: str, seed: int) -> Path:
 
 def run_seeds(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path, *, jobs: int) -> None:
     """Run every seed of which something is missing, `jobs` at a time."""
-    missing = [seed for seed in seeds if missing_estimators(experiment, seed_file(folder, preset, seed))]
+    paths = {seed: seed_file(folder, preset, seed) for seed in seeds}
+    missing = [seed for seed, path in paths.items() if not path.exists() or missing_estimators(experiment, path)]
     reporter().begin(experiment.name, len(missing))
     if not missing:
         return
