@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from counterrank.kernels.gram_products import add_products, dot
 from counterrank.kernels.jit import jit
-from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room
+from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room, sorted_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,11 +61,15 @@ def add_grams(
     n, A, width = action.shape[0], centre.shape[1], gram.shape[3]
     size = (width + 4) // 4 * 4  # features and the reward, in fours
     scratch, columns, whole = room(A), np.zeros((size, ROWS)), np.zeros((size, size))
-    key, order = np.empty(n, np.int64), np.empty(n, np.int64)
-    for k in range(action.shape[1]):
-        for i in range(n):
-            key[i] = fold[i] * A + action[i, k] if k < lengths[i] and weight[i, k] != 0.0 else -1
-        starts = grouped(key, gram.shape[0] * A, order)
+    at_a_time = sorted_rows(gram.shape[0] * A)
+    key, order = np.empty(at_a_time, np.int64), np.empty(at_a_time, np.int64)
+    for step in range((n + at_a_time - 1) // at_a_time * action.shape[1]):
+        begin, k = step // action.shape[1] * at_a_time, step % action.shape[1]
+        stop = min(begin + at_a_time, n)
+        for i in range(begin, stop):
+            used = k < lengths[i] and weight[i, k] != 0.0
+            key[i - begin] = fold[i] * A + action[i, k] if used else -1
+        starts = grouped(key[: stop - begin], gram.shape[0] * A, order, begin)
         for g in range(gram.shape[0] * A):
             if starts[g] == starts[g + 1]:
                 continue

@@ -33,8 +33,14 @@ def room(A: int) -> Floats:
 
 
 @jit
-def grouped(key: Ints, groups: int, order: Ints) -> Ints:
-    """Fill order with the rows sorted by key (n,), rows with a key below zero left out; return the groups' starts."""
+def sorted_rows(groups: int) -> int:
+    """Return how many rankings to sort at a time: they stay in the cache, and most groups fill a block or two."""
+    return max(16 * ROWS, 2 * ROWS * groups)
+
+
+@jit
+def grouped(key: Ints, groups: int, order: Ints, begin: int = 0) -> Ints:
+    """Fill order with the rows begin + i sorted by key (n,), those below zero left out; return the groups' starts."""
     starts = np.zeros(groups + 1, np.int64)
     for i in range(key.shape[0]):
         if key[i] >= 0:
@@ -44,7 +50,7 @@ def grouped(key: Ints, groups: int, order: Ints) -> Ints:
     at = starts.copy()
     for i in range(key.shape[0]):
         if key[i] >= 0:
-            order[at[key[i]]] = i
+            order[at[key[i]]] = begin + i
             at[key[i]] += 1
     return starts
 

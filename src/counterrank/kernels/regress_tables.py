@@ -34,22 +34,6 @@ def _add(tables: Floats, f: int, rows: Ints, scales: Floats, count: int, out: Fl
 
 
 @jit
-def _shown(action: Ints, i: int, used: int, first: int, A: int, rows: Ints, scales: Floats) -> None:
-    """List the rows of the actions shown in ranking i."""
-    for other in range(used):
-        rows[other] = first + other * A + action[i, other]
-        scales[other] = 1.0
-
-
-@jit
-def _dense(values: Floats, i: int, first: int, start: int, rows: Ints, scales: Floats) -> None:
-    """List the rows from `first` on, scaled by row i of values, at `start` of the lists."""
-    for j in range(values.shape[1]):
-        rows[start + j] = first + j
-        scales[start + j] = values[i, j]
-
-
-@jit
 def _rich(
     action: Ints, i: int, used: int, x: Floats, logging: Floats, cross: bool, squares: int, start: int,
     rows: Ints, scales: Floats, count: Floats,
@@ -95,14 +79,18 @@ def values_at_logged(
         i = order[at]
         f, used = fold[i], lengths[i]
         value[:] = 0.0
-        _shown(action, i, used, shown, A, rows, scales)
-        _dense(centre, i, width, used, rows, scales)
+        # Calls for each of these lists would take longer than the lists.
+        for other in range(used):
+            rows[other], scales[other] = shown + other * A + action[i, other], 1.0
+        for b in range(A):
+            rows[used + b], scales[used + b] = width + b, centre[i, b]
         if cross or squares:
             _rich(action, i, used, x, logging, cross, squares, used + A, rows, scales, count)
         _add(tables, f, rows, scales, used + shown - width, value)
         for k in range(used):
             bare[i, k] = value[((sets - 1) * length + k) * A + action[i, k]]
-        _dense(x, i, 0, 0, rows, scales)
+        for j in range(width):
+            rows[j], scales[j] = j, x[i, j]
         _add(tables, f, rows, scales, width, value)
         for s in range(sets):
             for k in range(used):
@@ -118,22 +106,24 @@ def sigmoid_of_draws(
 
     IN own (n, 1 or K, A); tables (F, T, W) without cross and square columns: W at least Q A.
     """
-    n, size, length = draws.shape
+    n, size, _ = draws.shape
     A, width, T = centre.shape[1], x.shape[1], tables.shape[1]
     order, base, value = np.empty(n, np.int64), np.empty(tables.shape[2]), np.empty(tables.shape[2])
     rows, scales = np.zeros(T + 4, np.int64), np.zeros(T + 4)
-    flat = draws.reshape(n * size, length)
     grouped(fold, tables.shape[0], order)
     for at in range(n):
         i = order[at]
         f, used = fold[i], lengths[i]
         base[:] = 0.0
-        _dense(x, i, 0, 0, rows, scales)
-        _dense(centre, i, width, width, rows, scales)
+        for j in range(width):
+            rows[j], scales[j] = j, x[i, j]
+        for b in range(A):
+            rows[width + b], scales[width + b] = width + b, centre[i, b]
         _add(tables, f, rows, scales, width + A, base)
         for s in range(size):
             value[:] = base
-            _shown(flat, i * size + s, used, width + A, A, rows, scales)
+            for other in range(used):
+                rows[other], scales[other] = width + A + other * A + draws[i, s, other], 1.0
             _add(tables, f, rows, scales, used, value)
             sigmoid(value, value.shape[0])
             for q in range(positions.shape[0]):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank.kernels.gram_products import add_products
 from counterrank.kernels.jit import jit
-from counterrank.kernels.regress_features import ROWS, grouped
+from counterrank.kernels.regress_features import ROWS, grouped, sorted_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,11 +65,15 @@ def add_effects(
     size = x.shape[1] + A
     wide = (size + 5) // 4 * 4
     columns, products = np.zeros((wide, ROWS)), np.zeros((wide, wide))
-    key, order = np.empty(n, np.int64), np.empty(n, np.int64)
-    for k in range(K):
-        for i in range(n):
-            key[i] = fold[i] * A + action[i, k] if action[i, k] >= 0 and weight[i, k] != 0.0 else -1
-        starts = grouped(key, F * A, order)
+    at_a_time = sorted_rows(F * A)
+    key, order = np.empty(at_a_time, np.int64), np.empty(at_a_time, np.int64)
+    for step in range((n + at_a_time - 1) // at_a_time * K):
+        begin, k = step // K * at_a_time, step % K
+        stop = min(begin + at_a_time, n)
+        for i in range(begin, stop):
+            used = action[i, k] >= 0 and weight[i, k] != 0.0
+            key[i - begin] = fold[i] * A + action[i, k] if used else -1
+        starts = grouped(key[: stop - begin], F * A, order, begin)
         for g in range(F * A):
             products[:] = 0.0
             for first in range(starts[g], starts[g + 1], ROWS):

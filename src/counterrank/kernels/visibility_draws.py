@@ -14,32 +14,30 @@ _LARGEST = 20.0
 
 
 @vector_jit
-def _seen(action: Ints, row: int, used: int, seen: Floats, out: Floats) -> None:
-    """Fill out (A, K): how much of each action of the drawn ranking is seen from each position; seen (K, K)."""
-    out[:] = 0.0
-    for other in range(used):
-        b = action[row, other]
-        for k in range(out.shape[1]):
-            out[b, k] += seen[other, k]
-
-
-@vector_jit
-def _values(
-    product: bool, plain: Floats, shift: Floats, f: int, pair: Floats, mixed: Floats, values: Floats
+def _linear(
+    product: bool, row: Ints, plain: Floats, shift: Floats, pair: Floats, seen: Floats, mixed: Floats, values: Floats
 ) -> None:  # fmt: skip
-    """Fill values (A, K) with the model for each own action at each position; plain (A,)."""
+    """Fill values (A, K) for each own action at each position before the link; seen (K, K) by other, then position.
+
+    mixed (A, K) becomes how much of each action of the drawn ranking is seen from each position.
+    """
     A, K = mixed.shape
+    mixed[:] = 0.0
+    for other in range(K):
+        if row[other] >= 0:
+            for k in range(K):
+                mixed[row[other], k] += seen[other, k]
     for u in range(A):
         for k in range(K):
-            values[u, k] = 0.0 if product else plain[u] + shift[f, k]
+            values[u, k] = 0.0 if product else plain[u] + shift[k]
         for b in range(A):
-            effect = pair[f, u, b]
+            effect = pair[u, b]
             for k in range(K):
                 values[u, k] += effect * mixed[b, k]
 
 
 @jit
-def _curve(product: bool, plain: Floats, shift: Floats, f: int, values: Floats) -> None:
+def _curve(product: bool, plain: Floats, shift: Floats, values: Floats) -> None:
     A, K = values.shape
     flat = values.reshape(A * K)
     if not product:
@@ -50,7 +48,7 @@ def _curve(product: bool, plain: Floats, shift: Floats, f: int, values: Floats) 
     exponential(flat, A * K)
     for u in range(A):
         for k in range(K):
-            values[u, k] *= plain[u] + shift[f, k]
+            values[u, k] *= plain[u] + shift[k]
 
 
 @jit
@@ -61,22 +59,20 @@ def curved_means(
     """Fill out (n, K) with averages over drawn rankings (n, S, K), the own action summed out over wanted (n, ., A)."""
     n, size, K = draws.shape
     places, A = wanted.shape[1], wanted.shape[2]
-    flat = draws.reshape(n * size, K)
-    plain, seen, mixed, values = np.empty(A), np.zeros((K, K)), np.empty((A, K)), np.empty((A, K))
+    plain, seen, mixed, values = np.empty(A), np.empty((K, K)), np.empty((A, K)), np.empty((A, K))
+    above, below = np.triu(sight.T, 1).copy(), np.tril(sight.T, -1).copy()  # by other, then position
     for i in range(n):
-        f, used = fold[i], min(K, lengths[i])
+        f = fold[i]
         for u in range(A):
             plain[u] = 0.0
             for j in range(x.shape[1]):
                 plain[u] += x[i, j] * own[f, u, j]
-        for other in range(used):
+        for other in range(K):
             for k in range(K):
-                side = scale[i, 0] if other < k else scale[i, 1]
-                seen[other, k] = 0.0 if other == k else sight[k, other] * side
+                seen[other, k] = scale[i, 0] * above[other, k] + scale[i, 1] * below[other, k]
         for s in range(size):
-            _seen(flat, i * size + s, used, seen, mixed)
-            _values(product, plain, shift, f, pair, mixed, values)
-            _curve(product, plain, shift, f, values)
-            for k in range(used):
+            _linear(product, draws[i, s], plain, shift[f], pair[f], seen, mixed, values)
+            _curve(product, plain, shift[f], values)
+            for k in range(min(K, lengths[i])):
                 for u in range(A):
                     out[i, k] += wanted[i, min(k, places - 1), u] * values[u, k] / size

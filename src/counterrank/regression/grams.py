@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.regression.layout import Layout, whole_distribution
+from counterrank.regression.layout import Arrays, Layout, whole_distribution
 
 if TYPE_CHECKING:
     from counterrank.log import RankingLog
@@ -38,11 +38,13 @@ class Grams:
         )
 
 
-def grams_of(batch: "RankingLog", layout: Layout, target: str, *, weight: Floats | None = None) -> Grams:
-    """Return the Grams of a batch; `weight` (n, K) weighs rows, position by position."""
+def grams_of(
+    batch: "RankingLog", layout: Layout, target: str, *, weight: Floats | None = None, given: Arrays | None = None
+) -> Grams:
+    """Return the Grams of a batch; `weight` (n, K) weighs rows, position by position; `given` its arrays, if known."""
     from counterrank.kernels import gram_rows
 
-    given = layout.arrays(batch)
+    given = layout.arrays(batch) if given is None else given
     shape = (layout.F, layout.K, layout.A, layout.width)
     gram, cover, square = np.zeros((*shape, layout.width)), np.zeros(shape), np.zeros(shape[:3])
     weights = np.ones(batch.action.shape) if weight is None else weight

@@ -112,7 +112,7 @@ class Layout:
         logging = whole_distribution(batch, LOGGING)
         if logging is None:
             logging = np.zeros((batch.n, 1, self.A))
-        centre = np.ascontiguousarray(logging.mean(axis=1))
+        centre = logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
         x = self.scale.apply(context_columns(batch))
         return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
 

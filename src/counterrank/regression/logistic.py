@@ -155,18 +155,14 @@ def _raw(fitted: list[Floats], chosen: list[Design], folds: int) -> Floats:
 
 def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
     def partial(batch: RankingLog) -> Grams:
-        chance = _chance(batch, training, coef)
+        given = training.layout.arrays(batch)
+        chance = sigmoid(logged_values(training.layout, given, coef[None])[0])
         weight = np.maximum(chance * (1 - chance), 1e-6)
         working = batch.take(slice(0, batch.n))
         object.__setattr__(working, "reward", (batch.reward - chance) / weight)
-        return grams_of(working, training.layout, "", weight=weight)
+        return grams_of(working, training.layout, "", weight=weight, given=given)
 
     return source.reduce(partial, label="logistic")
-
-
-def _chance(batch: RankingLog, training: Training, coef: Floats) -> Floats:
-    eta = logged_values(training.layout, training.layout.arrays(batch), coef[None])[0]
-    return sigmoid(eta)
 
 
 def _fewer(source: Source) -> Source:
