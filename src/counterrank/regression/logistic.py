@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 
 #: Newton steps on (a part of) the rows, before the steps that leave each fold out.
 _STEPS = 5
-#: Rows of the first steps; the last ones see all training rows.
-_STEP_ROWS = 50_000
+#: Rows of the first steps, fewer where the log is long; the last ones see all training rows.
+_STEP_ROWS, _FEWER_ROWS, _LONG = 50_000, 12_500, 200_000
 #: Up to this many rows the folds take a second step of their own; above, the common start tells them little.
 _EXACT_ROWS = 10_000
 _PENALTY, _INTERCEPT_PENALTY = 1.0, 0.02
@@ -73,7 +73,7 @@ def _slim(training: Training) -> Training:
     kept = np.r_[0:dense, training.layout.starts[3] : training.layout.width]
     full = training.grams
     grams = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
-    return Training(Prepared(grams, layout, training.prepared.pairs), training.source)
+    return Training(Prepared(grams, layout, training.prepared.pairs), training.source, rows=training.rows)
 
 
 def _widened(coef: Floats, slim: Layout, full: Layout) -> Floats:
@@ -91,7 +91,7 @@ def _fit(training: Training) -> Floats:
     fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
-    few = _fewer(training.source)
+    few = _fewer(training.source, _FEWER_ROWS if (training.rows or 0) > _LONG else _STEP_ROWS)
     for _ in range(_STEPS):
         state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
@@ -165,10 +165,10 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
     return source.reduce(partial, label="logistic")
 
 
-def _fewer(source: Source) -> Source:
-    if source.n is not None and source.n <= _STEP_ROWS:
+def _fewer(source: Source, rows: int) -> Source:
+    if source.n is not None and source.n <= rows:
         return source
-    return MemorySource(source.sample(_STEP_ROWS, np.random.default_rng(17)))
+    return MemorySource(source.sample(rows, np.random.default_rng(17)))
 
 
 def _not_binary(batch: RankingLog) -> Losses:
