@@ -74,6 +74,10 @@ def behavior() -> dict[str, Any]:
             "notes": ["a note"], "folds": [fold, fold]}  # fmt: skip
 
 
+#: Near items are seen best, and those above better than those below.
+SEEN = [[0.0 if m == k else 1.6 / abs(k - m) * (1.0 if m < k else 0.7) for m in range(6)] for k in range(6)]
+
+
 def model(today: float = 1.2) -> dict[str, Any]:
     """Return the dictionary an Evaluation would give."""
     path = [
@@ -81,7 +85,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
         for m, v, s in ((1, 1.25, 0.008), (2, 1.30, 0.014), (3, 1.29, 0.02), (4, 1.31, 0.03), (6, 1.28, 0.06))
     ]
     rows = [
-        estimate("personalised", "auto", 1.30, 0.010, details={"order_path": path}),
+        estimate("personalised", "auto", 1.30, 0.010, details={"order_path": path, "regression": {"visibility": SEEN}}),
         estimate("personalised", "ips", 1.29, 0.03),
         estimate("personalised", "rips", 1.28, 0.015),
         estimate("personalised", "dr-order-2", 1.295, 0.012),

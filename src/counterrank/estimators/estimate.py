@@ -64,6 +64,14 @@ class Estimate:
     #: What the other methods of `interval` start from.
     evidence: "Evidence | None" = field(default=None, repr=False)
 
+    def __str__(self) -> str:
+        """Return one line: value, interval, and how many warnings."""
+        low, high = self.interval()
+        warnings = f", {len(self.flags)} flags" if self.flags else ""
+        return (
+            f"{self.estimator} of {self.target}: {self.value:.6g} ({low:.6g} to {high:.6g}), n = {self.n:,}{warnings}"
+        )
+
     def interval(self, level: float | None = None, method: str = "t") -> Interval:
         """Return (low, high) at a confidence level (that of the evaluation by default).
 

@@ -24,6 +24,7 @@ from counterrank.report.sections import (
     positions,
     provenance,
     segments,
+    visibility,
     weights,
 )
 from counterrank.report.sections.parts import Section
@@ -38,6 +39,7 @@ SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
     order_path.section,
     positions.section,
     segments.section,
+    visibility.section,
     behavior.section,
     weights.section,
     audit.section,

@@ -1,0 +1,65 @@
+"""What is seen from where: how far each item matters to the reward at each position, as the reward model found it."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from counterrank.report.charts.svg import tag
+from counterrank.report.numbers import known, plain
+from counterrank.report.reading import Reading, table
+from counterrank.report.sections import parts
+
+#: Longer rankings would be a carpet.
+_LONGEST = 20
+_SIDE, _LEFT, _TOP = 30.0, 26.0, 20.0
+
+
+def section(reading: Reading) -> parts.Section | None:
+    """Return the matrix of visibilities of the first estimate whose model has one."""
+    found = next((seen for row in reading.estimates if (seen := _matrix(row))), None)
+    if found is None or len(found) > _LONGEST:
+        return None
+    aid = "A row is the reward at a position, a column the position of another item. 1 is average; darker counts more."
+    head = ("reward at", *(f"item at {m + 1}" for m in range(len(found))))
+    lines = [(str(k + 1), *("" if m == k else plain(v) for m, v in enumerate(row))) for k, row in enumerate(found)]
+    drawn = parts.figure("How far each item is seen", aid, _chart(found), parts.table(head, lines))
+    lead = (
+        "The best reward model for this log weighs what one item does to another by how far it is seen. "
+        "It was found from the log, and belongs to its users, not to a policy."
+    )
+    return parts.Section("visibility", "What is seen from where", lead, parts.grid(drawn))
+
+
+def _matrix(row: object) -> list[list[float]]:
+    """Return the K x K numbers of an estimate's model, or nothing."""
+    regression = table(table(table(row).get("details")).get("regression"))
+    seen = regression.get("visibility")
+    if not isinstance(seen, Sequence) or isinstance(seen, str):
+        return []
+    square = [list(line) for line in seen if isinstance(line, Sequence) and len(line) == len(seen)]
+    whole = len(square) == len(seen) and all(known(value) for line in square for value in line)
+    return [[float(value) for value in line] for line in square] if whole else []
+
+
+def _chart(seen: list[list[float]]) -> Markup:
+    most = max((abs(v) for line in seen for v in line), default=0.0) or 1.0
+    marks = [_cell(k, m, value, most) for k, line in enumerate(seen) for m, value in enumerate(line)]
+    for k in range(len(seen)):
+        middle = (k + 0.5) * _SIDE
+        marks.append(tag("text", str(k + 1), x=_LEFT + middle, y=_TOP - 6, text_anchor="middle", class_="tick"))
+        marks.append(tag("text", str(k + 1), x=_LEFT - 8, y=_TOP + middle + 4, text_anchor="end", class_="tick"))
+    width, height = _LEFT + len(seen) * _SIDE, _TOP + len(seen) * _SIDE
+    drawn = tag(
+        "svg", tag("title", "How far each item is seen"), *marks, width=width, height=height,
+        viewBox=f"0 0 {width} {height}", class_="matrix seen t0", role="img",
+    )  # fmt: skip
+    return tag("div", drawn, class_="chart", role="group", tabindex="0")
+
+
+def _cell(k: int, m: int, value: float, most: float) -> Markup:
+    box = {"x": _LEFT + m * _SIDE + 1, "y": _TOP + k * _SIDE + 1, "width": _SIDE - 2, "height": _SIDE - 2, "rx": 3}
+    if k == m:
+        return tag("rect", **box, class_="own")
+    shade = tag("rect", **box, class_="on-scale", fill_opacity=round(max(value, 0.0) / most * 0.85, 3))
+    words = f"reward at {k + 1}, item at {m + 1}: {plain(value)} of the average"
+    return tag("g", tag("rect", **box, class_="off"), shade, class_="mark", data_tip=words)
