@@ -14,7 +14,7 @@ from tests.report import sample
 
 from counterrank.report import html, notebook
 
-SECTIONS = "values estimators order positions segments behavior weights audit planning method".split()
+SECTIONS = "values estimators order positions segments visibility behavior weights audit planning method".split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"
 
 
