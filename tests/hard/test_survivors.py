@@ -12,6 +12,7 @@ from counterrank.estimators.contribution import lift_of
 from counterrank.estimators.marginal import Marginalised, group_ratios
 from counterrank.inference.linear import degrees_of_freedom, variance
 from counterrank.kernels import weights
+from counterrank.kernels.accumulate import BINS
 from counterrank.moments import moments_of, moments_of_weights, rewards_of, spread
 from counterrank.ratios import numbers, ratios_of
 
@@ -299,3 +300,13 @@ def test_groups_in_rankings_that_end_early_and_groups_the_logger_never_shows():
             Marginalised(groups=[0, 1, 2]).estimate(half, "new")
     # A group without any probability under the logger has no ratio: its weight is the target's probability.
     np.testing.assert_allclose(group_ratios(View(unseen, "new"), np.array([0, 1, 2])).rho, [[0.4, 0.5]], rtol=1e-12)
+
+
+def test_weights_are_counted_by_eighths_of_octaves_from_2_to_the_minus_40_to_2_to_the_64():
+    assert BINS == 104 * 8 + 1
+    for weight, place in ((0.0, 0), (0.999 * 2.0**-40, 0), (2.0**-40, 1), (1.0, 321), (1.124, 321), (1.126, 322),
+                          (0.999 * 2.0**64, 832), (2.0**64, 832), (2.0**70, 832)):  # fmt: skip
+        one = np.full((1, 1), weight)
+        moments = moments_of(one, one, one, np.ones(1))[0]
+        assert np.flatnonzero(moments.histogram[0]).tolist() == [place]
+        assert moments.histogram[1, place] == weight
