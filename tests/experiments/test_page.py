@@ -5,6 +5,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
+from counterrank.errors import ConfigError
 from counterrank.experiments import agreement, figures, runner
 from counterrank.experiments.page import page, write_page
 from counterrank.experiments.runner import run_seeds, seed_file
@@ -71,3 +72,9 @@ def compared(ratio, low, high, name="aips (oracle)"):
 )
 def test_the_verdict_weighs_the_interval(found, told):
     assert told in agreement.verdict([compared(*c) for c in found], ["aips (oracle)"], 0.25)
+
+
+def test_an_estimator_that_a_figure_lacks_is_refused():
+    assert runner.only(figures.get("data-size"), ["auto", "ips"]).estimators == ("ips", "auto")
+    with pytest.raises(ConfigError, match="figure 'noise-behavior' has no estimator 'ips'; it has aips"):
+        runner.only(figures.get("noise-behavior"), ["ips"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from counterrank import atomic
 from counterrank.engines.local import default_threads
+from counterrank.errors import ConfigError
 from counterrank.experiments import figures
 from counterrank.experiments.names import FIGURES
 from counterrank.experiments.spec import ON_REQUEST, Experiment
@@ -33,14 +34,17 @@ def reproduce(
     from counterrank.experiments.outcome import write_outcome
 
     names = list(FIGURES) if figure == "all" else [figure]
-    for name in names:
+    for place, name in enumerate(names, 1):
         experiment = figures.get(name)
         if pair is not None:
             experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
-        chosen = tuple(e for e in (*experiment.estimators, *ON_REQUEST) if e in estimators)
-        experiment = replace(experiment, estimators=chosen or experiment.estimators)
+        if estimators:
+            experiment = only(experiment, estimators)
         folder = Path(out) / name
-        run_seeds(experiment, preset, range(seeds), folder, jobs=jobs or default_threads())
+        missing = seeds_to_run(experiment, preset, range(seeds), folder)
+        label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
+        yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
+        run_seeds(experiment, preset, missing, folder, jobs=jobs or default_threads(), label=label)
         yield from write_outcome(experiment, preset, range(seeds), folder)
     if figure == "all":
         from counterrank.experiments.page import write_page
@@ -48,16 +52,32 @@ def reproduce(
         yield from write_page(Path(out), preset=preset)
 
 
+def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
+    """Return the figure with some of its estimators."""
+    known = (*experiment.estimators, *(ON_REQUEST if experiment.kind == "accuracy" else ()))
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"figure '{experiment.name}' has no estimator '{name}'; it has {', '.join(known)}")
+    return replace(experiment, estimators=tuple(name for name in known if name in names))
+
+
 def seed_file(folder: Path, preset: str, seed: int) -> Path:
     """Return where the results of one seed are kept."""
     return folder / preset / f"seed-{seed:06d}.parquet"
 
 
-def run_seeds(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path, *, jobs: int) -> None:
-    """Run every seed of which something is missing, `jobs` at a time."""
+def seeds_to_run(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path) -> list[int]:
+    """Return the seeds of which something is missing."""
     paths = {seed: seed_file(folder, preset, seed) for seed in seeds}
-    missing = [seed for seed, path in paths.items() if not path.exists() or missing_estimators(experiment, path)]
-    reporter().begin(experiment.name, len(missing))
+    return [seed for seed, path in paths.items() if not path.exists() or missing_estimators(experiment, path)]
+
+
+def run_seeds(
+    experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path, *, jobs: int, label: str = ""
+) -> None:
+    """Run every seed of which something is missing, `jobs` at a time."""
+    missing = seeds_to_run(experiment, preset, seeds, folder)
+    reporter().begin(label or experiment.name, len(missing))
     if not missing:
         return
     if jobs <= 1 or len(missing) == 1:
