@@ -26,9 +26,9 @@ class Rows(NamedTuple):
 
     def subset(self, index: Ints) -> "Rows":
         """Return some of the rows, next to each other in memory."""
-        y = self.y[index]
-        averaged = y if self.averaged is self.y else self.averaged[index]
-        return Rows(y, self.use[index], self.pairs, self.replicates[index], averaged)
+        y = self.y.take(index, axis=0)
+        averaged = y if self.averaged is self.y else self.averaged.take(index, axis=0)
+        return Rows(y, self.use.take(index), self.pairs, self.replicates.take(index, axis=0), averaged)
 
     @property
     def width(self) -> int:

@@ -168,7 +168,8 @@ class Objective:
         terms, sign, tails, plain = _structure(
             self.models, tuple(self.compare.tolist()), self.against.tobytes(), kind, self.comparisons
         )
-        up = np.append(np.sqrt(self.tails), 1.0)
+        up = np.ones(self.models + 1)
+        np.sqrt(self.tails, out=up[:-1])
         coef: Floats = sign * up[tails[0]] * up[tails[1]]
         return terms, np.where(plain, coef, coef / self.n_grow), (self.models, 2 + 2 * self.comparisons)
 

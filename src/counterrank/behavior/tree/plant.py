@@ -88,16 +88,15 @@ def _slot(candidates: tuple[Candidate, ...], rows: "list[NDArray[np.bool_]]", si
 
 def contributions(ratios: Ratios, candidates: tuple[Candidate, ...]) -> tuple[Floats, Floats]:
     """Return w r of every candidate (K, M, n), and the mean of w^2 (K, M)."""
+    from counterrank.kernels.histogram_tails import weigh
+
     log = ratios.batch
     reward = np.ascontiguousarray(log.reward.T)
     out = np.empty((log.K, len(candidates), log.n))
     seen = np.empty((log.K, len(candidates)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for m, c in enumerate(candidates):
-            w = (ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)).T
-            for k in range(log.K):
-                seen[k, m] = w[k] @ w[k] / log.n
-                np.multiply(w[k], reward[k], out=out[k, m])
+    for m, c in enumerate(candidates):
+        w = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
+        weigh(np.ascontiguousarray(w.T), reward, m, out, seen)
     if not np.isfinite(seen).all():
         k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
         raise BehaviorError(
