@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -183,11 +184,11 @@ class Replacement(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.tree, str(self.path), "exec"), module.__dict__)
 
 
-def survives(name: str, path: Path, tree: ast.Module | None, tests: list[str], seconds: int) -> bool:
-    """Run the tests on a mutant (or on the original) in a forked process; True when they all pass."""
+def outcome(name: str, path: Path, tree: ast.Module | None, tests: list[str], seconds: int) -> str:
+    """Run the tests on a mutant (or on the original) in a forked process: "passed", "failed" or "late"."""
     child = os.fork()
     if child == 0:
-        signal.alarm(seconds)  # a mutant that never ends counts as noticed
+        signal.alarm(seconds)
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
@@ -203,36 +204,40 @@ def survives(name: str, path: Path, tree: ast.Module | None, tests: list[str], s
             code = int(pytest.main([*quiet, *tests]))
         os._exit(code)
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == 0
+    return {0: "passed", -signal.SIGALRM: "late"}.get(os.waitstatus_to_exitcode(status), "failed")
 
 
 def known_equal(file: str, what: str, line: str) -> bool:
     return any(file == f and what == w and part in line for f, w, part in EQUAL)
 
 
-def check(file: str, *, every: int, seconds: int) -> tuple[int, int, list[str]]:
-    """Return how many mutants of a file were tried, how many are known to be equal, and the other survivors."""
+def check(file: str, *, every: int, seconds: int) -> tuple[Counter[str], list[str]]:
+    """Return how many mutants of a file were killed, late, equal or survived, and the survivors.
+
+    A mutant that is late may never end, which is noticed, or the machine is busy: give it more seconds.
+    """
     path = SOURCE / file
     text = path.read_text()
     lines = text.splitlines()
     name = "counterrank." + file.removesuffix(".py").replace("/", ".")
     tests = [str(ROOT / test) for test in FILES[file] if (ROOT / test).exists()]
-    if not survives(name, path, None, tests, 10 * seconds):
+    if outcome(name, path, None, tests, 10 * seconds) != "passed":
         raise SystemExit(f"the tests of {file} fail without any mutation: {' '.join(tests)}")
-    tried, equal, left = 0, 0, []
+    counts: Counter[str] = Counter()
+    left = []
     for i, (line, what, tree) in enumerate(mutants(text)):
-        source = lines[line - 1].strip()
         if i % every:
             continue
-        tried += 1
-        if not survives(name, path, tree, tests, seconds):
-            continue
-        if known_equal(file, what, source):
-            equal += 1
-        else:
-            left.append(f"{file}:{line}: {what} changed in `{source}`")
-            print(f"  survivor  {left[-1]}", flush=True)
-    return tried, equal, left
+        source = lines[line - 1].strip()
+        found = outcome(name, path, tree, tests, seconds)
+        if found == "passed":
+            found = "equal" if known_equal(file, what, source) else "survived"
+        counts[found] += 1
+        if found in ("survived", "late"):
+            print(f"  {found}  {file}:{line}: {what} changed in `{source}`", flush=True)
+        if found == "survived":
+            left.append(f"{file}:{line}")
+    return counts, left
 
 
 def main() -> int:
@@ -240,7 +245,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=list(FILES))
     parser.add_argument("--every", type=int, default=1, help="try every n-th mutant only")
-    parser.add_argument("--seconds", type=int, default=90, help="a mutant that takes longer counts as noticed")
+    parser.add_argument("--seconds", type=int, default=90, help="a mutant that takes longer is late")
     options = parser.parse_args()
     os.environ["NUMBA_DISABLE_JIT"] = "1"
     os.chdir(ROOT)
@@ -253,11 +258,10 @@ def main() -> int:
     survivors = []
     for file in options.files:
         start = time.monotonic()
-        tried, equal, left = check(file, every=options.every, seconds=options.seconds)
+        counts, left = check(file, every=options.every, seconds=options.seconds)
         survivors += left
-        killed = tried - equal - len(left)
-        taken = f"({time.monotonic() - start:.0f} s)"
-        print(f"{file}: {tried} mutants, {killed} killed, {equal} equal, {len(left)} survive {taken}", flush=True)
+        parts = ", ".join(f"{counts[kind]} {kind}" for kind in ("failed", "late", "equal", "survived"))
+        print(f"{file}: {counts.total()} mutants: {parts} ({time.monotonic() - start:.0f} s)", flush=True)
     return 1 if survivors else 0
 
 
