@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counterrank.kernels import visibility, visibility_grams, visibility_means
+from counterrank.kernels import visibility, visibility_blocks, visibility_grams, visibility_means
+from counterrank.kernels.visibility_draws import curved_means
 from counterrank.regression.visibility.links import LOGISTIC, PRODUCT, SUM, Link
 from counterrank.regression.visibility.parameters import Parameters
 
@@ -95,10 +96,10 @@ def test_effect_grams_are_the_normal_equations_with_shared_noise(together: float
     size = A * (P + A) + K
     gram, right = np.zeros((F, size, size)), np.zeros((F, size))
     shared = np.full(N, together)
-    visibility_grams.add_effects(
-        given["action"], given["fold"], given["x"], given["scale"], at.sight, given["slope"], given["weight"],
-        given["error"], shared, A, gram, right,
-    )  # fmt: skip
+    rows = (given["action"], given["fold"], given["x"], given["scale"], at.sight)
+    step = (given["slope"], given["weight"], given["error"])
+    visibility_blocks.add_effects(*rows, *step, A, gram, right)
+    visibility_blocks.subtract_shared(*rows, *step, shared, A, gram, right)
     wanted, side = np.zeros(gram.shape), np.zeros(right.shape)
     for i in range(N):
         used = np.flatnonzero(given["action"][i] >= 0)
@@ -187,7 +188,7 @@ def test_curved_means_equal_enumeration_when_every_ranking_is_drawn_once(link: L
     draws = np.broadcast_to(every, (N, *every.shape)).copy()
     wanted = np.full((N, 1, A), 1 / A)
     out = np.zeros((N, K))
-    visibility_means.curved_means(
+    curved_means(
         link == PRODUCT, draws, given["lengths"], given["fold"], given["x"], given["scale"], wanted, at.own, at.shift,
         at.sight, at.pair, out,
     )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Normal equations of the visibility model's steps, added up over rows: lower triangles only.
+"""Normal equations of two steps of the visibility model, added up over rows: lower triangles only.
 
-`own_slope`, `pair_slope` (n, K): derivatives of the prediction by the own part and by the pair part; `weight` (n, K)
-of squared errors `error` (n, K), zero in the padding; `shared` (n,) is c of the noise that a ranking's rewards share
-(the inverse covariance is I - c 11').
+Visibilities by position, and three-way effects; those of own and pair effects are in `visibility_blocks`. `slope`,
+`weight` and `error` (n, K) are those of a Gauss-Newton step, zero in the padding.
 """
 
 import numpy as np
@@ -12,80 +11,6 @@ from counterrank.kernels.jit import vector_jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@vector_jit
-def _features(
-    actions: Ints, k: int, x: Floats, sight: Floats, scale: Floats, own_slope: float, pair_slope: float, out: Floats
-) -> None:
-    """Fill out (p + A,): the context, then how much of each action is seen from position k."""
-    p = x.shape[0]
-    for j in range(p):
-        out[j] = own_slope * x[j]
-    out[p:] = 0.0
-    for other in range(actions.shape[0]):
-        if other != k and actions[other] >= 0:
-            out[p + actions[other]] += pair_slope * sight[k, other] * scale[0 if other < k else 1]
-
-
-@vector_jit
-def add_effects(
-    action: Ints, fold: Ints, x: Floats, scale: Floats, sight: Floats, slopes: Floats, weight: Floats, error: Floats,
-    shared: Floats, actions: int, gram: Floats, right: Floats,
-) -> None:  # fmt: skip
-    """Add to gram (F, S, S) and right (F, S): A blocks of p + A columns by own action, then K of the positions."""
-    n, K = action.shape
-    last = gram.shape[1] - K
-    size = last // actions
-    features, summed = np.zeros((K, size)), np.zeros(gram.shape[1])
-    for i in range(n):
-        of_fold, side = gram[fold[i]], right[fold[i]]
-        total = 0.0
-        for k in range(K):
-            u, w = action[i, k], weight[i, k]
-            if u < 0 or w == 0.0:
-                continue
-            row, slope = features[k], slopes[0, i, k]
-            _features(action[i], k, x[i], sight, scale[i], slope, slopes[1, i, k], row)
-            first = u * size
-            for j in range(size):
-                value = w * row[j]
-                if value == 0.0:
-                    continue
-                line = of_fold[first + j]
-                for h in range(j + 1):
-                    line[first + h] += value * row[h]
-                side[first + j] += value * error[i, k]
-                of_fold[last + k, first + j] += value * slope
-            of_fold[last + k, last + k] += w * slope * slope
-            side[last + k] += w * slope * error[i, k]
-            total += error[i, k]
-        if shared[i] > 0.0:
-            _subtract_shared(action[i], features, slopes[0, i], weight[i], shared[i], total, of_fold, side, summed)
-
-
-@vector_jit
-def _subtract_shared(
-    actions: Ints, features: Floats, slope: Floats, weight: Floats, c: float, total: float, gram: Floats,
-    right: Floats, summed: Floats,
-) -> None:  # fmt: skip
-    """Take c s s' and c s R away, with s the features and R the errors summed over the ranking."""
-    K, size = features.shape
-    last = summed.shape[0] - K
-    summed[:] = 0.0
-    for k in range(K):
-        if actions[k] >= 0 and weight[k] != 0.0:
-            first = actions[k] * size
-            for j in range(size):
-                summed[first + j] += features[k, j]
-            summed[last + k] = slope[k]
-    for j in range(summed.shape[0]):
-        value = c * summed[j]
-        if value != 0.0:
-            line = gram[j]
-            for h in range(j + 1):
-                line[h] -= value * summed[h]
-            right[j] -= value * total
 
 
 @vector_jit

@@ -1,4 +1,4 @@
-"""The visibility model's mean under a target policy with independent positions."""
+"""The mean of a visibility model that is a sum, under a target policy with independent positions."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,39 +108,3 @@ def means(
                             inner -= 0.5 * seen * seen * _quadratic(triple[f, u], of)
                 total += chance_u * inner
             out[i, k] = total
-
-
-@vector_jit
-def curved_means(
-    product: bool, draws: Ints, lengths: Ints, fold: Ints, x: Floats, scale: Floats, wanted: Floats, own: Floats,
-    shift: Floats, sight: Floats, pair: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Fill out (n, K) with averages over drawn rankings (n, S, K), the own action summed out over wanted."""
-    n, size, K = draws.shape
-    places, A, p = wanted.shape[1], wanted.shape[2], x.shape[1]
-    plain = np.empty(A)
-    for i in range(n):
-        f = fold[i]
-        for u in range(A):
-            total = 0.0
-            for j in range(p):
-                total += x[i, j] * own[f, u, j]
-            plain[u] = total
-        for k in range(min(K, lengths[i])):
-            chance = wanted[i, min(k, places - 1)]
-            total = 0.0
-            for s in range(size):
-                for u in range(A):
-                    if chance[u] == 0.0:
-                        continue
-                    seen = 0.0
-                    for other in range(lengths[i]):
-                        if other != k:
-                            strength = sight[k, other] * scale[i, 0 if other < k else 1]
-                            seen += strength * pair[f, u, draws[i, s, other]]
-                    linear = plain[u] + shift[f, k]
-                    if product:
-                        total += chance[u] * linear * np.exp(min(max(seen, -20.0), 20.0))
-                    else:
-                        total += chance[u] * 0.5 * (1.0 + np.tanh(0.5 * (linear + seen)))
-            out[i, k] = total / size
