@@ -119,8 +119,10 @@ def test_a_file_that_vanishes_between_two_passes(log_file, tmp_path):
         list(source.batches(rows=100))
 
 
+# A shell that starts tests in the background has them ignore interrupts, which children inherit.
 SLOW = """
-import sys, time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from counterrank.engines.local import MemorySource
 def slow(self, partial, label=""):
     print("summing", flush=True)
