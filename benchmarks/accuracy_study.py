@@ -27,6 +27,8 @@ from counterrank.selection.tree import BehaviorTree
 
 SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003}
 FAMILIES = ("published", "paper", "binary", "triple", "multiplicative")
+#: By file of an environment: found once, though environments are taken round by round.
+TRUTHS: dict[str, simulate.Truth | None] = {}
 CLASSIC = ("ips", "iips", "rips")
 NAMES = (*CLASSIC, "order-2", "dm", "dr-iips", "dr-order-2", "dr-order-3", "dr-ips", "auto")
 #: Squared error of the published AIPS relative to V^2, by (n, K, delta).
@@ -115,14 +117,14 @@ def run(cell: dict[str, Any], draws: str, replicates: int, out: Path) -> dict[st
     path = out / f"{draws}-{cell['id']:03d}.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     env = environment(cell)
+    if len(lines) <= replicates:
+        truth = TRUTHS.setdefault(path.name, None) or simulate.true_value(env)
+        TRUTHS[path.name] = truth
     if not lines:
-        truth = simulate.true_value(env)
         lines = [json.dumps({**cell, "truth": truth.value, "truth_stderr": truth.stderr})]
         path.write_text(lines[0] + "\n")
     head = json.loads(lines[0])
     rows = [json.loads(line) for line in lines[1:]][:replicates]
-    if len(rows) < replicates:
-        truth = simulate.true_value(env)
     for r in range(len(rows), replicates):
         began = time.process_time()
         rows.append(replicate(cell, env, truth, [SEEDS[draws.removeprefix("published-")], len(draws), cell["id"], r]))

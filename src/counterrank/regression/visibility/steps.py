@@ -18,6 +18,8 @@ _EFFECT, _SHIFT, _SIGHT, _TILT = 1.0, 3.0, 10.0, 100.0
 #: Correlation of a ranking's errors from which it is worth knowing.
 _LEAST_SHARED = 0.02
 _HALVINGS = 6
+#: The least variance of a group of coefficients, in its unit: none is drawn to its mean altogether.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +30,7 @@ class Prior:
     effect_penalty: Floats
     sight: Floats
     sight_penalty: Floats
-    tilt_penalty: float = _TILT
+    tilt_penalty: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,10 +77,20 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
     )  # fmt: skip
     centre = np.zeros((actions, p + actions))
     centre[:, 0] = first
-    prior = Prior(centre, np.full(centre.shape, _EFFECT), sight.copy(), np.full((K, K), _SIGHT))
+    # Penalties of what has no unit of its own are in units of the noise: a fit must not depend on the rewards' unit.
+    unit = 1.0 if link.name == "logistic" else _variance(rows, mean)
+    penalty = np.full(centre.shape, _EFFECT)
+    penalty[:, p:] *= unit if link.name == "product" else 1.0
+    prior = Prior(centre, penalty, sight.copy(), np.full((K, K), _SIGHT * unit), _TILT * unit)
     nothing = np.zeros(rows.action.shape)
-    held = Fit(link, parameters, prior, np.empty(0), np.empty(0), nothing, np.zeros(rows.n), 1.0, nothing)
+    held = Fit(link, parameters, prior, np.empty(0), np.empty(0), nothing, np.zeros(rows.n), unit, nothing)
     return moved(held, rows, parameters)
+
+
+def _variance(rows: Rows, mean: float) -> float:
+    """Return the variance of the rewards, or a trifle where they do not vary."""
+    variance = float((rows.present * (rows.reward - mean) ** 2).sum() / max(rows.present.sum(), 1.0))
+    return max(variance, 1e-12 * mean**2, 1e-300)
 
 
 def moved(fit: Fit, rows: Rows, parameters: Parameters) -> Fit:
@@ -186,17 +198,19 @@ def _with_noise(fit: Fit, rows: Rows) -> Fit:
     icc = float(np.clip(together / max(pairs * variance, 1e-300), 0.0, 0.98))
     shared = icc / (1.0 + np.maximum(count - 1.0, 0.0) * icc) if icc > _LEAST_SHARED else np.zeros(rows.n)
     noise = fit.link.loss(fit.q, rows.reward, rows.present, shared) / max(float(count.sum()), 1.0)
-    return replace(fit, shared=shared, noise=max(noise, 1e-12))
+    return replace(fit, shared=shared, noise=max(noise, 1e-12 * float((rows.reward**2).mean()), 1e-300))
 
 
 def _effect_pulls(fit: Fit, spread: Floats) -> Prior:
     """Return the prior with context columns drawn to their mean over actions, pair effects to their overall mean."""
     K, A, p = fit.parameters.shape
     centre, penalty = fit.prior.effect.copy(), fit.prior.effect_penalty.copy()
+    least = _LEAST * fit.noise
     for j in range(p):
-        centre[:, j], strength = pull(fit.parameters.own[0, :, j], spread[:, j], fit.noise)
+        centre[:, j], strength = pull(fit.parameters.own[0, :, j], spread[:, j], fit.noise, least)
         penalty[:, j] = min(strength, _SHIFT) if j == 0 else strength
-    centre[:, p:], penalty[:, p:] = pull(fit.parameters.pair[0], spread[:, p:], fit.noise)
+    least = _LEAST if fit.link.name == "product" else least
+    centre[:, p:], penalty[:, p:] = pull(fit.parameters.pair[0], spread[:, p:], fit.noise, least)
     return replace(fit.prior, effect=centre, effect_penalty=penalty)
 
 
@@ -238,7 +252,7 @@ def _rescaled(fit: Fit, rows: Rows, spread: Floats) -> Fit:
     middle, strength = fit.prior.sight.copy(), fit.prior.sight_penalty.copy()
     for side in (np.triu(off), np.tril(off)):
         if side.sum() > 1:
-            middle[side], strength[side] = pull(sight[side], spread[side] / size**2, fit.noise)
+            middle[side], strength[side] = pull(sight[side], spread[side] / size**2, fit.noise, _LEAST)
     prior = replace(fit.prior, effect=centre, effect_penalty=penalty, sight=middle, sight_penalty=strength)
     return replace(fit, parameters=parameters, prior=prior)
 
@@ -268,5 +282,5 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     )  # fmt: skip
     tilt = found.parameters.tilt.ravel()
     tau2 = float(np.mean(tilt**2 + found.noise * np.diag(inverse)))
-    strength = found.noise / max(tau2, 1e-6 * found.noise)
+    strength = found.noise / max(tau2, _LEAST)
     return replace(found, prior=replace(found.prior, tilt_penalty=strength))
