@@ -81,6 +81,10 @@ def test_our_own_names_cannot_be_taken(broken):
 def test_the_command_line_starts_with_broken_plugins(broken):
     environment = os.environ | {"PYTHONPATH": str(broken)}
     done = subprocess.run(
-        [sys.executable, "-m", "counterrank", "estimators"], capture_output=True, text=True, env=environment, timeout=300
+        [sys.executable, "-m", "counterrank", "estimators"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
     )
     assert done.returncode == 0 and "no-module" in done.stdout and "Traceback" not in done.stderr + done.stdout

@@ -136,6 +136,6 @@ def _why(workspace: Workspace, *, factored: bool, whole: bool, kind: str) -> str
         )
     return (
         f"weights-only: {workspace.first.K} positions and {workspace.first.n_actions} actions are too many for the "
-        "closed-form reward model, so auto uses weights and mean-zero controls; group the actions (Marginalised) or use "
-        "DR(model='boosting')"
+        "closed-form reward model, so auto uses weights and mean-zero controls; group the actions (Marginalised) or "
+        "use DR(model='boosting')"
     )
