@@ -15,16 +15,6 @@ from counterrank.propensity import Propensity
 from counterrank.simulate import random, true_value
 
 
-@pytest.fixture(scope="module")
-def env():
-    return random(3, K=4, actions=3)
-
-
-@pytest.fixture(scope="module")
-def log(env):
-    return env.draw(3000, np.random.default_rng(5)).to_log()
-
-
 def without_distributions(log):
     return RankingLog(
         action=log.action, reward=log.reward, propensity=log.propensity, context=log.context, targets=log.targets

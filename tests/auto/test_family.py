@@ -17,16 +17,6 @@ from counterrank.simulate import random, true_value
 
 
 @pytest.fixture(scope="module")
-def env():
-    return random(3, K=4, actions=3)
-
-
-@pytest.fixture(scope="module")
-def log(env):
-    return env.draw(3000, np.random.default_rng(5)).to_log()
-
-
-@pytest.fixture(scope="module")
 def bare(log):
     return RankingLog(
         action=log.action, reward=log.reward, propensity=log.propensity, context=log.context, targets=log.targets
