@@ -1,5 +1,6 @@
 """The published oracle-assisted tree: kernels against plain NumPy, trees against the authors', errors as published."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,8 @@ def naive_tree(y, context, fresh, fresh_context, value, settings, rng):
             continue
         best, found = noisy(new.mean()) + max(own.var(ddof=1) / n, variance[-1]), None
         least = settings.min_leaf / len(rows)
-        features = rng.choice(d, size=settings.partitions)
+        legacy = isinstance(rng, np.random.RandomState)
+        features = (rng.choice if legacy else partial(rng.integers, 0))(d, size=settings.partitions)
         shares = rng.uniform(least, 1 - least, size=settings.partitions)
         for s in np.argsort(features, kind="stable"):
             f, ordered = features[s], np.sort(context[rows, features[s]])

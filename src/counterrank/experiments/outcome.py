@@ -52,15 +52,17 @@ def runtime_table(experiment: Experiment, found: Sequence[Summary], *, compare: 
     for name in dict.fromkeys(s.estimator for s in found):
         cells = []
         for summary in (s for s in found if s.estimator == name):
-            theirs = (
-                published_seconds(name.partition(" ")[0], summary.x)
-                if compare and experiment.parameter == "n"
-                else None
-            )
+            theirs = _published_time(experiment, name, summary.x) if compare else None
             gain = "" if theirs is None else f" (1/{theirs / max(summary.seconds, 1e-6):,.0f})"
             cells.append(f"{summary.seconds:.4f}{gain}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _published_time(experiment: Experiment, name: str, x: float) -> float | None:
+    """Return the published seconds of what this estimator corresponds to: IPS, and AIPS however its tree is grown."""
+    same = {"ips": "ips", "aips (oracle)": "aips", "aips": "aips"}.get(name)
+    return published_seconds(same, x) if same and experiment.parameter == "n" else None
 
 
 def as_csv(found: Sequence[Summary]) -> str:

@@ -263,15 +263,18 @@ def score(total: float, square: float, mean: float, n: float, goal: Floats, norm
 
 
 @jit
-def divide(rows: Rows, context: Floats, feature: int, threshold: float, spare: Rows) -> int:
-    """Put the rows below the threshold first, both sides in their old order; return how many they are."""
-    left, right = 0, 0
-    for j in range(rows.shape[0]):
-        i = rows[j]
-        goes = context[i, feature] < threshold
-        rows[left] = i  # never ahead of what has been read
-        spare[right] = i
-        left += goes
-        right += not goes
-    rows[left : left + right] = spare[:right]
+def divide(lists: Rows, context: Floats, feature: int, threshold: float, spare: Rows) -> int:
+    """Put the rows below the threshold first in every list (L, n), in their old order; return how many they are."""
+    left = 0
+    for which in range(lists.shape[0]):
+        left, right = 0, 0
+        for j in range(lists.shape[1]):
+            i = lists[which, j]
+            goes = context[i, feature] < threshold
+            lists[which, left] = i  # never ahead of what has been read
+            spare[right] = i
+            left += goes
+            right += not goes
+        for j in range(right):
+            lists[which, left + j] = spare[j]
     return left

@@ -49,8 +49,9 @@ class RandomTree:
 
     def add(self, model: int) -> int:
         """Add a leaf and return its number."""
-        for values, value in zip((self.feature, self.left, self.right, self.model), (-1, -1, -1, model), strict=True):
-            values.append(value)
+        for values in (self.feature, self.left, self.right):
+            values.append(-1)
+        self.model.append(model)
         self.threshold.append(np.nan)
         return len(self.model) - 1
 
@@ -160,7 +161,9 @@ class _Growth:
         rng, settings = self.grower.rng, self.grower.settings
         S, M, share = settings.partitions, self.M, settings.min_leaf / count
         first = float(rng.standard_normal())
-        features = np.asarray(rng.choice(self.grower.context.shape[1], size=S), dtype=np.int64)
+        # What `choice` of the legacy generator asks for, without its detours.
+        whole = rng.integers if isinstance(rng, np.random.Generator) else rng.randint
+        features = whole(0, self.grower.context.shape[1], size=S)
         shares = rng.uniform(share, 1 - share, size=S)
         by_feature = np.argsort(features, kind="stable")
         return first, features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
@@ -178,8 +181,7 @@ class _Growth:
         grower, tree = self.grower, self.tree
         tree.feature[node], tree.threshold[node] = cut
         tree.left[node], tree.right[node] = (tree.add(model) for model in models)
-        for listed in self.order:
-            middle = start + divide(listed[start:stop], grower.context, *cut, grower.spare)
+        middle = start + divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
         between = first
         if depth < grower.settings.max_depth:  # leaves need no simulated rows
             source, target = self._simulated((first, last), depth - 1), self._simulated((first, last), depth)
