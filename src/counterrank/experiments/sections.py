@@ -125,13 +125,24 @@ def _whole(out: Path) -> str:
             f"One whole trial, the data and all {len(ESTIMATORS)} estimators, takes "
             f"{', '.join(f'{s:.2f} s at n = {n:,.0f}' for n, s in at.items())}. "
             f"1000 seeds of the main figures' 18 points are then {1000 * total / 3600:.1f} CPU hours, "
-            f"{1000 * total / 120:.0f} minutes on two cores. "
+            f"{1000 * total / 120:.0f} minutes on two cores; {_most(out)}. "
             "Drawing the data and one AIPS with its oracle at n = 8,000 took the public code "
             f"{theirs:g} s as published, and takes {one:.3f} s here: 1/{theirs / one:,.0f}.",
             118,
         )
         + "\n"
     )
+
+
+def _most(out: Path) -> str:
+    """Return which estimator takes most of the time, at all points of the two run-time figures."""
+    spent: dict[str, float] = {}
+    for name in ("runtime-data-size", "runtime-slate-size"):
+        for summary in agreement.summaries(out, name):
+            spent[summary.estimator] = spent.get(summary.estimator, 0.0) + summary.seconds
+    first, second = sorted(spent, key=lambda name: -spent[name])[:2]
+    total = sum(spent.values())
+    return f"`{first}` takes {spent[first] / total:.0%} of that, `{second}` {spent[second] / total:.0%}"
 
 
 def _seconds(out: Path, name: str) -> dict[float, float]:
