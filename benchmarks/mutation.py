@@ -72,7 +72,10 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/standard.py", "256", "_BLOCK = "),
     ("kernels/standard.py", "Lt", "if shortest < length:"),  # a way around a loop that has nothing to do
     ("kernels/standard.py", "1", ".reshape(-1)"),
-    ("kernels/accumulate.py", "40", "LOWEST_EXPONENT = "),  # where the histogram begins
+    ("kernels/standard.py", "3", "= np.empty(length * _BLOCK), np.empty((3, _BLOCK))"),  # room that nothing uses
+    ("kernels/standard.py", "3", "= np.zeros((3, length, 8)), np.zeros((length, 2))"),
+    ("kernels/standard.py", "2", "= np.zeros((3, length, 8)), np.zeros((length, 2))"),
+    ("kernels/standard.py", "3", "dtype=np.int64), np.zeros((3, BINS, 2))"),
     ("moments.py", "3", "np.zeros((3, len(kernels.POSITION_SUMS)"),  # one more row of zeros
     ("moments.py", "8", "_ROUNDING = "),
     ("moments.py", "Mult", "_ROUNDING = "),
