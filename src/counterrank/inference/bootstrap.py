@@ -33,6 +33,7 @@ def poisson_interval(evidence: Evidence, level: float, *, draws: int = DRAWS) ->
 def _percentiles(evidence: Evidence, level: float, used: Floats, times: Floats) -> tuple[float, float]:
     length = evidence.moments.K
     sums = times @ used  # (B, 2K+2), the number of rows last
+    sums = sums[sums[:, -1] > 0]  # with few units a Poisson draw may hold no row at all, and so no value
     means = sums[:, : 2 * length] / sums[:, -1:]
     values = evidence.value_at(means[:, :length], means[:, length:])
     tail = (1 - check_level(level)) / 2
