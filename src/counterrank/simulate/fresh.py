@@ -55,8 +55,7 @@ def random(  # noqa: PLR0913
     base = _sigmoid_base(rng, actions, d) if as_published else _linear_base(rng, actions, d)
     effect, triple = _effects(rng, reward, K, actions, as_published=as_published)
     shift = 0.5 * rng.standard_normal((K, actions))
-    if reward == "binary":
-        # A base of one logit around -0.5 keeps both outcomes common.
+    if reward == "binary":  # a base of one logit around -0.5 keeps both outcomes common
         base = _standardised(base, centre=-0.5)
     new = Linear(-0.5 * old.coef, -0.5 * old.bias) if logging == "plackett-luce" else None
     return Environment(
