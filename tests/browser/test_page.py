@@ -27,7 +27,7 @@ class Shown:
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Shown]]:
+def show(browser: Any, visit: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., Shown]]:
     contexts = []
 
     def opened(model: dict[str, Any], *, width: int = 1200, scheme: str = "light") -> Shown:
@@ -37,10 +37,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Shown]]:
             viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
         )
         contexts.append(context)
-        page = context.new_page()
-        shown = Shown(page)
-        page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: shown.complaints.append(str(error)))
+        shown = Shown(None)
 
         def gate(route: Any) -> None:
             url = route.request.url
@@ -50,8 +47,12 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Shown]]:
                 shown.requests.append(url)
                 route.abort()
 
-        page.route("**/*", gate)
-        page.goto(path.as_uri())
+        def watch(page: Any) -> None:
+            page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
+            page.on("pageerror", lambda error: shown.complaints.append(str(error)))
+            page.route("**/*", gate)
+
+        shown.page = visit(context, path.as_uri(), watch)
         return shown
 
     yield opened

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,18 @@ def url(tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_from_the_list_to_a_report_and_a_comparison(browser: Any, url: str) -> None:
+def test_from_the_list_to_a_report_and_a_comparison(browser: Any, visit: Callable[..., Any], url: str) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 800})
-    page = context.new_page()
     complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on(
-        "request",
-        lambda request: complaints.append(request.url) if not request.url.startswith((url, "data:")) else None,
-    )
-    page.goto(url)
+
+    def watch(page: Any) -> None:
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on(
+            "request",
+            lambda request: complaints.append(request.url) if not request.url.startswith((url, "data:")) else None,
+        )
+
+    page = visit(context, url, watch)
     page.click("text=monday.json")
     expect(page.locator("h1")).to_contain_text("personalised beats")
     page.click("text=All evaluations")

@@ -167,17 +167,19 @@ def test_adapters_do_not_stream(tmp_path):
 
 
 def test_few_batches_are_alive_at_a_time(many_parts):
+    import threading
     import weakref
     from dataclasses import replace
 
     source, _ = many_parts
-    alive, most = {}, 0
+    alive, most, one_at_a_time = {}, 0, threading.Lock()
 
     def look(log):
         nonlocal most
         whole = log.action if log.action.base is None else log.action.base
-        alive[id(whole)] = weakref.ref(whole)
-        most = max(most, sum(ref() is not None for ref in alive.values()))
+        with one_at_a_time:
+            alive[id(whole)] = weakref.ref(whole)
+            most = max(most, sum(ref() is not None for ref in alive.values()))
         return log.n
 
     for workers in (1, 2):
