@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank import simulate
+from counterrank.estimators.base import View
 
 
 def test_three_thousand_positions() -> None:
@@ -19,3 +21,14 @@ def test_three_thousand_positions() -> None:
     # The target is the logger, so the value is what was earned.
     assert estimate.value == pytest.approx(log.reward.sum() / n, rel=1e-9)
     assert any("3000 positions" in flag for flag in estimate.flags)
+
+
+def test_a_deterministic_target_that_no_row_matches_has_a_finite_answer() -> None:
+    """With epsilon = 0 the product of eight ratios is zero in every one of 500 rows: dr-ips knows nothing."""
+    env = simulate.published(K=8, epsilon=0.0)
+    log = env.draw(500, np.random.default_rng(1)).to_log()
+    assert not View(log, "new").ratios.full().any()
+    estimate = cr.Auto().estimate(log, "new")
+    low, high = estimate.interval(0.95)
+    assert np.isfinite([estimate.value, estimate.stderr, low, high]).all()
+    assert low <= simulate.true_value(env).value <= high

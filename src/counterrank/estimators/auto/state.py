@@ -81,13 +81,28 @@ def summarise(state: AutoState, names: tuple[str, ...], orders: Ints) -> Summary
     inflation = np.ones(len(names))
     if "dr-order-1" in names:
         wanted = state.exact if state.exact.any() else _second_moments(state, orders)
-        ratio = np.maximum(1.0, wanted / np.maximum(state.square, 1e-300))
-        for j, order in enumerate(orders):
-            inflation[names.index(f"dr-order-{order}")] = ratio[j]
-        inflation[names.index("dr-ips")] = ratio[-1]
+        met = state.square > 0
+        ratio = np.where(met, np.maximum(1.0, wanted / np.where(met, state.square, 1.0)), 1.0)
+        members = [names.index(name) for name in (*(f"dr-order-{m}" for m in orders), "dr-ips")]
+        inflation[members] = ratio
     root = np.sqrt(inflation)
     outer = np.outer(root, root)
-    return Summary(names, n, alpha, mean, value, total * outer, second * outer, inflation, units)
+    total, second = total * outer, second * outer
+    if "dr-order-1" in names:
+        _unmet(state, [c for c, seen in zip(members, met, strict=True) if not seen], wanted[~met], total, second)
+    return Summary(names, n, alpha, mean, value, total, second, inflation, units)
+
+
+def _unmet(state: AutoState, members: list[int], wanted: Floats, total: Floats, second: Floats) -> None:
+    """Give members whose weights are zero in every row the variance that rewards times such weights would have.
+
+    Their sums say nothing, and no factor makes a variance of none: it is what the weights' second moments imply.
+    """
+    rewards = state.second[:, 0, 0] / state.n  # mean r^2 by position; the logger's column comes first
+    for member, square in zip(members, wanted, strict=True):
+        at_position = square / len(rewards) * rewards / state.n**2
+        second[:, member, member] += at_position
+        total[member, member] += float((np.abs(state.alpha) @ np.sqrt(at_position)) ** 2)
 
 
 def _second_moments(state: AutoState, orders: Ints) -> Floats:
