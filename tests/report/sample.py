@@ -112,7 +112,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
             for ess in ((50.0 if label == "tablet" else 900.0),)
         ],
         "diagnostics": {f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
-        "behavior": behavior(),
+        "behavior": {**behavior(), "target": "personalised", "others": {"clickbait": behavior()}},
         "verdict": {
             "level": "directional", "summary": "One check raised a doubt.",
             "targets": {"personalised": "reliable", "clickbait": "directional"},

@@ -1,8 +1,12 @@
 """The behaviour tree in words and matrices."""
 
+from typing import Any
+
 from tests.report import sample
 
 from counterrank.report import behaviors
+from counterrank.report.reading import Reading
+from counterrank.report.sections import behavior
 
 
 def test_positions_with_the_same_rules_share_their_groups() -> None:
@@ -24,3 +28,39 @@ def test_one_model_for_all_positions_is_one_matrix() -> None:
 
 def test_nothing_is_no_group() -> None:
     assert behaviors.forests(None) == [] and behaviors.groups({}) == []
+
+
+def one_group(name: str) -> dict[str, Any]:
+    """Everyone behaves alike, by a model of this name."""
+    return {"folds": [{"positions": [{"position": None, "groups": [sample.leaf([], 1.0, name, [[1, 1], [1, 1]])]}]}]}
+
+
+def body_of(described: dict[str, Any], targets: list[str]) -> str:
+    estimates = [sample.estimate(target, "aips", 1.0, 0.1) for target in targets]
+    found = behavior.section(Reading({"estimates": estimates, "behavior": described}))
+    assert found is not None
+    return str(found.body)
+
+
+def test_every_target_has_its_trees_under_its_name() -> None:
+    described = {**one_group("S"), "target": "old", "others": {"new": one_group("C"), "plain": {"folds": []}}}
+    body = body_of(described, ["old", "new", "plain"])
+    before, first, second = body.split('<h3 class="of-target">')
+    assert before == ""
+    assert " old</span>" in first and "every item matters" in first and 'class="group t0"' in first
+    assert " new</span>" in second and "the items above matter" in second and 'class="group t1"' in second
+    assert "every item matters" not in second and " plain</span>" not in body
+    assert first.count("<details") == second.count("<details") == 1
+
+
+def test_the_only_target_needs_no_heading() -> None:
+    body = body_of({**one_group("S"), "target": "old", "others": {}}, ["old"])
+    assert "of-target" not in body and "every item matters" in body
+
+
+def test_many_targets_share_the_room_for_cards() -> None:
+    leaves = [sample.leaf([f"x_hour <= {hour}"], 0.1, "S", [[1]]) for hour in range(10)]
+    many = {"positions": [{"position": None, "groups": leaves}]}
+    described = {**many, "target": "a", "others": {name: many for name in "bcde"}}
+    assert body_of({**many, "target": "a"}, ["a"]).count('class="group t') == 10
+    assert body_of(described, list("abcde")).count('class="group t') == 5 * behavior.FEWEST

@@ -40,6 +40,17 @@ class Group:
     positions: tuple[int, ...] = ()
 
 
+def by_target(described: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the targets whose trees were fitted, in order: the first's description holds the others'.
+
+    >>> by_target({"target": "a", "folds": [], "others": {"b": {"folds": []}}})[1]
+    ('b', {'folds': []})
+    """
+    first = table(described)
+    others = [(str(target), table(other)) for target, other in table(first.get("others")).items()]
+    return [(str(first.get("target") or ""), first), *others] if first else []
+
+
 def forests(described: Any) -> list[Mapping[str, Any]]:
     """Return the forests of a description: one for each fold, or the only one."""
     found = table(described)

@@ -13,30 +13,48 @@ from counterrank.report.numbers import known, percent, plain
 from counterrank.report.reading import Reading, column_name, rows, table, texts
 from counterrank.report.sections import parts
 
-#: More groups than this are listed in the table only.
+#: More groups than this, of all targets, are listed in the table only.
 MOST = 18
+#: A target shows this many at least, however many targets share the page.
+FEWEST = 6
 #: Trees that agree less than this are not to be read as a story.
 STABLE = 0.8
 
 
 def section(reading: Reading) -> parts.Section | None:
-    """Return the groups as cards, what decides, and the whole forest as a table."""
-    described = reading.model.get("behavior")
-    forests = behaviors.forests(described)
-    groups = behaviors.groups(forests[0]) if forests else []
-    if not groups:
+    """Return for each target the groups as cards, what decides, and the whole forest as a table."""
+    every = behaviors.by_target(reading.model.get("behavior"))
+    found = [(target, described) for target, described in every if _groups(described)]
+    if not found:
         return None
-    body = tag("div", *(_card(reading, group) for group in groups[:MOST]), class_="groups")
-    body += parts.grid(_features(table(described)))
-    body += _remarks(table(described), len(forests)) + parts.twin(_table(forests))
+    most = max(MOST // len(found), FEWEST)
+    body = [_of_target(reading, target, described, most) for target, described in found]
     lead = (
         "Which items act on which, for whom. In a matrix a row is the reward at a position; dark is its own item, "
         "light another item that matters to it, empty one that does not."
     )
-    return parts.Section("behavior", "Who behaves how", lead, body)
+    if len(found) > 1:
+        lead += " Users are the same whichever policy is judged; each policy's groups are those that judge it best."
+    return parts.Section("behavior", "Who behaves how", lead, Markup("").join(body))
 
 
-def _card(reading: Reading, group: behaviors.Group) -> Markup:
+def _of_target(reading: Reading, target: str, described: Mapping[str, Any], most: int) -> Markup:
+    """Return one target's groups, named when the page has several targets."""
+    named = target if len(reading.targets) > 1 else ""
+    title = tag("h3", parts.named(reading, target), class_="of-target") if named else Markup("")
+    look = parts.style_of(reading, target).look
+    cards = tag("div", *(_card(reading, group, look) for group in _groups(described)[:most]), class_="groups")
+    told_apart, forests = parts.grid(_features(reading, named, described)), behaviors.forests(described)
+    return title + cards + told_apart + _remarks(described, len(forests)) + parts.twin(_table(forests))
+
+
+def _groups(described: Mapping[str, Any]) -> list[behaviors.Group]:
+    """Return the groups that are drawn: those of the first fold's trees."""
+    forests = behaviors.forests(described)
+    return behaviors.groups(forests[0]) if forests else []
+
+
+def _card(reading: Reading, group: behaviors.Group, look: str) -> Markup:
     facts = []
     if group.share is not None:
         facts.append(f"{percent(group.share, digits=0)} of {reading.words()[1]}s")
@@ -48,17 +66,19 @@ def _card(reading: Reading, group: behaviors.Group) -> Markup:
     return tag(
         "div", tag("div", drawn, class_="models"),
         tag("div", tag("p", group.rule, class_="rule"), tag("p", ", ".join(facts), class_="soft"), tag("p", words)),
-        class_="group t0",
+        class_=f"group {look}",
     )  # fmt: skip
 
 
-def _features(described: Mapping[str, Any]) -> Markup:
+def _features(reading: Reading, target: str, described: Mapping[str, Any]) -> Markup:
     found = [(column_name(name), float(v)) for name, v in table(described.get("importance")).items() if known(v)]
     found = sorted((item for item in found if item[1] > 0), key=lambda item: -item[1])
     lines = [_bar(name, share) for name, share in found]
     drawn = tag("div", *lines, class_="rows bars chart", role="group", tabindex="0") if lines else Markup("")
     data = parts.table(("context", "share of the gain"), [(name, percent(share)) for name, share in found])
-    return parts.figure("What tells the groups apart", "Share of the improvement that splits on it bring.", drawn, data)
+    topic, aid = "what tells the groups apart", "Share of the improvement that splits on it bring."
+    title = parts.named(reading, target, topic) if target else topic.capitalize()
+    return parts.figure(title, aid, drawn, data, target=target)
 
 
 def _bar(name: str, share: float) -> Markup:
