@@ -85,3 +85,8 @@ def test_files_that_are_no_trees(tmp_path, text):
 def test_missing_file(tmp_path):
     with pytest.raises(BehaviorError, match="cannot read the behaviour tree"):
         BehaviorTree.load(tmp_path / "none.json")
+
+
+def test_a_tree_that_splits_cannot_do_without_context(saved):
+    with pytest.raises(BehaviorError, match=r"asks for context \(x_0, x_1, x_2\); none was given"):
+        saved[1].assign(None)

@@ -67,6 +67,7 @@ def test_bad_values_name_row_position_value_and_remedy(change, words):
         ({"action": np.empty((0, 3))}, "the log is empty"),
         ({"action": [["x", "y", "z"]] * 3}, "action must hold integer ids"),
         ({"context": [[1.0], [2.0]]}, r"context must be \(3, d\)"),
+        ({"context": [["DE"], ["FR"], ["DE"]]}, "context holds something that is no number .*`categories`"),
         ({"context": [[1.0], [np.inf], [0.0]]}, "context is infinite at row 1, column 0"),
         ({"context": [[1.0]] * 3, "context_names": ("a", "b")}, "1 columns but 2 names"),
         ({"unit": [1, 2]}, "column 'unit' has shape"),

@@ -187,3 +187,21 @@ def test_a_policy_without_a_name_is_told_how_to_get_one(gentle):
     with pytest.raises(ConfigError, match=r"targets is a ndarray; give each policy a name"):
         cr.evaluate(gentle, gentle.targets["new"].values)
     assert cr.evaluate(gentle, gentle.targets.keys(), estimators=["iips"], audit=False).recommended == {"new": "iips"}
+
+
+def test_a_mistyped_segment_names_the_column_that_was_meant(gentle):
+    with pytest.raises(ConfigError, match=r"no column 'devcie' to segment by \(did you mean 'device'\?\); known: "):
+        cr.evaluate(gentle, estimators=["ips"], segments=["devcie"], audit=False)
+
+
+def test_a_frame_has_a_row_for_each_estimate_with_value_and_lift():
+    result = cr.evaluate(gentle_log(500), estimators=["ips", "rips"], audit=False)
+    frame = result.to_frame()
+    assert list(zip(frame["target"], frame["estimator"], strict=True)) == [("new", "ips"), ("new", "rips")]
+    assert not {"by_position", "details", "lift_by_position"} & set(frame.columns)
+    for (_, row), one in zip(frame.iterrows(), result.estimates, strict=True):
+        found = {"value": one.value, "stderr": one.stderr, "low": one.low, "high": one.high, "ess": one.ess}
+        of_lift = {name: getattr(one.lift, name) for name in ("stderr", "low", "high", "relative", "relative_low")}
+        found |= {"lift": one.lift.value, "lift_relative_high": one.lift.relative_high}
+        found |= {f"lift_{name}": value for name, value in of_lift.items()}
+        assert {name: row[name] for name in found} == found

@@ -149,3 +149,7 @@ def test_actions_that_do_not_fit_are_named(case):
         case.policy.prefix_log_prob(items)
     with pytest.raises(PolicyError, match="masks must be"):
         case.policy.subset_log_prob(np.tile(np.arange(PLACES), (ROWS, 1)), np.ones((2, PLACES)))
+
+
+def test_a_policy_prints_as_its_kind_and_size(case):
+    assert repr(case.policy) == f"{type(case.policy).__name__}(rows={case.policy.n_rows}, actions={ITEMS})"

@@ -38,6 +38,11 @@ CASES = {
     "missing target": (GOOD, {"targets": "nwe"}, ["target policy nwe", "did you mean 'new'"]),
     "missing context": (GOOD, {"context": "age"}, ["no column 'age' for context"]),
     "missing segment": (GOOD, {"segments": "day"}, ["no column 'day' for segment"]),
+    "mistyped segment": (
+        {**GOOD, "device": ["a", "b", "a"]},
+        {"segments": "devcie"},
+        ["no column 'devcie' for segment (did you mean 'device'?)"],
+    ),
     "missing unit": (GOOD, {"unit": "user"}, ["no column 'user' for unit"]),
     "NaN reward": (changed(1, 0, float("nan"), "reward"), {}, ["reward", "row 1", "position 1", "nan"]),
     "null reward": (changed(2, 1, None, "reward"), {}, ["reward", "row 2", "position 2"]),
@@ -75,6 +80,11 @@ CASES = {
         {**GOOD, "reward": [["0", "1"], ["1", "much"], ["0", "0"]]},
         {},
         ["'much'", "row 1, position 2", "numbers are wanted"],
+    ),
+    "decimal comma": (
+        {**GOOD, "reward": [["0", "1"], ["0,5", "1"], ["0", "0"]]},
+        {},
+        ["'0,5'", "row 1, position 1", "write decimals with a point"],
     ),
     "dates as reward": (
         {**GOOD, "reward": pa.array([[0, 1], [1, 1], [0, 0]], pa.list_(pa.timestamp("s")))},
@@ -207,3 +217,9 @@ def test_faults_in_a_segment_say_how_rows_are_counted(tmp_path, kit):
     with pytest.raises(PropensityError, match="row numbers count the selected rows"):
         list(scan_log(path, where={"country": "AT"}).batches())
     assert scan_log(path, where={"country": "CZ"}).first.n > 0
+
+
+def test_words_as_numbers_are_not_taken_for_decimals():
+    with pytest.raises(LogError, match="'much'") as problem:
+        from_frame(pa.table({**GOOD, "reward": [["0", "1"], ["1", "much"], ["0", "0"]]}))
+    assert "decimals" not in str(problem.value)
