@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from counterrank.estimators.auto.masked import inside
 from counterrank.estimators.auto.plan import FIXED
 from counterrank.kernels import regress_predict, visibility_blocks
 from counterrank.kernels.auto_moments import add_moments
 from counterrank.kernels.gram_products import add_products
+from counterrank.kernels.mask_orders import masked_members
 from counterrank.kernels.orders import members
 from counterrank.kernels.sigmoid import exponential, sigmoid
 from counterrank.kernels.visibility_draws import curved_means
@@ -109,9 +111,11 @@ def test_moments_equal_products_of_the_members(orders):
     pad = np.arange(K) >= lengths[:, None]
     projected = np.where(pad, 0.0, rng.standard_normal((2, N, K)))
     rho, alpha, orders = np.where(pad, 1.0, rho), rng.random(K), np.array(orders)
-    C = len(FIXED) + len(orders)
-    columns, square = np.zeros((K, C, N)), np.zeros(len(orders) + 1)
-    members(rho, r, q, mean, projected, orders, lengths, columns, square)
+    masked, J = inside(K), len(orders)
+    C, table = len(FIXED) + J + len(masked.names), (masked.pairs, masked.added, masked.fresh)
+    columns, square = np.zeros((K, C, N)), np.zeros(J + 1 + len(masked.names))
+    members(rho, r, q, mean, projected, orders, lengths, columns, square[: J + 1])
+    masked_members(rho, r - q, mean, *table, lengths, columns[:, len(FIXED) + J :], square[J + 1 :])
     size = (C + 4) // 4 * 4
     second, total, found, weights = (
         np.zeros((K, size, size)),
@@ -121,8 +125,8 @@ def test_moments_equal_products_of_the_members(orders):
     )
     totals = np.empty((N, C))
     add_moments(
-        np.ascontiguousarray(rho.T), r, q, mean, projected, orders, lengths, alpha, second, total, found, weights,
-        totals,
+        np.ascontiguousarray(rho.T), r, q, mean, projected, orders, *table, lengths, alpha, second, total, found,
+        weights, totals,
     )  # fmt: skip
     np.testing.assert_allclose(totals.T, np.tensordot(alpha, columns, axes=1), atol=1e-10)
     lower = np.tril(np.ones((C, C), dtype=bool))

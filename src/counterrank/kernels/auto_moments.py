@@ -5,9 +5,11 @@ from numpy.typing import NDArray
 
 from counterrank.kernels.gram_products import add_products
 from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.mask_orders import advance_block, fill_masked
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 #: Rows of one block: all their columns stay in the first-level cache.
 ROWS = 128
@@ -107,21 +109,24 @@ def _mean_weight(rho: Floats, pairs: Floats, first: int, stop: int, out: Floats)
 
 @jit
 def add_moments(
-    rho: Floats, reward: Floats, q: Floats, mean: Floats, projected: Floats, orders: Ints, lengths: Ints, alpha: Floats,
+    rho: Floats, reward: Floats, q: Floats, mean: Floats, projected: Floats, orders: Ints,
+    pairs: Ints, added: Ints, fresh: Bools, lengths: Ints, alpha: Floats,
     second: Floats, total: Floats, square: Floats, weights: Floats, totals: Floats,
 ) -> None:  # fmt: skip
-    """Add the moments of `kernels.orders.members` without its columns ever leaving the cache.
+    """Add the moments of `kernels.orders.members` and `mask_orders.masked_members`: their columns stay in the cache.
 
-    IN  rho (K, n); reward, q, mean (n, K); projected (2, n, K); orders (J,) of 1..HIGHEST; alpha (K,).
+    IN  rho (K, n); reward, q, mean (n, K); projected (2, n, K); orders (J,) of 1..HIGHEST; alpha (K,); pairs (P, 2),
+        added (M, K, W), fresh (M, K): masks x orders as in `mask_orders`.
     OUT second (K, C', C'), total (C', C'): lower triangles of products of the columns and a column of ones, the
-        latter at C = 6 + J; C' is C + 1 filled up to a multiple of four; square (J+1,): sum_k w_k^2 by order, the
-        full product last; weights (2,): sum and sum of squares of the mean pair weight; totals (n, C).
+        latter at C = 6 + J + P; C' is C + 1 filled up to a multiple of four; square (J+1+P,): sum_k w_k^2 by order,
+        the full product, then the pairs; weights (2,): sum and sum of squares of the mean pair weight; totals (n, C).
     """
     length, n = rho.shape
-    J = orders.shape[0]
-    C, size = 6 + J, second.shape[1]
+    J, P = orders.shape[0], pairs.shape[0]
+    C, size = 6 + J + P, second.shape[1]
     columns, summed = np.zeros((size, ROWS)), np.zeros((size, ROWS))
     given, weight, sums = np.zeros((5, ROWS)), np.zeros((5, ROWS)), np.zeros((3, ROWS))
+    masked = np.zeros((added.shape[0], 3, ROWS))
     for first in range(0, n, ROWS):
         stop = min(first + ROWS, n)
         _whole(rho, first, stop, sums)
@@ -134,6 +139,10 @@ def add_moments(
             _turned(projected[1], first, stop, k, lengths, given[4])
             _weights(rho, first, stop, k, lengths, sums, weight)
             _fill(given, weight, orders, columns)
+            for m in range(added.shape[0]):
+                advance_block(rho, first, stop, added[m, k], fresh[m, k], masked[m])
+            for p in range(P):
+                square[J + 1 + p] += fill_masked(given, weight[0], masked[pairs[p, 0]], pairs[p, 1], columns[6 + J + p])
             columns[C, : stop - first] = 1.0
             columns[C, stop - first :] = 0.0
             add_products(columns, ROWS, second[k])

@@ -74,23 +74,15 @@ def members(
 
 
 @jit
-def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, out: Floats) -> int:
-    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last; return rows without support.
+def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) -> int:
+    """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows without support.
 
-    With v_l = sum_b pi(b)^2 / pi0(b) - 1, E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of
-    the expansion are uncorrelated. Distributions are (n, 1 or K, A).
+    Distributions are (n, 1 or K, A); one column is enough where both have one for all positions.
     """
-    n = lengths.shape[0]
-    J = orders.shape[0]
-    poly = np.zeros(orders[J - 1] if J else 1)
-    alike = logging.shape[1] == 1 and target.shape[1] == 1
     bad = 0
-    for i in range(n):
-        used = lengths[i]
-        v = np.zeros(used)
-        product = 1.0
+    for i in range(lengths.shape[0]):
         supported = True
-        for k in range(1 if alike else used):
+        for k in range(min(out.shape[1], lengths[i])):
             p, t = logging[i, 0 if logging.shape[1] == 1 else k], target[i, 0 if target.shape[1] == 1 else k]
             total = 0.0
             for b in range(p.shape[0]):
@@ -99,11 +91,28 @@ def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, 
                         supported = False
                     else:
                         total += t[b] * t[b] / p[b]
-            v[k] = total - 1.0
-            product *= total
+            out[i, k] = total - 1.0
         bad += not supported
-        if alike:
-            product = (1.0 + v[0]) ** used
+    return bad
+
+
+@jit
+def order_squares(excess: Floats, lengths: Ints, orders: Ints, out: Floats) -> None:
+    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last, from excess (n, 1 or K).
+
+    E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of the expansion are uncorrelated.
+    """
+    J = orders.shape[0]
+    poly = np.zeros(orders[J - 1] if J else 1)
+    alike = excess.shape[1] == 1
+    for i in range(lengths.shape[0]):
+        used = lengths[i]
+        v = excess[i, :used]
+        product = (1.0 + v[0]) ** used
+        if not alike:
+            product = 1.0
+            for k in range(used):
+                product *= 1.0 + v[k]
         # Positions that are alike have the same polynomial: the first one's, with binomial coefficients.
         for k in range(1 if alike else used):
             if alike:
@@ -120,4 +129,13 @@ def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, 
                     done += 1
                 out[j] += (used if alike else 1) * (1.0 + v[k]) * total
         out[J] += used * product
+
+
+@jit
+def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, out: Floats) -> int:
+    """Add `order_squares` of the distributions to out (J+1,); return rows without support."""
+    alike = logging.shape[1] == 1 and target.shape[1] == 1
+    excess = np.zeros((lengths.shape[0], 1 if alike else max(logging.shape[1], target.shape[1])))
+    bad = excess_squares(logging, target, lengths, excess)
+    order_squares(excess, lengths, orders, out)
     return bad

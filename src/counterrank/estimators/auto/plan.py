@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.estimators.auto.masked import inside
 from counterrank.estimators.auto.routes import Route
 from counterrank.estimators.auto.state import AutoState
 from counterrank.estimators.base import View
@@ -19,7 +20,7 @@ from counterrank.regression.tables import Tables, tables_of
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The columns that `kernels.orders.members` fills first; one for each order follows.
+#: The columns that `kernels.orders.members` fills first; one for each order follows, then masks x orders.
 FIXED = ("logger", "iips", "dm", "projected", "dr-pairs", "dr-ips")
 #: Orders besides the full product: at the sizes of logs we know, higher ones are noise.
 ORDERS = (1, 2, 3)
@@ -40,7 +41,7 @@ def orders_for(K: int) -> Ints:
 
 def column_names(K: int) -> tuple[str, ...]:
     """Return the names of the columns."""
-    return (*FIXED, *(f"dr-order-{m}" for m in orders_for(K)))
+    return (*FIXED, *(f"dr-order-{m}" for m in orders_for(K)), *inside(K).names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,13 +125,13 @@ def _fused_state(view: View, nuisances: Nuisances, *, by_unit: bool) -> tuple[Au
     batch, orders = view.batch, orders_for(view.batch.K)
     rho = view.ratios.rho.T  # (K, n)
     q, mean, projected = _fitted(view, nuisances)
-    C = len(FIXED) + len(orders)
+    masked, C = inside(batch.K), len(column_names(batch.K))
     size = (C + 4) // 4 * 4
-    second, total, square = np.zeros((batch.K, size, size)), np.zeros((size, size)), np.zeros(len(orders) + 1)
+    second, total, square = np.zeros((batch.K, size, size)), np.zeros((size, size)), np.zeros(C - len(FIXED) + 1)
     weights, totals = np.zeros(2), np.empty((batch.n, C))
     add_moments(
-        np.ascontiguousarray(rho), batch.reward, q, mean, projected, orders, batch.lengths, batch.position_weights,
-        second, total, square, weights, totals,
+        np.ascontiguousarray(rho), batch.reward, q, mean, projected, orders, masked.pairs, masked.added, masked.fresh,
+        batch.lengths, batch.position_weights, second, total, square, weights, totals,
     )  # fmt: skip
     exact, unsupported = _exact(view, orders)
     state = AutoState(
@@ -160,13 +161,20 @@ def _whole_of(lower: Floats) -> Floats:
 
 def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats, Floats, int]:
     """Return the members' contributions (K, C, n), squared weights, their exact means, and mean weights (n,)."""
+    from counterrank.kernels.mask_orders import masked_members
     from counterrank.kernels.orders import members
 
-    batch, orders = view.batch, orders_for(view.batch.K)
+    batch, orders, masked = view.batch, orders_for(view.batch.K), inside(view.batch.K)
     rho = np.ascontiguousarray(view.ratios.rho)
     q, mean, projected = _fitted(view, nuisances)
-    columns, square = np.zeros((batch.K, len(column_names(batch.K)), batch.n)), np.zeros(len(orders) + 1)
-    members(rho, batch.reward, q, mean, projected, orders, batch.lengths, columns, square)
+    J = len(orders)
+    columns = np.zeros((batch.K, len(column_names(batch.K)), batch.n))
+    square = np.zeros(J + 1 + len(masked.names))
+    members(rho, batch.reward, q, mean, projected, orders, batch.lengths, columns, square[: J + 1])
+    masked_members(
+        rho, batch.reward - q, mean, masked.pairs, masked.added, masked.fresh, batch.lengths,
+        columns[:, len(FIXED) + J :], square[J + 1 :],
+    )  # fmt: skip
     exact, unsupported = _exact(view, orders)
     return columns, square, exact, (rho + projected[1]).mean(axis=1), unsupported
 
@@ -212,14 +220,22 @@ def _logged(nuisances: Nuisances, given: Arrays) -> tuple[Floats, Floats]:
 
 
 def _exact(view: View, orders: Ints) -> tuple[Floats, int]:
-    from counterrank.kernels.orders import exact_squares
+    """Return the exact sums of squared weights, as `square` has them, and the number of rows without support."""
+    from counterrank.kernels.mask_orders import masked_squares
+    from counterrank.kernels.orders import excess_squares, order_squares
 
-    out = np.zeros(len(orders) + 1)
+    lengths, masked, J = view.batch.lengths, inside(view.batch.K), len(orders)
+    out = np.zeros(J + 1 + len(masked.names))
     logging = whole_distribution(view.batch, LOGGING)
     wanted = whole_distribution(view.batch, view.target)
     if logging is None or wanted is None:
         return out, 0
-    return out, int(exact_squares(logging, wanted, view.batch.lengths, orders, out))
+    alike = logging.shape[1] == 1 and wanted.shape[1] == 1
+    excess = np.zeros((view.batch.n, 1 if alike else view.batch.K))
+    unsupported = int(excess_squares(logging, wanted, lengths, excess))
+    order_squares(excess, lengths, orders, out[: J + 1])
+    masked_squares(excess, lengths, masked.pairs, masked.added, masked.fresh, out[J + 1 :])
+    return out, unsupported
 
 
 def _controls(view: View) -> Floats:

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 from counterrank.errors import EstimatorError
 from counterrank.ratios import Ratios
 
+#: The order of a mask's whole product.
+WHOLE = 0
+#: Masks x orders besides whole rankings: people read from the top (C), or look at what is next to an item (N1).
+CANDIDATES = (("C", 2), ("C", 3), ("C", WHOLE), ("N1", 2), ("N1", 3))
+
 
 @dataclass(frozen=True, slots=True)
 class Route:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.estimators.auto.masked import inside
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -15,10 +17,9 @@ class AutoState:
 
     first (K, C): sums at each position; second (K, C, C): products at each position; total (C, C): products of row
     totals sum_k alpha_k y_k; mixed (K, C, H): products with controls; control (H, H) and control_sum (H,);
-    square, exact (J+1,): empirical and exact sums of squared weights by order; ratio (K,): sums of rho_k^2;
-    weights (2,): sum and sum of squares of the mean pair weight; buckets (1024, C+1) row totals and counts by unit,
-    or empty; unsupported: rows where the logger never shows
-    something the target does.
+    square, exact (J+1+P,): empirical and exact sums of squared weights by order, then of masks x orders;
+    ratio (K,): sums of rho_k^2; weights (2,): sum and sum of squares of the mean pair weight; buckets (1024, C+1) row
+    totals and counts by unit, or empty; unsupported: rows where the logger never shows something the target does.
     """
 
     n: int
@@ -83,7 +84,8 @@ def summarise(state: AutoState, names: tuple[str, ...], orders: Ints) -> Summary
         wanted = state.exact if state.exact.any() else _second_moments(state, orders)
         met = state.square > 0
         ratio = np.where(met, np.maximum(1.0, wanted / np.where(met, state.square, 1.0)), 1.0)
-        members = [names.index(name) for name in (*(f"dr-order-{m}" for m in orders), "dr-ips")]
+        weighted = (*(f"dr-order-{m}" for m in orders), "dr-ips", *inside(len(alpha)).names)
+        members = [names.index(name) for name in weighted]
         inflation[members] = ratio
     root = np.sqrt(inflation)
     outer = np.outer(root, root)
@@ -106,7 +108,11 @@ def _unmet(state: AutoState, members: list[int], wanted: Floats, total: Floats, 
 
 
 def _second_moments(state: AutoState, orders: Ints) -> Floats:
-    """Return n sum_k (1 + v_k) sum_{j<m} e_j(v without k) with v_k = mean rho_k^2 - 1, the full product last."""
+    """Return n sum_k (1 + v_k) sum_{j<m} e_j(v without k) with v_k = mean rho_k^2 - 1, the full product after the
+    orders, then the same inside masks.
+    """
+    from counterrank.kernels.mask_orders import masked_squares
+
     excess = np.maximum(state.ratio / state.n - 1.0, 0.0)
     out = np.zeros(len(orders) + 1)
     for k in range(len(excess)):
@@ -115,7 +121,10 @@ def _second_moments(state: AutoState, orders: Ints) -> Floats:
             poly = np.convolve(poly, [1.0, v])
         sums = (1.0 + excess[k]) * np.cumsum(poly)
         out += [*(sums[m - 1] for m in orders), sums[-1]]
-    return state.n * out
+    masked = inside(len(excess))
+    within = np.zeros(len(masked.names))
+    masked_squares(excess[None], np.array([len(excess)]), masked.pairs, masked.added, masked.fresh, within)
+    return state.n * np.concatenate([out, within])
 
 
 def _clustered(state: AutoState, value: Floats, total: Floats, second: Floats) -> tuple[Floats, Floats, int]:
