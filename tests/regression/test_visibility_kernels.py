@@ -202,10 +202,10 @@ def test_slopes_are_derivatives(link: Link) -> None:
     own, pair, one = rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), np.ones((5, 3))
     reward = (rng.random((5, 3)) < 0.5).astype(float)
     q, step = link.value(own, pair), 1e-6
-    at = link.slopes(q, pair, reward, one)
+    at = link.slopes(q, lambda: pair, reward, one)
     for part, moved in ((0, link.value(own + step, pair)), (1, link.value(own, pair + step))):
         # For a logistic link the slope of the linear part is 1 and its variance is the weight.
-        slope = at.slope[part] * (at.weight if link == LOGISTIC else 1.0)
+        slope = at.slope[part] * (at.weight if link == LOGISTIC else one)
         np.testing.assert_allclose(slope, (moved - q) / step, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(at.error * (at.weight if link == LOGISTIC else 1.0), reward - q, atol=1e-12)
 

@@ -25,7 +25,7 @@ def add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
 
 
 @vector_jit
-def _tile(left: Floats, right: Floats, count: int, out: Floats) -> None:
+def four_by_four(left: Floats, right: Floats, count: int, out: Floats) -> None:
     """Fill out (4, 4) with left (4, R) @ right (4, R)': eight loads serve sixteen sums."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     e, f, g, h = 0.0, 0.0, 0.0, 0.0
@@ -66,7 +66,7 @@ def add_products(columns: Floats, count: int, matrix: Floats) -> None:
     for p in range(0, columns.shape[0], 4):
         left = columns[p : p + 4]
         for q in range(0, p + 1, 4):
-            _tile(left, columns[q : q + 4], count, tile)
+            four_by_four(left, columns[q : q + 4], count, tile)
             for s in range(4):
                 for t in range(4):
                     matrix[p + s, q + t] += tile[s, t]

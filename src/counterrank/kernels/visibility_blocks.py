@@ -1,9 +1,9 @@
 """Normal equations of the visibility model's effects from blocks of rows held column by column.
 
 Rows with the same fold, position and own action share their place in the equations, so their products are summed in
-tiles first. `slopes` (2, n, K): derivatives of the prediction by own part and pair part; `weight` (n, K) of squared
-errors `error` (n, K), zero in the padding; `shared` (n,) is c of the noise that a ranking's rewards share (the
-inverse covariance is I - c 11').
+tiles first. `slopes` (2, n or 1, K): derivatives of the prediction by own part and pair part, one row where they are
+alike; `weight` (n, K) of squared errors `error` (n, K), zero in the padding; `shared` (n,) is c of the noise that a
+ranking's rewards share (the inverse covariance is I - c 11').
 """
 
 import numpy as np
@@ -26,17 +26,22 @@ def _fill(
     error: Floats, columns: Floats,
 ) -> None:  # fmt: skip
     """Fill columns (p + A + 2, R) of position k times sqrt(weight): context, actions seen, own slope, error."""
-    p, last = x.shape[1], columns.shape[0]
+    p, last, moving = x.shape[1], columns.shape[0], slopes.shape[1] > 1
     columns[p:] = 0.0
     for at in range(rows.shape[0]):
         i = rows[at]
+        s = i if moving else 0
         root = np.sqrt(weight[i, k])
-        own, pair = root * slopes[0, i, k], root * slopes[1, i, k]
+        own, pair = root * slopes[0, s, k], root * slopes[1, s, k]
         for j in range(p):
             columns[j, at] = own * x[i, j]
-        for other in range(action.shape[1]):
-            if other != k and action[i, other] >= 0:
-                columns[p + action[i, other], at] += pair * sight[k, other] * scale[i, 0 if other < k else 1]
+        above, below = pair * scale[i, 0], pair * scale[i, 1]
+        for other in range(k):
+            if action[i, other] >= 0:
+                columns[p + action[i, other], at] += above * sight[k, other]
+        for other in range(k + 1, action.shape[1]):
+            if action[i, other] >= 0:
+                columns[p + action[i, other], at] += below * sight[k, other]
         columns[last - 2, at] = own
         columns[last - 1, at] = root * error[i, k]
     columns[:p, rows.shape[0] :] = 0.0
@@ -90,15 +95,15 @@ def _fill_sums(
 ) -> None:  # fmt: skip
     """Fill columns (S + 1, R) with features summed over each ranking, then its summed errors, times sqrt(c)."""
     K, p = action.shape[1], x.shape[1]
-    last = columns.shape[0] - 1
+    last, moving = columns.shape[0] - 1, slopes.shape[1] > 1
     columns[:] = 0.0
     for at in range(rows.shape[0]):
         i = rows[at]
-        root = np.sqrt(shared[i])
+        root, s = np.sqrt(shared[i]), i if moving else 0
         for k in range(K):
             if action[i, k] < 0 or weight[i, k] == 0.0:
                 continue
-            first, own, pair = action[i, k] * size, root * slopes[0, i, k], root * slopes[1, i, k]
+            first, own, pair = action[i, k] * size, root * slopes[0, s, k], root * slopes[1, s, k]
             for j in range(p):
                 columns[first + j, at] += own * x[i, j]
             for other in range(K):

@@ -1,54 +1,89 @@
-"""The curved visibility model's mean under a target: all positions and own actions of a drawn ranking at once."""
+"""The curved visibility model's mean under a target: all positions and own actions of drawn rankings at once.
+
+Rows of one fold share their parameters; blocks of them are held column by column, so that loops run over consecutive
+rows and vectorise however few positions and actions there are.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.regress_features import grouped
 from counterrank.kernels.sigmoid import exponential, sigmoid
+from counterrank.kernels.visibility_rows import LARGEST
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The largest exponent of a pair part that counts.
-_LARGEST = 20.0
-
-
-@vector_jit
-def _linear(
-    product: bool, row: Ints, plain: Floats, shift: Floats, pair: Floats, seen: Floats, mixed: Floats, values: Floats
-) -> None:  # fmt: skip
-    """Fill values (A, K) for each own action at each position before the link; seen (K, K) by other, then position.
-
-    mixed (A, K) becomes how much of each action of the drawn ranking is seen from each position.
-    """
-    A, K = mixed.shape
-    mixed[:] = 0.0
-    for other in range(K):
-        if row[other] >= 0:
-            for k in range(K):
-                mixed[row[other], k] += seen[other, k]
-    for u in range(A):
-        for k in range(K):
-            values[u, k] = 0.0 if product else plain[u] + shift[k]
-        for b in range(A):
-            effect = pair[u, b]
-            for k in range(K):
-                values[u, k] += effect * mixed[b, k]
+#: Rows of one block.
+_ROWS = 64
 
 
 @jit
-def _curve(product: bool, plain: Floats, shift: Floats, values: Floats) -> None:
-    A, K = values.shape
-    flat = values.reshape(A * K)
-    if not product:
-        sigmoid(flat, A * K)
-        return
-    for j in range(A * K):
-        flat[j] = min(max(flat[j], -_LARGEST), _LARGEST)
-    exponential(flat, A * K)
-    for u in range(A):
-        for k in range(K):
-            values[u, k] *= plain[u] + shift[k]
+def _gather(rows: Ints, x: Floats, wanted: Floats, own: Floats, plain: Floats, chance: Floats) -> None:
+    """Fill plain (A, R) with x' own of each action, and chance (., A, R) with what is wanted."""
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        for u in range(own.shape[0]):
+            total = 0.0
+            for j in range(x.shape[1]):
+                total += x[i, j] * own[u, j]
+            plain[u, r] = total
+        for k in range(wanted.shape[1]):
+            for u in range(own.shape[0]):
+                chance[k, u, r] = wanted[i, k, u]
+
+
+@jit
+def _effects(rows: Ints, s: int, draws: Ints, scale: Floats, pair: Floats, effect: Floats) -> None:
+    """Fill effect (2, K, A, R): pair effect of each position's drawn action on each own action, seen above, below."""
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        for k in range(draws.shape[2]):
+            b = draws[i, s, k]
+            for u in range(pair.shape[0]):
+                value = pair[u, b] if b >= 0 else 0.0
+                effect[0, k, u, r] = value * scale[i, 0]
+                effect[1, k, u, r] = value * scale[i, 1]
+
+
+@vector_jit
+def _linear(count: int, k: int, sight: Floats, effect: Floats, values: Floats) -> None:
+    """Fill values (A, R) with the pair part of each own action at position k."""
+    for u in range(values.shape[0]):
+        out = values[u]
+        for r in range(count):
+            out[r] = 0.0
+        for other in range(effect.shape[1]):
+            if other != k:
+                seen, given = sight[k, other], effect[0 if other < k else 1, other, u]
+                for r in range(count):
+                    out[r] += seen * given[r]
+
+
+@vector_jit
+def _curve(product: bool, count: int, plain: Floats, shift: float, values: Floats) -> None:
+    """Replace pair parts (A, R) by values of the link."""
+    for u in range(values.shape[0]):
+        out, own = values[u], plain[u]
+        if product:
+            for r in range(count):
+                out[r] = min(max(out[r], -LARGEST), LARGEST)
+            exponential(out, count)
+            for r in range(count):
+                out[r] *= own[r] + shift
+        else:
+            for r in range(count):
+                out[r] += own[r] + shift
+            sigmoid(out, count)
+
+
+@vector_jit
+def _add_means(count: int, share: float, chance: Floats, values: Floats, out: Floats) -> None:
+    """Add to out (R,) the share of the values (A, R) summed over own actions by their chance."""
+    for u in range(values.shape[0]):
+        for r in range(count):
+            out[r] += share * chance[u, r] * values[u, r]
 
 
 @jit
@@ -59,20 +94,21 @@ def curved_means(
     """Fill out (n, K) with averages over drawn rankings (n, S, K), the own action summed out over wanted (n, ., A)."""
     n, size, K = draws.shape
     places, A = wanted.shape[1], wanted.shape[2]
-    plain, seen, mixed, values = np.empty(A), np.empty((K, K)), np.empty((A, K)), np.empty((A, K))
-    above, below = np.triu(sight.T, 1).copy(), np.tril(sight.T, -1).copy()  # by other, then position
-    for i in range(n):
-        f = fold[i]
-        for u in range(A):
-            plain[u] = 0.0
-            for j in range(x.shape[1]):
-                plain[u] += x[i, j] * own[f, u, j]
-        for other in range(K):
-            for k in range(K):
-                seen[other, k] = scale[i, 0] * above[other, k] + scale[i, 1] * below[other, k]
-        for s in range(size):
-            _linear(product, draws[i, s], plain, shift[f], pair[f], seen, mixed, values)
-            _curve(product, plain, shift[f], values)
-            for k in range(min(K, lengths[i])):
-                for u in range(A):
-                    out[i, k] += wanted[i, min(k, places - 1), u] * values[u, k] / size
+    plain, chance, effect = np.empty((A, _ROWS)), np.empty((places, A, _ROWS)), np.empty((2, K, A, _ROWS))
+    values, means, order = np.empty((A, _ROWS)), np.empty((K, _ROWS)), np.empty(n, np.int64)
+    starts = grouped(fold, own.shape[0], order)
+    for f in range(own.shape[0]):
+        for first in range(starts[f], starts[f + 1], _ROWS):
+            rows = order[first : min(first + _ROWS, starts[f + 1])]
+            count = rows.shape[0]
+            _gather(rows, x, wanted, own[f], plain, chance)
+            means[:] = 0.0
+            for s in range(size):
+                _effects(rows, s, draws, scale, pair[f], effect)
+                for k in range(K):
+                    _linear(count, k, sight, effect, values)
+                    _curve(product, count, plain, shift[f, k], values)
+                    _add_means(count, 1.0 / size, chance[min(k, places - 1)], values, means[k])
+            for r in range(count):
+                for k in range(min(K, lengths[rows[r]])):
+                    out[rows[r], k] += means[k, r]

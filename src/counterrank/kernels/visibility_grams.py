@@ -7,35 +7,55 @@ Visibilities by position, and three-way effects; those of own and pair effects a
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import vector_jit
+from counterrank.kernels.gram_products import add_products
+from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.regress_features import ROWS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@vector_jit
+@jit
+def _fill_sight(
+    first: int, last: int, k: int, action: Ints, scale: Floats, pair: Floats, slope: Floats, weight: Floats,
+    error: Floats, columns: Floats,
+) -> None:  # fmt: skip
+    """Fill columns (K, R) of position k times sqrt(weight): one for each other position, then the error."""
+    K, moving = action.shape[1], slope.shape[0] > 1
+    for i in range(first, last):
+        at, root = i - first, np.sqrt(weight[i, k])
+        u = action[i, k] if root > 0.0 else -1
+        seen = root * slope[i if moving else 0, k]
+        above, below = seen * scale[i, 0], seen * scale[i, 1]
+        for other in range(k):
+            b = action[i, other]
+            columns[other, at] = above * pair[u, b] if u >= 0 and b >= 0 else 0.0
+        for other in range(k + 1, K):
+            b = action[i, other]
+            columns[other - 1, at] = below * pair[u, b] if u >= 0 and b >= 0 else 0.0
+        columns[K - 1, at] = root * error[i, k] if u >= 0 else 0.0
+
+
+@jit
 def add_sight(
     action: Ints, scale: Floats, pair: Floats, slope: Floats, weight: Floats, error: Floats, gram: Floats,
     right: Floats,
 ) -> None:  # fmt: skip
-    """Add to gram (K, K, K) and right (K, K): for each position, one column for every other."""
+    """Add to gram (K, K, K) and right (K, K): for each position, one column for every other; slope (n or 1, K)."""
     n, K = action.shape
-    row = np.zeros(K)
-    for i in range(n):
+    wide = (K + 3) // 4 * 4
+    columns, products = np.zeros((wide, ROWS)), np.zeros((K, wide, wide))
+    for first in range(0, n, ROWS):
+        last = min(first + ROWS, n)
         for k in range(K):
-            u, w = action[i, k], weight[i, k]
-            if u < 0 or w == 0.0:
-                continue
-            for other in range(K):
-                hidden = other == k or action[i, other] < 0
-                seen = scale[i, 0 if other < k else 1]
-                row[other] = 0.0 if hidden else slope[i, k] * seen * pair[u, action[i, other]]
-            for j in range(K):
-                value = w * row[j]
-                if value != 0.0:
-                    for h in range(j + 1):
-                        gram[k, j, h] += value * row[h]
-                    right[k, j] += value * error[i, k]
+            _fill_sight(first, last, k, action, scale, pair, slope, weight, error, columns)
+            add_products(columns, last - first, products[k])
+    for k in range(K):
+        for j in range(K - 1):
+            one = j if j < k else j + 1
+            for h in range(j + 1):
+                gram[k, one, h if h < k else h + 1] += products[k, j, h]
+            right[k, one] += products[k, K - 1, j]
 
 
 @vector_jit

@@ -1,5 +1,6 @@
 """How the two parts of the model make a reward: added, through a sigmoid, or multiplied."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,16 @@ Floats = NDArray[np.float64]
 
 #: exp() of a pair part beyond this is no effect any log could show.
 _LARGEST = 20.0
+#: As the compiled code numbers them.
+_KINDS = {"sum": 0, "logistic": 1, "product": 2}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """Derivatives by own and pair part (2, n, K), weights and working errors (n, K) of one Gauss-Newton step."""
+    """Derivatives by own and pair part (2, n or 1, K), weights and working errors (n, K) of one Gauss-Newton step.
+
+    Where all rows have the same derivatives, one row stands for them.
+    """
 
     slope: Floats
     weight: Floats
@@ -44,24 +50,34 @@ class Link:
         linear = own + pair
         return sigmoid(linear) if self.name == "logistic" else linear
 
-    def slopes(self, q: Floats, pair: Floats, reward: Floats, present: Floats) -> Slopes:
-        """Return what a Gauss-Newton (or Newton) step sees at q."""
-        one = np.ones(q.shape)
+    def predicted(self, parts: Floats, scale: Floats, offset: Floats) -> Floats:
+        """Return q (n, K) from own part, pairs above and below (3, n, K), how far they are seen (n, 2), and offset."""
+        from counterrank.kernels.visibility_rows import link_values
+
+        out = np.empty(offset.shape)
+        link_values(_KINDS[self.name], parts, scale, offset, out)
+        return out
+
+    def slopes(self, q: Floats, pair: Callable[[], Floats], reward: Floats, present: Floats) -> Slopes:
+        """Return what a Gauss-Newton (or Newton) step sees at q; only the product asks for the pair part."""
+        one = np.ones((2, 1, q.shape[1]))
         if self.name == "logistic":
-            variance = np.maximum(q * (1.0 - q), 1e-5)
-            return Slopes(np.stack([one, one]), variance * present, (reward - q) / variance * present)
+            from counterrank.kernels.visibility_rows import logistic_slopes
+
+            weight, error = np.empty(q.shape), np.empty(q.shape)
+            logistic_slopes(q, reward, present, weight, error)
+            return Slopes(one, weight, error)
+        error = (reward - q) * present
         if self.name == "product":
-            factor = np.exp(np.clip(pair, -_LARGEST, _LARGEST))
-            return Slopes(np.stack([factor, q]), present, (reward - q) * present)
-        return Slopes(np.stack([one, one]), present, (reward - q) * present)
+            one = np.stack([np.exp(np.clip(pair(), -_LARGEST, _LARGEST)), q])
+        return Slopes(one, present, error)
 
     def loss(self, q: Floats, reward: Floats, present: Floats, shared: Floats) -> float:
         """Return twice the negative log-likelihood in units of the noise: squared errors less the shared part."""
-        if self.name == "logistic":
-            chance = np.clip(q, 1e-9, 1.0 - 1e-9)
-            return float(-2.0 * (present * np.where(reward > 0.5, np.log(chance), np.log1p(-chance))).sum())
-        from counterrank.kernels.visibility_rows import squared_loss
+        from counterrank.kernels.visibility_rows import logistic_loss, squared_loss
 
+        if self.name == "logistic":
+            return float(logistic_loss(q, reward, present))
         return float(squared_loss(q, reward, present, shared))
 
 

@@ -55,5 +55,9 @@ def moods(x: Floats) -> Floats:
     d = z.shape[1]
     if d > _SQUARES:
         return z
-    b, c = np.triu_indices(d) if d <= _PRODUCTS else (np.arange(d),) * 2
-    return np.ascontiguousarray(np.concatenate([z, z[:, b] * z[:, c] - (b == c)], axis=1))
+    from counterrank.kernels.visibility_tilt import fill_moods
+
+    left, right = np.triu_indices(d) if d <= _PRODUCTS else (np.arange(d),) * 2
+    out = np.empty((len(z), d + len(left)))
+    fill_moods(np.ascontiguousarray(z), left, right, out)
+    return out

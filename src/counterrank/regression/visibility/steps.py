@@ -56,7 +56,7 @@ class Fit:
 
     def slopes(self, rows: Rows) -> Slopes:
         """Return derivatives, weights and errors at the present prediction."""
-        return self.link.slopes(self.q, self.pair, rows.reward, rows.present)
+        return self.link.slopes(self.q, lambda: self.pair, rows.reward, rows.present)
 
     def loss(self, rows: Rows) -> float:
         """Return the loss of the present prediction."""
@@ -101,8 +101,8 @@ def moved(fit: Fit, rows: Rows, parameters: Parameters) -> Fit:
         scale = parameters.scale(rows.moods)
     if parts.shape[1:2] != (rows.n,) or parameters.pair is not before.pair or parameters.sight is not before.sight:
         parts = parameters.parts(rows.x, rows.action, np.zeros(rows.n, dtype=np.int64))
-    pair = parts[1] * scale[:, :1] + parts[2] * scale[:, 1:] + fit.offset
-    return replace(fit, parameters=parameters, parts=parts, scale=scale, q=fit.link.value(parts[0], pair))
+    q = fit.link.predicted(parts, scale, fit.offset)
+    return replace(fit, parameters=parameters, parts=parts, scale=scale, q=q)
 
 
 def effects_step(fit: Fit, rows: Rows) -> Fit:
@@ -112,7 +112,7 @@ def effects_step(fit: Fit, rows: Rows) -> Fit:
     now = effect_vector(fit.parameters, 0)
     inverse = np.linalg.inv(gram[0] + np.diag(penalty))
     step = inverse @ (right[0] - penalty * (now - centre))
-    found = _search(fit, rows, now, step, lambda v: _with_effects(fit.parameters, v), (penalty, centre))
+    found = _stepped(fit, rows, now, step, lambda v: _with_effects(fit.parameters, v), (penalty, centre))
     found = _with_noise(found, rows)
     size = len(now) - rows.action.shape[1]
     K, A, p = found.parameters.shape
@@ -168,14 +168,22 @@ def _with_effects(parameters: Parameters, vector: Floats) -> Parameters:
     return replace(parameters, own=own, pair=pair, shift=shift)
 
 
+def _stepped(
+    fit: Fit, rows: Rows, now: Floats, step: Floats, place: Callable[[Floats], Parameters],
+    prior: tuple[Floats, Floats],
+) -> Fit:  # fmt: skip
+    """Return the fit after a step of a block in which the prediction is linear but for the link."""
+    if fit.link.curved:
+        return _search(fit, rows, now, step, place, prior)
+    return moved(fit, rows, place(now + step))  # the minimum itself
+
+
 def _search(
     fit: Fit, rows: Rows, now: Floats, step: Floats, place: Callable[[Floats], Parameters],
     prior: tuple[Floats, Floats],
 ) -> Fit:  # fmt: skip
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
     penalty, centre = prior
-    if not fit.link.curved and len(step) != fit.parameters.tilt.size:
-        return moved(fit, rows, place(now + step))  # the minimum itself; only the tilt is clipped
     before = fit.loss(rows) + float(penalty @ (now - centre) ** 2)
     for halving in range(_HALVINGS):
         vector = now + step * 0.5**halving
@@ -230,7 +238,7 @@ def sight_step(fit: Fit, rows: Rows) -> Fit:
     now = fit.parameters.sight
     step = (inverse @ (right - penalty * (now - centre))[..., None])[..., 0]
     np.fill_diagonal(step, 0.0)
-    found = _search(
+    found = _stepped(
         fit, rows, now.ravel(), step.ravel(), lambda v: replace(fit.parameters, sight=v.reshape(K, K)),
         (penalty.ravel(), centre.ravel()),
     )  # fmt: skip
@@ -262,21 +270,12 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     m = rows.moods.shape[1]
     if m == 0:
         return fit
-    at = fit.slopes(rows)
-    pairs = fit.parts[1:] * at.slope[1]  # (2, n, K)
-    weighed, total = pairs * at.weight, pairs.sum(axis=2)  # (2, n, K), (2, n)
-    right = ((weighed * at.error).sum(axis=2) - fit.shared * at.error.sum(axis=1) * total) @ rows.moods
-    gram = np.empty((2, m, 2, m))
-    # Sums over a ranking come first: products with the moods are then one small matrix each.
-    for one, two in ((0, 0), (1, 0), (1, 1)):
-        square = (weighed[one] * pairs[two]).sum(axis=1) - fit.shared * total[one] * total[two]
-        gram[one, :, two] = rows.moods.T @ (square[:, None] * rows.moods)
-        gram[two, :, one] = gram[one, :, two].T
-    right = right.ravel()
+    gram, right = _tilt_grams(fit, rows)
     penalty = np.full(2 * m, fit.prior.tilt_penalty)
-    inverse = np.linalg.inv(gram.reshape(2 * m, 2 * m) + np.diag(penalty))
+    inverse = np.linalg.inv(gram + np.diag(penalty))
     now = fit.parameters.tilt.ravel()
     step = inverse @ (right - penalty * now)
+    # How much a user sees is clipped, so a step may overshoot with any link.
     found = _search(
         fit, rows, now, step, lambda v: replace(fit.parameters, tilt=v.reshape(2, m)), (penalty, np.zeros(2 * m))
     )  # fmt: skip
@@ -284,3 +283,15 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     tau2 = float(np.mean(tilt**2 + found.noise * np.diag(inverse)))
     strength = found.noise / max(tau2, _LEAST)
     return replace(found, prior=replace(found.prior, tilt_penalty=strength))
+
+
+def _tilt_grams(fit: Fit, rows: Rows) -> tuple[Floats, Floats]:
+    """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are seen, then those below."""
+    from counterrank.kernels.visibility_tilt import add_tilt
+
+    m, at = rows.moods.shape[1], fit.slopes(rows)
+    wide = (m + 3) // 4 * 4
+    sums, right = np.zeros((3, wide, wide)), np.zeros((2, m))
+    add_tilt(rows.moods, fit.parts, at.slope[1], at.weight, at.error, fit.shared, sums, right)
+    above, both, below = whole(sums)[:, :m, :m]
+    return np.block([[above, both], [both, below]]), right.ravel()
