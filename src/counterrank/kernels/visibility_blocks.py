@@ -21,30 +21,42 @@ _STEP = 32
 
 
 @jit
+def _scatter(rows: Ints, action: Ints, other: int, sight: float, seen: Floats, columns: Floats) -> None:
+    """Add to the column of the other position's action how far it is seen."""
+    for at in range(rows.shape[0]):
+        b = action[rows[at], other]
+        if b >= 0:
+            columns[b, at] += sight * seen[at]
+
+
+@jit
 def _fill(
     rows: Ints, k: int, action: Ints, x: Floats, scale: Floats, sight: Floats, slopes: Floats, weight: Floats,
-    error: Floats, columns: Floats,
+    error: Floats, seen: Floats, columns: Floats,
 ) -> None:  # fmt: skip
-    """Fill columns (p + A + 2, R) of position k times sqrt(weight): context, actions seen, own slope, error."""
+    """Fill columns (p + A + 2, R) of position k times sqrt(weight): context, actions seen, own slope, error.
+
+    seen (2, R) is room.
+    """
     p, last, moving = x.shape[1], columns.shape[0], slopes.shape[1] > 1
+    count, own = rows.shape[0], columns[columns.shape[0] - 2]
     columns[p:] = 0.0
-    for at in range(rows.shape[0]):
+    for at in range(count):
         i = rows[at]
         s = i if moving else 0
         root = np.sqrt(weight[i, k])
-        own, pair = root * slopes[0, s, k], root * slopes[1, s, k]
-        for j in range(p):
-            columns[j, at] = own * x[i, j]
-        above, below = pair * scale[i, 0], pair * scale[i, 1]
-        for other in range(k):
-            if action[i, other] >= 0:
-                columns[p + action[i, other], at] += above * sight[k, other]
-        for other in range(k + 1, action.shape[1]):
-            if action[i, other] >= 0:
-                columns[p + action[i, other], at] += below * sight[k, other]
-        columns[last - 2, at] = own
+        own[at] = root * slopes[0, s, k]
         columns[last - 1, at] = root * error[i, k]
-    columns[:p, rows.shape[0] :] = 0.0
+        seen[0, at] = root * slopes[1, s, k] * scale[i, 0]
+        seen[1, at] = root * slopes[1, s, k] * scale[i, 1]
+    for j in range(p):
+        for at in range(count):
+            columns[j, at] = own[at] * x[rows[at], j]
+    # One other position at a time: a row's additions to the same column then do not wait for each other.
+    for other in range(action.shape[1]):
+        if other != k:
+            _scatter(rows, action, other, sight[k, other], seen[0 if other < k else 1], columns[p:])
+    columns[:p, count:] = 0.0
 
 
 @jit
@@ -69,7 +81,7 @@ def add_effects(
     F, last = gram.shape[0], gram.shape[1] - K
     size = x.shape[1] + A
     wide = (size + 5) // 4 * 4
-    columns, products = np.zeros((wide, ROWS)), np.zeros((wide, wide))
+    columns, products, seen = np.zeros((wide, ROWS)), np.zeros((wide, wide)), np.empty((2, ROWS))
     at_a_time = sorted_rows(F * A)
     key, order = np.empty(at_a_time, np.int64), np.empty(at_a_time, np.int64)
     for step in range((n + at_a_time - 1) // at_a_time * K):
@@ -83,7 +95,7 @@ def add_effects(
             products[:] = 0.0
             for first in range(starts[g], starts[g + 1], ROWS):
                 rows = order[first : min(first + ROWS, starts[g + 1])]
-                _fill(rows, k, action, x, scale, sight, slopes, weight, error, columns[: size + 2])
+                _fill(rows, k, action, x, scale, sight, slopes, weight, error, seen, columns[: size + 2])
                 add_products(columns, (rows.shape[0] + _STEP - 1) // _STEP * _STEP, products)
             _place(products, g % A * size, size, last + k, gram[g // A], right[g // A])
 

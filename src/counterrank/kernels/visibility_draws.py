@@ -19,11 +19,14 @@ Ints = NDArray[np.int64]
 _ROWS = 64
 
 
-@jit
-def _gather(rows: Ints, x: Floats, wanted: Floats, own: Floats, plain: Floats, chance: Floats) -> None:
-    """Fill plain (A, R) with x' own of each action, and chance (., A, R) with what is wanted."""
+@vector_jit
+def _gather(
+    rows: Ints, x: Floats, scale: Floats, wanted: Floats, own: Floats, plain: Floats, seen: Floats, chance: Floats
+) -> None:  # fmt: skip
+    """Fill plain (A, R) with x' own of each action, seen (2, R) with the scale, and chance (., A, R) as wanted."""
     for r in range(rows.shape[0]):
         i = rows[r]
+        seen[0, r], seen[1, r] = scale[i, 0], scale[i, 1]
         for u in range(own.shape[0]):
             total = 0.0
             for j in range(x.shape[1]):
@@ -34,31 +37,41 @@ def _gather(rows: Ints, x: Floats, wanted: Floats, own: Floats, plain: Floats, c
                 chance[k, u, r] = wanted[i, k, u]
 
 
-@jit
-def _effects(rows: Ints, s: int, draws: Ints, scale: Floats, pair: Floats, effect: Floats) -> None:
-    """Fill effect (2, K, A, R): pair effect of each position's drawn action on each own action, seen above, below."""
-    for r in range(rows.shape[0]):
-        i = rows[r]
-        for k in range(draws.shape[2]):
-            b = draws[i, s, k]
-            for u in range(pair.shape[0]):
-                value = pair[u, b] if b >= 0 else 0.0
-                effect[0, k, u, r] = value * scale[i, 0]
-                effect[1, k, u, r] = value * scale[i, 1]
+@vector_jit
+def _effects(rows: Ints, s: int, draws: Ints, seen: Floats, pair: Floats, drawn: Ints, effect: Floats) -> None:
+    """Fill effect (2, K.., A, R): pair effect of each position's drawn action on each own action, seen above, below.
+
+    The last column of pair (A, A + 1) is that of no action; drawn (R,) is room.
+    """
+    A = pair.shape[0]
+    for k in range(draws.shape[2]):
+        for r in range(rows.shape[0]):
+            b = draws[rows[r], s, k]
+            drawn[r] = b if b >= 0 else A
+        for u in range(A):
+            line, above, below = pair[u], effect[0, k, u], effect[1, k, u]
+            for r in range(rows.shape[0]):
+                value = line[drawn[r]]
+                above[r] = value * seen[0, r]
+                below[r] = value * seen[1, r]
 
 
 @vector_jit
 def _linear(count: int, k: int, sight: Floats, effect: Floats, values: Floats) -> None:
-    """Fill values (A, R) with the pair part of each own action at position k."""
+    """Fill values (A, R) with the pair part of each own action at position k: four others at a time."""
+    row = sight[k]
     for u in range(values.shape[0]):
         out = values[u]
-        for r in range(count):
-            out[r] = 0.0
-        for other in range(effect.shape[1]):
-            if other != k:
-                seen, given = sight[k, other], effect[0 if other < k else 1, other, u]
+        for m in range(0, effect.shape[1], 4):
+            a, b, c, d = row[m], row[m + 1], row[m + 2], row[m + 3]
+            e, f = effect[0 if m < k else 1, m, u], effect[0 if m + 1 < k else 1, m + 1, u]
+            g, h = effect[0 if m + 2 < k else 1, m + 2, u], effect[0 if m + 3 < k else 1, m + 3, u]
+            if m == 0:
                 for r in range(count):
-                    out[r] += seen * given[r]
+                    out[r] = a * e[r] + b * f[r] + c * g[r] + d * h[r]
+            else:
+                for r in range(count):
+                    out[r] += a * e[r] + b * f[r] + c * g[r] + d * h[r]
 
 
 @vector_jit
@@ -94,19 +107,24 @@ def curved_means(
     """Fill out (n, K) with averages over drawn rankings (n, S, K), the own action summed out over wanted (n, ., A)."""
     n, size, K = draws.shape
     places, A = wanted.shape[1], wanted.shape[2]
-    plain, chance, effect = np.empty((A, _ROWS)), np.empty((places, A, _ROWS)), np.empty((2, K, A, _ROWS))
-    values, means, order = np.empty((A, _ROWS)), np.empty((K, _ROWS)), np.empty(n, np.int64)
+    plain, seen, chance = np.empty((A, _ROWS)), np.empty((2, _ROWS)), np.empty((places, A, _ROWS))
+    effect, values, means = np.zeros((2, (K + 3) // 4 * 4, A, _ROWS)), np.empty((A, _ROWS)), np.empty((K, _ROWS))
+    drawn, order = np.empty(_ROWS, np.int64), np.empty(n, np.int64)
+    others, padded = np.zeros((K, effect.shape[1])), np.zeros((A, A + 1))
+    for k in range(K):
+        others[k, :k], others[k, k + 1 : K] = sight[k, :k], sight[k, k + 1 :]
     starts = grouped(fold, own.shape[0], order)
     for f in range(own.shape[0]):
+        padded[:, :A] = pair[f]
         for first in range(starts[f], starts[f + 1], _ROWS):
             rows = order[first : min(first + _ROWS, starts[f + 1])]
             count = rows.shape[0]
-            _gather(rows, x, wanted, own[f], plain, chance)
+            _gather(rows, x, scale, wanted, own[f], plain, seen, chance)
             means[:] = 0.0
             for s in range(size):
-                _effects(rows, s, draws, scale, pair[f], effect)
+                _effects(rows, s, draws, seen, padded, drawn, effect)
                 for k in range(K):
-                    _linear(count, k, sight, effect, values)
+                    _linear(count, k, others, effect, values)
                     _curve(product, count, plain, shift[f, k], values)
                     _add_means(count, 1.0 / size, chance[min(k, places - 1)], values, means[k])
             for r in range(count):
