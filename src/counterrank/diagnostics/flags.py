@@ -6,6 +6,7 @@ from counterrank.moments import Moments
 LOW_ESS = 100
 HEAVY_TAIL = 0.7
 LARGE_SHARE = 0.1
+ONE_UNIT = "one-unit: a single ranking or unit shows no spread; there is no standard error"
 
 
 def units(moments: Moments) -> int:
@@ -17,9 +18,8 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
     """Return what a careful analyst would say about these weights."""
     found = []
     if units(moments) < 2:
-        found.append("one-unit: a single ranking or unit shows no spread; there is no standard error")
-    ess = weights.effective_rows(moments)
-    if ess < LOW_ESS:
+        found.append(ONE_UNIT)
+    elif (ess := weights.effective_rows(moments)) < LOW_ESS:
         found.append(f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short")
     tail = weights.tail_index(moments)
     if tail > HEAVY_TAIL:

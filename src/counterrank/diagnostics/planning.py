@@ -39,6 +39,8 @@ def plan_for(
     lift = detectable(stderr, level=level)
     # Shares of a value that is not positive have no meaning; lifts have none there either.
     scale = max(logged, 0.0)
+    # One row or unit has no error to plan with.
+    counts = scale > 0 and not math.isnan(lift)
     wanted = sorted({*RELATIVE, *([practical] if practical else [])})
     return {
         "detectable_lift": lift,
@@ -46,6 +48,6 @@ def plan_for(
         "curve": [{"rows": max(round(n * m), 1), "lift": lift / math.sqrt(m)} for m in MULTIPLES],
         "ab_rows": math.ceil(4 * n * (logged_stderr / stderr) ** 2) if stderr > 0 else None,
         "rows_for": [{"relative": r, "rows": math.ceil(n * (lift / (r * scale)) ** 2)} for r in wanted]
-        if scale > 0
+        if counts
         else [],
     }

@@ -47,12 +47,15 @@ class MeanWeightTest:
 
 
 def mean_weight_test(moments: Moments) -> MeanWeightTest:
-    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to units."""
+    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to units.
+
+    A single row or unit shows no spread, and so cannot contradict it: z = 0.
+    """
     from scipy import special
 
     mean = moments.mean("w")
     error = np.sqrt(_variance_of_mean_weight(moments))
-    off = mean - 1.0
+    off = np.where(np.isnan(error), 0.0, mean - 1.0)
     z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
     p = 2 * special.ndtr(-np.abs(z))
     return MeanWeightTest(mean, z, float(min(1.0, len(p) * p.min())))
@@ -62,10 +65,12 @@ def _variance_of_mean_weight(moments: Moments) -> Floats:
     n, length, mean = moments.n, moments.K, moments.mean("w")
     if moments.buckets is not None:
         used = moments.buckets[moments.buckets[:, -1] > 0]
+        if len(used) < 2:
+            return np.full(length, np.nan)
         scores = used[:, length : 2 * length] - used[:, -1:] * mean
         squares: Floats = (scores**2).sum(axis=0)
-        return squares * len(used) / max(len(used) - 1, 1) / n**2
-    return spread(moments.mean("ww"), mean**2, n) / n
+        return squares * len(used) / (len(used) - 1) / n**2
+    return spread(moments.mean("ww"), mean**2, n) / n if n > 1 else np.full(length, np.nan)
 
 
 def largest_weight_share(moments: Moments) -> float:

@@ -121,6 +121,16 @@ class Plan(ABC, Generic[State]):
         """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
         return np.ones(1)
 
+    def estimate(self, state: State) -> Estimate:
+        """Return what `finish` makes of the state; of a single ranking or unit, the value alone.
+
+        Units are counted where the state sums by unit as `Moments` does: `buckets`, with the number of rows last.
+        """
+        found, units = self.finish(state), getattr(state, "buckets", None)
+        if isinstance(units, np.ndarray) and len(units):
+            return found if np.count_nonzero(units[:, -1]) > 1 else found.without_spread()
+        return found if found.n > 1 else found.without_spread()
+
     def error_combination(self, state: State) -> Floats:
         """Return the combination whose error the estimate's interval rests on; the same, unless it says otherwise."""
         return self.combination(state)
@@ -159,4 +169,4 @@ class Estimator(ABC):
         workspace = Workspace(MemorySource(whole), name, level=level, seed=seed, by_unit=units, full=full)
         plan = self.plan(workspace)
         state = workspace.source.reduce(lambda batch: plan.partial(View(batch, name)).state, label=self.name)
-        return plan.finish(state)
+        return plan.estimate(state)

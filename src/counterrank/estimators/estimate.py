@@ -1,12 +1,13 @@
 """Estimate: a value, how sure we are, and what to be careful about."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.diagnostics.flags import ONE_UNIT
 from counterrank.moments import Moments
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ class Estimate:
         """Return one line: value, interval, and how many warnings."""
         low, high = self.interval()
         warnings = f", {len(self.flags)} flags" if self.flags else ""
-        return (
-            f"{self.estimator} of {self.target}: {self.value:.6g} ({low:.6g} to {high:.6g}), n = {self.n:,}{warnings}"
-        )
+        ends = "no interval" if np.isnan(low) else f"{low:.6g} to {high:.6g}"
+        return f"{self.estimator} of {self.target}: {self.value:.6g} ({ends}), n = {self.n:,}{warnings}"
 
     def interval(self, level: float | None = None, method: str = "t") -> Interval:
         """Return (low, high) at a confidence level (that of the evaluation by default).
@@ -104,6 +104,15 @@ class Estimate:
         """Upper end of the interval at the evaluation's level."""
         return self.interval()[1]
 
+    def without_spread(self) -> "Estimate":
+        """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
+        flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
+        lift = Lift(self.lift.value, np.nan, np.nan, np.nan, _bare(self.lift.by_position), self.lift.relative)
+        return replace(
+            self, stderr=np.nan, by_position=_bare(self.by_position), lift=lift, flags=flags,
+            details=_bare_details(self.details), interval_at=lambda level: (np.nan, np.nan),
+        )  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of the contract: full precision, plain types."""
         low, high = self.interval()
@@ -122,3 +131,14 @@ class Estimate:
         if self.details:
             result["details"] = self.details
         return result
+
+
+def _bare(positions: tuple[PositionValue, ...]) -> tuple[PositionValue, ...]:
+    return tuple(PositionValue(position.value, np.nan) for position in positions)
+
+
+def _bare_details(found: Any) -> Any:
+    """The details with no number where they have a standard error."""
+    if isinstance(found, dict):
+        return {key: np.nan if key.endswith("stderr") else _bare_details(value) for key, value in found.items()}
+    return [_bare_details(value) for value in found] if isinstance(found, list) else found

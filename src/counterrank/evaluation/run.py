@@ -167,7 +167,7 @@ class Run:
 
 
 def _finished(job: Job, state: Any, notes: tuple[str, ...]) -> Estimate:
-    estimate = job.plan.finish(state)
+    estimate = job.plan.estimate(state)
     return replace(estimate, estimator=job.name, flags=(*notes, *estimate.flags))
 
 

@@ -25,7 +25,7 @@ def segment_table(
             if recommended[job.target] != job.name:
                 continue
             keys = sorted(total.segments)
-            found = [job.plan.finish(total.segments[key][index]) for key in keys]
+            found = [job.plan.estimate(total.segments[key][index]) for key in keys]
             rows += _adjusted(job, keys, found)
     return tuple(sorted(rows, key=lambda row: (row["target"], row["column"], -row["lift"]["value"], row["label"])))
 

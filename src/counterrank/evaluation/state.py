@@ -38,16 +38,18 @@ class Totals:
         return self.n if self.buckets is None else int((self.buckets[:, -1] > 0).sum())
 
     def variance(self, combination: Floats) -> float:
-        """Return the variance of the mean of a combination of the columns (T,)."""
+        """Return the variance of the mean of a combination of the columns (T,); NaN from one row or unit."""
+        if self.units < 2:
+            return float("nan")
         mean = self.sums / self.n
         if self.buckets is not None:
             used = self.buckets[:, -1] > 0
             units = int(used.sum())
             table = self.buckets[used]
             scores = table[:, :-1] @ combination - table[:, -1] * float(mean @ combination)
-            return units / max(units - 1, 1) * float(scores @ scores) / self.n**2
+            return units / (units - 1) * float(scores @ scores) / self.n**2
         spread = self.gram / self.n - np.outer(mean, mean)
-        return max(float(combination @ spread @ combination), 0.0) / max(self.n - 1, 1)
+        return max(float(combination @ spread @ combination), 0.0) / (self.n - 1)
 
 
 def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:

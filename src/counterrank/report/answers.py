@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from counterrank.report import sentences
-from counterrank.report.numbers import known, percent, plain
+from counterrank.report.numbers import known, percent, plain, span
 from counterrank.report.reading import Reading
 from counterrank.report.sections.parts import key, style_of
 
@@ -63,14 +63,12 @@ def _words(outcome: str, level: str) -> str:
 def _numbers(reading: Reading, target: str) -> tuple[str, str]:
     lift, best = reading.lift(target), reading.best(target)
     if known(lift.get("relative")):
-        ends = (percent(lift.get(key), sign=True) for key in ("relative_low", "relative_high"))
-        return percent(lift["relative"], sign=True), f"{sentences.level(reading)} interval {' to '.join(ends)}"
+        return percent(lift["relative"], sign=True), sentences.interval(reading, sentences.relative_ends(lift))
     if known(lift.get("value")):
-        ends = (plain(lift.get(key), lift.get("stderr"), sign=True) for key in ("low", "high"))
-        number = plain(lift["value"], lift.get("stderr"), sign=True)
-        return number, f"{sentences.level(reading)} interval {' to '.join(ends)}"
-    ends = (plain(best.get(key), best.get("stderr")) for key in ("low", "high"))
-    return plain(best.get("value"), best.get("stderr")), f"{sentences.level(reading)} interval {' to '.join(ends)}"
+        ends = span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True)
+        return plain(lift["value"], lift.get("stderr"), sign=True), sentences.interval(reading, ends)
+    ends = span(best.get("low"), best.get("high"), best.get("stderr"))
+    return plain(best.get("value"), best.get("stderr")), sentences.interval(reading, ends)
 
 
 def _reasons(reading: Reading, target: str) -> tuple[tuple[str, str, str], ...]:

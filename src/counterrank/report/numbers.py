@@ -45,6 +45,17 @@ def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
     return _tidy(text)
 
 
+def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
+    """Return both ends of an interval, nothing when there is none.
+
+    >>> span(0.431, 0.535, 0.0263), span(None, None)
+    ('0.431 to 0.535', '')
+    """
+    if not (known(low) and known(high)):
+        return ""
+    return f"{plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
+
+
 def percent(value: Any, error: Any = None, *, sign: bool = False, digits: int | None = None) -> str:
     """Return a share as a percentage.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from counterrank.report.numbers import count, known, percent, plain, roughly, short
+from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.reading import Reading, rows, table
 
 EVIDENCE = {
@@ -14,6 +14,8 @@ EVIDENCE = {
 
 #: Never colour alone: each level has its own sign.
 SIGNS = {"reliable": "●", "directional": "◐", "insufficient": "○"}
+
+NO_INTERVAL = "these rows give no interval"
 
 
 def outcome(lift: Mapping[str, Any]) -> str:
@@ -39,8 +41,8 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
         value = plain(best.get("value"), best.get("stderr"))
         return f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
     beside = absolute and not known(lift.get("relative"))  # the lift itself stands there, with its interval
-    interval = _interval(reading, lift, sign=True) if absolute else _relative(reading, lift)
-    bracket = "" if beside else f" ({interval})"
+    ends = _interval(reading, lift, sign=True) if absolute else _relative(reading, lift)
+    bracket = "" if beside else f" ({ends})"
     if reading.evidence(target) == "insufficient":
         return (
             f"This log cannot tell what {target} would earn. The best guess is {_change(reading, lift)} "
@@ -79,18 +81,25 @@ def _change(reading: Reading, lift: Mapping[str, Any]) -> str:
 def _relative(reading: Reading, lift: Mapping[str, Any]) -> str:
     if not known(lift.get("relative")):
         return _interval(reading, lift, sign=True)
+    ends = relative_ends(lift)
+    return f"{percent(lift['relative'], sign=True)}{',' if ends else ';'} {interval(reading, ends)}"
+
+
+def relative_ends(lift: Mapping[str, Any]) -> str:
+    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
     low, high = lift.get("relative_low"), lift.get("relative_high")
-    middle = percent(lift["relative"], sign=True)
-    if not (known(low) and known(high)):
-        return middle
-    if low == high:
-        return f"{middle}; these rows give no interval"
-    return f"{middle}, {level(reading)} interval {percent(low, sign=True)} to {percent(high, sign=True)}"
+    if not (known(low) and known(high)) or low == high:
+        return ""
+    return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
 
 
 def _interval(reading: Reading, row: Mapping[str, Any], *, sign: bool = False) -> str:
-    low, high, error = row.get("low"), row.get("high"), row.get("stderr")
-    return f"{level(reading)} interval {plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
+    return interval(reading, span(row.get("low"), row.get("high"), row.get("stderr"), sign=sign))
+
+
+def interval(reading: Reading, ends: str) -> str:
+    """Return an interval with its level, or that there is none."""
+    return f"{level(reading)} interval {ends}" if ends else NO_INTERVAL
 
 
 def level(reading: Reading) -> str:

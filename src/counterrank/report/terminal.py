@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import sentences
-from counterrank.report.numbers import NARROW, count, percent, plain
+from counterrank.report.numbers import NARROW, NONE, count, percent, plain, span
 from counterrank.report.reading import Model, Reading, column_name, family, rows, table
 
 STYLES = {"reliable": "bold black on green", "directional": "bold black on yellow", "insufficient": "bold white on red"}
@@ -101,7 +101,7 @@ def _cells(reading: Reading, target: str, found: Mapping[str, Any], *, first: bo
         f"{'★' if first else ' '} {found.get('estimator')}",
         plain(found.get("value"), error),
         plain(error, error),
-        f"{plain(found.get('low'), error)} to {plain(found.get('high'), error)}",
+        span(found.get("low"), found.get("high"), error) or NONE,
         plain(lift.get("value"), lift.get("stderr"), sign=True),
         percent(lift.get("relative"), sign=True),
         count(found.get("ess")),
@@ -139,7 +139,7 @@ def _segments(reading: Reading) -> Table:
     for row in shown:
         lift = table(row.get("lift"))
         error = lift.get("stderr")
-        interval = f"{plain(lift.get('low'), error, sign=True)} to {plain(lift.get('high'), error, sign=True)}"
+        interval = span(lift.get("low"), lift.get("high"), error, sign=True) or NONE
         label = f"{column_name(row.get('column'))} = {row.get('label')}"
         cells = (row.get("target"), label, count(row.get("n")), plain(lift.get("value"), error, sign=True), interval)
         weak = row.get("evidence") == "insufficient"

@@ -7,10 +7,10 @@ from markupsafe import Markup
 
 from counterrank.report.charts import rows as charts
 from counterrank.report.charts.svg import tag
-from counterrank.report.numbers import count, known, percent, plain
+from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.report.reading import BIASED, Reading, family, rows, table, texts
 from counterrank.report.sections import parts
-from counterrank.report.sentences import level
+from counterrank.report.sentences import interval
 
 GROUPS = {
     "weights": ("From weights alone", "no model of the reward"),
@@ -62,7 +62,7 @@ def _row(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = F
     flags = texts(e.get("flags"))
     lines = [
         f"{name}: {plain(e.get('value'), error)} ± {plain(error, error)}",
-        f"{level(reading)} interval {plain(e.get('low'), error)} to {plain(e.get('high'), error)}",
+        interval(reading, span(e.get("low"), e.get("high"), error)),
         f"lift {percent(lift.get('relative'), sign=True)}",
         f"effective rows {count(e.get('ess'))}",
         *(f"⚑ {flag}" for flag in flags),

@@ -3,10 +3,10 @@
 from markupsafe import Markup
 
 from counterrank.report.charts import rows as charts
-from counterrank.report.numbers import known, percent, plain
+from counterrank.report.numbers import known, percent, plain, span
 from counterrank.report.reading import Reading
 from counterrank.report.sections import parts
-from counterrank.report.sentences import comparison, level
+from counterrank.report.sentences import comparison, interval, level
 
 
 def section(reading: Reading) -> parts.Section | None:
@@ -52,7 +52,7 @@ def _target(reading: Reading, target: str) -> charts.Row:
     )
     tip = (
         f"{target} by {best.get('estimator')}\n{plain(best.get('value'), error)} ± {plain(error, error)}\n"
-        f"{level(reading)} interval {plain(best.get('low'), error)} to {plain(best.get('high'), error)}\nlift {change}"
+        f"{interval(reading, span(best.get('low'), best.get('high'), error))}\nlift {change}"
     )
     return charts.Row(
         label=target, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),

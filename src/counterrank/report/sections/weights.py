@@ -139,8 +139,12 @@ def _mean_points(found: Mapping[str, Any]) -> list[plot.Point]:
         z = tests[k - 1] if k <= len(tests) else None
         if mean is None:
             continue
+        tip = f"position {k}: mean weight {short(mean)}"
+        if not z and mean != 1:  # one ranking or unit: its error is not known
+            points.append(plot.Point(float(k), mean, tip=tip))
+            continue
         reach = 2.576 * abs(mean - 1) / abs(z) if z else 0.0
-        tip = f"position {k}: mean weight {short(mean)}\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
+        tip += f"\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
         points.append(plot.Point(float(k), mean, mean - reach, mean + reach, tip))
     return points
 
