@@ -41,8 +41,11 @@ def test_a_name_beside_all_must_still_run():
 
 
 def test_an_unknown_name_is_an_error():
-    with pytest.raises(CounterrankError, match="there is no estimator 'ipss'; did you mean ips"):
+    with pytest.raises(CounterrankError, match="there is no estimator 'ipss'; did you mean ips") as problem:
         cr.evaluate(joint_log(), estimators=["ips", "ipss"])
+    assert str(problem.value).endswith("? `counterrank estimators` lists all") and len(str(problem.value)) < 120
+    with pytest.raises(CounterrankError, match=r"^there is no estimator 'zzz'; `counterrank estimators` lists all$"):
+        cr.evaluate(joint_log(), estimators=["zzz"])
 
 
 def test_defaults_that_cannot_run_are_listed():

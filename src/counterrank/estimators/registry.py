@@ -79,7 +79,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Estimator:
-    """Return the estimator called `name`.
+    """Return the estimator called `name`, or raise with the nearest names.
 
     >>> get("order-3").name, get("dr-order-2").name
     ('order-3', 'dr-order-2')
@@ -96,5 +96,5 @@ def get(name: str) -> Estimator:
     if plain in others:
         return _from_plugin(others[plain])
     near = difflib.get_close_matches(plain, names(), n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise EstimatorError(f"there is no estimator '{name}'{hint} Known: {', '.join(names())}")
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise EstimatorError(f"there is no estimator '{name}'; {hint}`counterrank estimators` lists all")
