@@ -66,9 +66,9 @@ def test_expectation_is_exact_where_rewards_stay_inside(name, order):
             for group in combinations(others, size):
                 effect = rng.standard_normal((A,) * (size + 1))
                 reward[:, k] += effect[tuple(shown[:, [k, *group]].T)]
-    pairs, added, fresh = np.array([(0, order)]), *steps([rows], K)
+    pairs, added, base = np.array([(0, order)]), *steps([rows], K)
     out = np.zeros((K, 1, len(shown)))
-    masked_members(rho, reward, np.zeros_like(reward), pairs, added, fresh, np.full(len(shown), K), out, np.zeros(1))
+    masked_members(rho, reward, np.zeros_like(reward), pairs, added, base, np.full(len(shown), K), out, np.zeros(1))
     np.testing.assert_allclose(out[:, 0] @ chance, wanted @ reward, atol=1e-12)
 
 
@@ -99,7 +99,7 @@ def test_second_moments_without_distributions_are_those_of_the_mean_squares():
     masked, excess = inside(K), np.zeros((1, K))
     exact = np.zeros(len(masked.names))
     excess_squares(p0, p1, np.array([K]), excess)
-    masked_squares(excess, np.array([K]), masked.pairs, masked.added, masked.fresh, exact)
+    masked_squares(excess, np.array([K]), masked.pairs, masked.added, masked.base, exact)
     empty = np.zeros(0)
     state = AutoState(
         n=n, alpha=np.ones(K), first=empty, second=empty, total=empty, mixed=empty, control=empty, control_sum=empty,
@@ -110,6 +110,13 @@ def test_second_moments_without_distributions_are_those_of_the_mean_squares():
 
 def test_candidates_that_coincide_are_one():
     assert inside(2).names == ("dr-rips",)
-    assert [c.twin for c in inside(3).candidates] == ["dr-order-2", "dr-ips", "dr-order-2", "dr-ips"]
-    assert [c.twin for c in inside(8).candidates] == ["dr-order-2", "dr-order-3", "dr-ips", "dr-order-2", "dr-order-3"]
+    assert [c.twin for c in inside(3).candidates] == ["dr-order-2", "dr-order-2", "dr-ips", "dr-ips", "dr-ips"]
+    assert [(c.name, c.larger) for c in inside(8).candidates] == [
+        ("dr-N1-order-2", ("dr-order-2",)),
+        ("dr-C-order-2", ("dr-order-2",)),
+        ("dr-N1", ("dr-C1-order-3", "dr-order-3")),
+        ("dr-C-order-3", ("dr-C1-order-3", "dr-order-3")),
+        ("dr-C1-order-3", ("dr-order-3",)),
+        ("dr-rips", ("dr-ips",)),
+    ]
     assert inside(5000).names == ()

@@ -112,7 +112,7 @@ def test_moments_equal_products_of_the_members(orders):
     projected = np.where(pad, 0.0, rng.standard_normal((2, N, K)))
     rho, alpha, orders = np.where(pad, 1.0, rho), rng.random(K), np.array(orders)
     masked, J = inside(K), len(orders)
-    C, table = len(FIXED) + J + len(masked.names), (masked.pairs, masked.added, masked.fresh)
+    C, table = len(FIXED) + J + len(masked.names), (masked.pairs, masked.added, masked.base)
     columns, square = np.zeros((K, C, N)), np.zeros(J + 1 + len(masked.names))
     members(rho, r, q, mean, projected, orders, lengths, columns, square[: J + 1])
     masked_members(rho, r - q, mean, *table, lengths, columns[:, len(FIXED) + J :], square[J + 1 :])

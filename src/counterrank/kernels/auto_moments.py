@@ -9,7 +9,6 @@ from counterrank.kernels.mask_orders import advance_block, fill_masked
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: Rows of one block: all their columns stay in the first-level cache.
 ROWS = 128
@@ -110,13 +109,13 @@ def _mean_weight(rho: Floats, pairs: Floats, first: int, stop: int, out: Floats)
 @jit
 def add_moments(
     rho: Floats, reward: Floats, q: Floats, mean: Floats, projected: Floats, orders: Ints,
-    pairs: Ints, added: Ints, fresh: Bools, lengths: Ints, alpha: Floats,
+    pairs: Ints, added: Ints, base: Ints, lengths: Ints, alpha: Floats,
     second: Floats, total: Floats, square: Floats, weights: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Add the moments of `kernels.orders.members` and `mask_orders.masked_members`: their columns stay in the cache.
 
     IN  rho (K, n); reward, q, mean (n, K); projected (2, n, K); orders (J,) of 1..HIGHEST; alpha (K,); pairs (P, 2),
-        added (M, K, W), fresh (M, K): masks x orders as in `mask_orders`.
+        added (M, K, W), base (M, K): masks x orders as in `mask_orders`.
     OUT second (K, C', C'), total (C', C'): lower triangles of products of the columns and a column of ones, the
         latter at C = 6 + J + P; C' is C + 1 filled up to a multiple of four; square (J+1+P,): sum_k w_k^2 by order,
         the full product, then the pairs; weights (2,): sum and sum of squares of the mean pair weight; totals (n, C).
@@ -139,8 +138,7 @@ def add_moments(
             _turned(projected[1], first, stop, k, lengths, given[4])
             _weights(rho, first, stop, k, lengths, sums, weight)
             _fill(given, weight, orders, columns)
-            for m in range(added.shape[0]):
-                advance_block(rho, first, stop, added[m, k], fresh[m, k], masked[m])
+            advance_block(rho, first, stop, k, added, base, masked)
             for p in range(P):
                 square[J + 1 + p] += fill_masked(given, weight[0], masked[pairs[p, 0]], pairs[p, 1], columns[6 + J + p])
             columns[C, : stop - first] = 1.0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.estimators.auto.rule import Decision, stderr, unit
+from counterrank.estimators.auto.rule import Decision, Standing, stderr, unit
 from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.estimate import Estimate, Interval, Lift, PositionValue
 from counterrank.inference.normal import critical_value
@@ -119,12 +119,34 @@ def _details(summary: Summary, decision: Decision, plan: "AutoPlan") -> dict[str
         "interaction_size": decision.anchor,
         "order_path": path,
         "disagreement": _disagreement(path),
+        "masks": [_mask_details(summary, standing, decision) for standing in decision.masked],
         "why": _why(decision),
     }
     if plan.nuisances.model is not None:
         details["regression"] = plan.nuisances.model.details
         details["projected_weights"] = list(plan.nuisances.designs)
     return details
+
+
+def _mask_details(summary: Summary, standing: Standing, decision: Decision) -> dict[str, Any]:
+    """Return one mask x order: its value, how it compares with the whole ranking's, and what became of it."""
+    own, name = standing.candidate, standing.candidate.name
+    moved = dict(decision.moves).get(name, 0.0)
+    used = [text for text, held in (("estimate", moved > 0), ("interval", decision.base == name)) if held]
+    return {
+        "member": name,
+        "mask": own.mask,
+        "order": own.order,
+        "value": float(summary.value[summary.index(name)]),
+        "stderr": stderr(summary, unit(summary, name)),
+        "stands_for": own.twin,
+        "difference": standing.difference,
+        "difference_stderr": standing.stderr,
+        "contradicted": standing.contradicted,
+        "outside_allowance": standing.hidden,
+        "bias_allowance": standing.allowance,
+        "used_in": used,
+    }
 
 
 def _order_path(summary: Summary) -> list[dict[str, float]]:
@@ -154,4 +176,9 @@ def _disagreement(path: list[dict[str, float]]) -> float | None:
 def _why(decision: Decision) -> str:
     moved = [f"{name} ({factor:.0%})" for name, factor in decision.moves if factor > 0]
     way = "moved towards " + ", then ".join(moved) if moved else "no step away from the start was supported by the data"
-    return f"{way}; the shortest interval, with an allowance for interactions it cannot see, rests on '{decision.base}'"
+    against = sorted({s.candidate.mask for s in decision.masked if s.contradicted})
+    masks = f"; the log contradicts the masks {', '.join(against)}" if against else ""
+    return (
+        f"{way}; the shortest interval, with an allowance for interactions it cannot see, rests on '{decision.base}'"
+        f"{masks}"
+    )

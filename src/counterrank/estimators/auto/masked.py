@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.masks import mask
+from counterrank.behavior.masks import contains, mask
 from counterrank.estimators.auto.routes import CANDIDATES, WHOLE
 
 Ints = NDArray[np.int64]
@@ -22,13 +22,15 @@ _LONGEST = 1024
 class Candidate:
     """A member with weights of order `order` inside `mask`; its `twin` has weights of this order in whole rankings.
 
-    The twin is what the member stands in for: it sees the same interactions and those outside the mask.
+    The twin is what the member stands in for: it sees the same interactions and those outside the mask. `larger` are
+    the members of this order whose masks contain this one, the twin among them.
     """
 
     name: str
     mask: str
     order: int
     twin: str
+    larger: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +40,7 @@ class Inside:
     candidates: tuple[Candidate, ...]
     pairs: Ints
     added: Ints
-    fresh: Bools
+    base: Ints
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,12 +53,12 @@ def inside(K: int) -> Inside:
     """Return the candidates that differ from each other and from whole rankings.
 
     >>> inside(3).names
-    ('dr-C-order-2', 'dr-rips', 'dr-N1-order-2', 'dr-N1')
+    ('dr-N1-order-2', 'dr-C-order-2', 'dr-N1', 'dr-rips', 'dr-C1')
     >>> inside(2).names, inside(1).names
     (('dr-rips',), ())
     """
     masks: dict[str, Bools] = {}
-    found: dict[tuple[str, int], Candidate] = {}
+    found: dict[tuple[str, int], str] = {}
     for name, order in CANDIDATES if K <= _LONGEST else ():
         matrix = mask(name, K)
         largest = int(matrix.sum(axis=1).max())
@@ -65,31 +67,36 @@ def inside(K: int) -> Inside:
         masks[name] = matrix
         order = largest if order == WHOLE else min(order, largest)
         called = f"dr-{name}-order-{order}" if order < largest else "dr-rips" if name == "C" else f"dr-{name}"
+        found.setdefault((name, order), called)
+    candidates = []
+    for (name, order), called in found.items():
         twin = f"dr-order-{order}" if order < K else "dr-ips"
-        found.setdefault((name, order), Candidate(called, name, order, twin))
+        larger = [c for (m, o), c in found.items() if m != name and o == order and contains(masks[m], masks[name])]
+        candidates.append(Candidate(called, name, order, twin, (*larger, twin)))
     numbers = {name: m for m, name in enumerate(masks)}
     pairs = np.array([(numbers[name], order if order <= HIGHEST else WHOLE) for name, order in found], dtype=np.int64)
-    added, fresh = steps(list(masks.values()), K)
-    return Inside(tuple(found.values()), pairs.reshape(-1, 2), added, fresh)
+    added, base = steps(list(masks.values()), K)
+    return Inside(tuple(candidates), pairs.reshape(-1, 2), added, base)
 
 
-def steps(masks: list[Bools], K: int) -> tuple[Ints, Bools]:
-    """Return which positions join the others of each k (M, K, W), and where the sums must start anew (M, K).
+def steps(masks: list[Bools], K: int) -> tuple[Ints, Ints]:
+    """Return which positions join the others of each k (M, K, W), and whose sums they join (M, K): see the kernels.
 
-    >>> added, fresh = steps([mask("C", 3)], 3)
-    >>> added[0, :, 0].tolist(), fresh[0].tolist()
-    ([-1, 0, 1], [True, False, False])
+    >>> added, base = steps([mask("C", 3), mask("C1", 3)], 3)
+    >>> added[:, :, 0].tolist(), base.tolist()
+    ([[-1, 0, 1], [1, 2, -1]], [[-1, 0, 0], [0, 0, 0]])
     """
-    joined, fresh = [], np.zeros((len(masks), K), dtype=np.bool_)
-    for m, matrix in enumerate(masks):
-        others = matrix & ~np.eye(K, dtype=bool)
-        before = np.zeros(K, dtype=bool)
+    others = np.array(masks, dtype=bool).reshape(-1, K, K) & ~np.eye(K, dtype=bool)
+    joined, base = [], np.full((len(masks), K), -1, dtype=np.int64)
+    for m in range(len(masks)):
         for k in range(K):
-            fresh[m, k] = k == 0 or bool((before & ~others[k]).any())
-            joined.append(np.flatnonzero(others[k] if fresh[m, k] else others[k] & ~before))
-            before = others[k]
+            rows = {earlier: others[earlier, k] for earlier in range(m)} | ({m: others[m, k - 1]} if k else {})
+            usable = {b: row.sum() for b, row in rows.items() if contains(others[m, k], row)}
+            base[m, k] = max(usable, key=lambda b: int(usable[b]), default=-1)
+            known = rows[base[m, k]] if usable else np.zeros(K, dtype=bool)
+            joined.append(np.flatnonzero(others[m, k] & ~known))
     width = max((len(row) for row in joined), default=0)
     added = np.full((len(masks), K, max(width, 1)), -1, dtype=np.int64)
     for row, positions in zip(added.reshape(-1, added.shape[2]), joined, strict=True):
         row[: len(positions)] = positions
-    return added, fresh
+    return added, base

@@ -130,7 +130,7 @@ def _fused_state(view: View, nuisances: Nuisances, *, by_unit: bool) -> tuple[Au
     second, total, square = np.zeros((batch.K, size, size)), np.zeros((size, size)), np.zeros(C - len(FIXED) + 1)
     weights, totals = np.zeros(2), np.empty((batch.n, C))
     add_moments(
-        np.ascontiguousarray(rho), batch.reward, q, mean, projected, orders, masked.pairs, masked.added, masked.fresh,
+        np.ascontiguousarray(rho), batch.reward, q, mean, projected, orders, masked.pairs, masked.added, masked.base,
         batch.lengths, batch.position_weights, second, total, square, weights, totals,
     )  # fmt: skip
     exact, unsupported = _exact(view, orders)
@@ -172,7 +172,7 @@ def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats,
     square = np.zeros(J + 1 + len(masked.names))
     members(rho, batch.reward, q, mean, projected, orders, batch.lengths, columns, square[: J + 1])
     masked_members(
-        rho, batch.reward - q, mean, masked.pairs, masked.added, masked.fresh, batch.lengths,
+        rho, batch.reward - q, mean, masked.pairs, masked.added, masked.base, batch.lengths,
         columns[:, len(FIXED) + J :], square[J + 1 :],
     )  # fmt: skip
     exact, unsupported = _exact(view, orders)
@@ -234,7 +234,7 @@ def _exact(view: View, orders: Ints) -> tuple[Floats, int]:
     excess = np.zeros((view.batch.n, 1 if alike else view.batch.K))
     unsupported = int(excess_squares(logging, wanted, lengths, excess))
     order_squares(excess, lengths, orders, out[: J + 1])
-    masked_squares(excess, lengths, masked.pairs, masked.added, masked.fresh, out[J + 1 :])
+    masked_squares(excess, lengths, masked.pairs, masked.added, masked.base, out[J + 1 :])
     return out, unsupported
 
 

@@ -7,8 +7,9 @@ from counterrank.ratios import Ratios
 
 #: The order of a mask's whole product.
 WHOLE = 0
-#: Masks x orders besides whole rankings: people read from the top (C), or look at what is next to an item (N1).
-CANDIDATES = (("C", 2), ("C", 3), ("C", WHOLE), ("N1", 2), ("N1", 3))
+#: Masks x orders besides whole rankings, smaller masks and lower orders first: people read from the top (C), or look at
+#: what is next to an item (N1). C1 has both, and tells on either where whole rankings are too noisy to.
+CANDIDATES = (("N1", 2), ("C", 2), ("N1", 3), ("C", 3), ("C1", 3), ("C", WHOLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Route:
     measured), from the first to the least biased. They are assumptions, stated with every result; no method can be
     honest without one. The estimate goes from `start` over `early` towards each in turn; intervals rest on any of the
     members. `evidence`: the first member's step needs d^2 above this many variances; `typical`: the bias a member
-    usually has, as a part of the largest one allowed for.
+    usually has, as a part of the largest one allowed for; `outside`: the usual size of effects outside a mask, as a
+    share of A.
     """
 
     start: str
@@ -30,6 +32,7 @@ class Route:
     early: tuple[str, ...] = ()
     evidence: float = 1.0
     typical: float = 0.2
+    outside: float = 0.1
     #: Columns of a log whose positions depend on each other.
     columns: tuple[str, ...] = ()
 
@@ -50,6 +53,7 @@ WEIGHTS = Route(
     members=(("dr-order-2", 0.6), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
     effect="dr-order-2",
     simple="dr-order-1",
+    outside=0.2,
 )
 
 _MASKS = {"iips": ("position", 1.5), "rips": ("prefix", 0.6), "ips": ("joint", 0.0)}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.estimators.auto.masked import Candidate, inside
 from counterrank.estimators.auto.routes import Route
 from counterrank.estimators.auto.state import Summary
 from counterrank.inference.normal import critical_value
@@ -17,11 +18,27 @@ _LEVEL = 0.95
 _EARLY, _LATER = 2.0, 4.0
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the log says of a masked member: the difference to its twin, and what may hide outside the mask.
+
+    `allowance` is the twin's and `hidden`; a member that the log contradicts is not used.
+    """
+
+    candidate: Candidate
+    difference: float
+    stderr: float
+    hidden: float
+    allowance: float
+    contradicted: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The combination (C,) of columns that is the estimate; the interval's base, centre and allowance for bias.
 
-    `moves` (member, factor) tell how far the data moved the estimate towards each member.
+    `moves` (member, factor) tell how far the data moved the estimate towards each member; `masked` what was thought
+    of every mask x order.
     """
 
     weights: Floats
@@ -30,45 +47,81 @@ class Decision:
     centre: Floats
     anchor: float
     allowance: float
+    masked: tuple[Standing, ...] = ()
 
 
 def decide(summary: Summary, route: Route) -> Decision:
     """Return the combination and what its interval rests on."""
     size = anchor(summary, route)
-    members = _present(summary, route)
-    weights, moves = _walk(summary, route, members, size)
+    members = [(name, share * size) for name, share in _present(summary, route)]
+    masked = standings(summary, members, route.outside * size) if route.factored else ()
+    path = []
+    for name, allowance in members:
+        path += [(s.candidate.name, s.allowance) for s in masked if s.candidate.twin == name and not s.contradicted]
+        path.append((name, allowance))
+    weights, moves = _walk(summary, route, path, members[0])
     z = critical_value(_LEVEL)
-    halves = [z * stderr(summary, unit(summary, name)) + share * size for name, share in members]
-    best = int(np.argmin(halves))
-    name, share = members[best]
+    halves = [z * stderr(summary, unit(summary, name)) + allowance for name, allowance in path]
+    name, allowance = path[int(np.argmin(halves))]
     # The first member's interval is the estimate's own; later ones are taken when they are shorter as they are.
-    centre = weights if best == 0 else unit(summary, name)
-    return Decision(weights, moves, name, centre, size, share * size)
+    centre = weights if name == members[0][0] else unit(summary, name)
+    return Decision(weights, moves, name, centre, size, allowance, masked)
+
+
+def standings(summary: Summary, members: list[tuple[str, float]], usual: float) -> tuple[Standing, ...]:
+    """Return how far each masked member may stand in for its twin.
+
+    The effect outside the mask, D, is seen as d, the difference to its twin, with variance s^2, and taken to be about
+    as large as `usual` = t: then it is at most |d| t^2/(t^2 + s^2) + z t s / sqrt(t^2 + s^2), which is |d| + z s where
+    the log knows and z t where it does not. Masks that contain this one are asked in the same way, and what a low order
+    shows outside the mask is outside for higher orders too: the largest bound counts, and a mask is contradicted
+    from the first order at which |d| > z s.
+    """
+    allowed, z = dict(members), critical_value(_LEVEL)
+    worst: dict[str, tuple[float, bool]] = {}
+    found = []
+    for own in inside(len(summary.alpha)).candidates:
+        hidden, against = worst.get(own.mask, (0.0, False))
+        for name in own.larger:  # the twin comes last
+            step = unit(summary, name) - unit(summary, own.name)
+            d, s = float(step @ summary.value), stderr(summary, step)
+            hidden, against = max(hidden, _bound(d, z * s, z * usual)), against or abs(d) > z * s
+        worst[own.mask] = hidden, against
+        found.append(Standing(own, d, s, hidden, allowed[own.twin] + hidden, against))
+    return tuple(found)
+
+
+def _bound(d: float, s: float, t: float) -> float:
+    """Return (|d| t^2 + t s sqrt(t^2 + s^2)) / (t^2 + s^2), s and t with their z."""
+    both = t**2 + s**2
+    return (abs(d) * t**2 + t * s * both**0.5) / both if both > 0 else abs(d)
 
 
 def _walk(
-    summary: Summary, route: Route, members: list[tuple[str, float]], size: float
+    summary: Summary, route: Route, path: list[tuple[str, float]], first: tuple[str, float]
 ) -> tuple[Floats, tuple[tuple[str, float], ...]]:
     """Return the combination after all steps, and the steps.
 
     With d the difference to the next member and s^2 its variance, a step goes max(0, 1 - kappa s^2/d^2) of the way
-    (positive-part shrinkage). Those after the first member's go at most t^2/(t^2 + s^2) of it, where t is the bias
-    that the present combination typically has: noisy members need strong evidence, and never get all.
+    (positive-part shrinkage). All but the early ones and the first member's go at most t^2/(t^2 + s^2) of it, where t
+    is the bias that the present combination typically has: noisy members need strong evidence, and never get all.
+    Masks come before the whole ranking of their order, whose variance is larger; the first member has none before it.
     """
     start = resolve(summary, route.start)
     assert start is not None
-    weights, share = unit(summary, start), members[0][1]
+    weights, left = unit(summary, start), first[1]
     moves = []
-    early = [(found, share) for name in route.early if (found := resolve(summary, name)) is not None]
-    for j, (name, bias) in enumerate(early + members, start=-len(early)):
+    early = [found for name in route.early if (found := resolve(summary, name)) is not None]
+    path = path[[name for name, _ in path].index(first[0]) :]
+    for j, (name, allowance) in enumerate([(name, left) for name in early] + path, start=-len(early)):
         step = unit(summary, name) - weights
         difference, spread = float(step @ summary.value), float(step @ summary.covariance @ step)
-        kappa = _EARLY if j < 0 else route.evidence if j == 0 else _LATER
+        kappa = _EARLY if j < 0 else route.evidence if name == first[0] else _LATER
         factor = max(0.0, 1.0 - kappa * spread / difference**2) if difference != 0 else 0.0
-        if j > 0:
-            typical = (route.typical * share * size) ** 2
+        if j >= 0 and name != first[0]:
+            typical = (route.typical * left) ** 2
             factor = min(factor, typical / (typical + spread) if spread > 0 else 1.0)
-            share = share + factor * (bias - share)
+            left = left + factor * (allowance - left)
         weights = weights + factor * step
         moves.append((name, factor))
     return weights, tuple(moves)

@@ -123,7 +123,7 @@ def _second_moments(state: AutoState, orders: Ints) -> Floats:
         out += [*(sums[m - 1] for m in orders), sums[-1]]
     masked = inside(len(excess))
     within = np.zeros(len(masked.names))
-    masked_squares(excess[None], np.array([len(excess)]), masked.pairs, masked.added, masked.fresh, within)
+    masked_squares(excess[None], np.array([len(excess)]), masked.pairs, masked.added, masked.base, within)
     return state.n * np.concatenate([out, within])
 
 
