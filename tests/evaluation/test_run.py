@@ -44,6 +44,8 @@ def test_an_unknown_name_is_an_error():
     with pytest.raises(CounterrankError, match="there is no estimator 'ipss'; did you mean ips") as problem:
         cr.evaluate(joint_log(), estimators=["ips", "ipss"])
     assert str(problem.value).endswith("? `counterrank estimators` lists all") and len(str(problem.value)) < 120
+    with pytest.raises(CounterrankError, match="did you mean dr-ips or dr-iips or dr-rips"):
+        cr.evaluate(joint_log(), estimators=["dr"])
     with pytest.raises(CounterrankError, match=r"^there is no estimator 'zzz'; `counterrank estimators` lists all$"):
         cr.evaluate(joint_log(), estimators=["zzz"])
 
@@ -208,3 +210,9 @@ def test_a_frame_has_a_row_for_each_estimate_with_value_and_lift():
         found |= {"lift": one.lift.value, "lift_relative_high": one.lift.relative_high}
         found |= {f"lift_{name}": value for name, value in of_lift.items()}
         assert {name: row[name] for name in found} == found
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "x", None])
+def test_a_seed_that_is_no_whole_number_is_refused(seed):
+    with pytest.raises(ConfigError, match=f"seed is {seed!r}; it is a whole number, 0 or more"):
+        cr.evaluate(joint_log(), estimators=["ips"], seed=seed)

@@ -1,5 +1,7 @@
 """Draws: reproducible, with the stated distributions, and equal to slow loops."""
 
+import inspect
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.errors import ConfigError
-from counterrank.simulate import PRESETS, Linear, paper, preset, published, random, real_world
+from counterrank.simulate import PRESETS, Linear, paper, preset, published, random, real_world, replay, write_log
 from counterrank.simulate.policy import behavior_probability, categorical, least_greedy, propensity, softmax
 from counterrank.simulate.rewards import pair_effect, triple_effect
 
@@ -133,5 +135,56 @@ def test_unknown_presets_and_options_are_refused(rng):
         preset("obp")
     with pytest.raises(ConfigError, match="preset 'published' has no option 'actions'; it has K, delta"):
         preset("published", actions=3)
-    with pytest.raises(ConfigError, match="cannot draw n=0"):
+    with pytest.raises(ConfigError, match="n is 0; it is a whole number, 1 or more"):
         published().draw(0, rng)
+
+
+#: Values a parameter cannot have, beside those that are no number of its kind at all.
+OUTSIDE = {
+    "delta": (-0.1, 1.1), "lam": (-1.0, 1e308), "sigma": (-1.0,), "epsilon": (-0.1, 1.1), "K": (0, -1, 2.5),
+    "actions": (0, 1, 2.5), "d": (0, 1.5), "seed": (-1, 1.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [(name, option) for name in PRESETS for option in OUTSIDE if option in inspect.signature(PRESETS[name]).parameters],
+)
+def test_values_out_of_bounds_are_refused_with_name_and_value(name, option):
+    for value in (*OUTSIDE[option], np.nan, np.inf, "much"):
+        said = f"K={value}" if (name, option) == ("published", "K") else f"{option} is {value!r}"
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            PRESETS[name](**{option: value})
+
+
+@pytest.mark.parametrize("option", ["delta", "epsilon", "sigma", "lam"])
+def test_the_bounds_themselves_are_allowed(option, rng):
+    for value in {"sigma": (0, 10), "lam": (0, 1e6)}.get(option, (0, 1, np.float32(0.5))):
+        assert np.isfinite(random(3, K=3, **{option: value}).draw(5, rng).reward).all()
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, np.nan, "much", None])
+def test_a_number_of_rankings_is_whole_and_positive(n, rng, tmp_path):
+    for call in (
+        lambda: published().draw(n, rng),
+        lambda: write_log(published(), n, tmp_path / "log.parquet", seed=0),
+        lambda: replay(published(), n, 0),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(f"n is {n!r}; it is a whole number")):
+            call()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "much"])
+def test_a_seed_is_whole_and_not_negative(seed, tmp_path):
+    for call in (
+        lambda: write_log(published(), 5, tmp_path / "log.parquet", seed=seed),
+        lambda: replay(published(), 5, seed),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(f"seed is {seed!r}; it is a whole number, 0 or more")):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_that_the_published_generator_cannot_number_are_refused():
+    with pytest.raises(ConfigError, match="numbered below 2"):
+        replay(published(), 5, 2**32)

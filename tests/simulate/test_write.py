@@ -92,7 +92,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 def test_impossible_requests_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="unknown ending '.xlsx'; use one of .parquet"):
         write_log(published(), 10, tmp_path / "log.xlsx", seed=0)
-    with pytest.raises(ConfigError, match="both must be at least 1"):
+    with pytest.raises(ConfigError, match="n is 0; it is a whole number, 1 or more"):
         list(batches(published(), 0, 0))
 
 

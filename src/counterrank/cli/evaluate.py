@@ -61,7 +61,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     show_default=True,
     help="Where files are summed.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON; - is stdout.")
 @click.option(
     "--html", "html_path", type=click.Path(dir_okay=False), help="Write the report as one HTML file; - is stdout."

@@ -27,14 +27,14 @@ _EPILOG = """Example:
 )
 @click.option("--n", default=8000, show_default=True, type=click.IntRange(min=1), help="Number of rankings.")
 @click.option("--k", default=8, show_default=True, type=click.IntRange(min=1), help="Positions in a ranking.")
-@click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False), help="File to write; the ending says the format."
 )
 @click.option("--delta", type=click.FloatRange(0, 1), help="User behaviour parameter, 0 (simple) to 1 (complex).")
 @click.option("--epsilon", type=click.FloatRange(0, 1), help="Randomness of the target policy, 0 to 1.")
 @click.option("--sigma", type=click.FloatRange(min=0), help="Standard deviation of the reward noise.")
-@click.option("--lam", type=float, help="Sharpness of the behaviour distribution.")
+@click.option("--lam", type=click.FloatRange(0, 1e6), help="Sharpness of the behaviour distribution.")
 @click.option("--actions", type=click.IntRange(min=2), help="Number of actions.")
 @click.option("--rewards", type=click.Choice(["pairwise", "binary", "triple", "multiplicative"]), help="Reward model.")
 @click.option("--logging", "logging_", type=click.Choice(["factored", "plackett-luce"]), help="Kind of logging policy.")

@@ -95,6 +95,7 @@ def get(name: str) -> Estimator:
     others = {name.lower(): point for name, point in plugins.found(plugins.ESTIMATORS, taken=table).items()}
     if plain in others:
         return _from_plugin(others[plain])
-    near = difflib.get_close_matches(plain, names(), n=3)
+    known = names()
+    near = difflib.get_close_matches(plain, known, n=3) or [one for one in known if one.startswith(f"{plain}-")][:3]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise EstimatorError(f"there is no estimator '{name}'; {hint}`counterrank estimators` lists all")

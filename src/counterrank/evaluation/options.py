@@ -1,6 +1,7 @@
 """What an evaluation was asked to do, as data: it goes into the result, and the same options give the same bytes."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from counterrank.errors import ConfigError
 from counterrank.inference.normal import check_level
@@ -33,6 +34,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_level(self.level)
+        if not isinstance(self.seed, Integral) or self.seed < 0:
+            raise ConfigError(f"seed is {self.seed!r}; it is a whole number, 0 or more")
         if len(set(self.targets)) != len(self.targets):
             raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
         if self.practical is not None and not self.practical > 0:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools, Floats, Ints
+from counterrank.simulate.bounds import whole
 from counterrank.simulate.environment import Environment
 from counterrank.simulate.policy import (
     Which,
@@ -75,8 +75,7 @@ def draw(env: Environment, n: int, rng: np.random.Generator, *, policy: Which = 
     >>> log.action.shape, log.p1[0].round(3).tolist()
     ((4, 8), [0.8, 0.1, 0.1])
     """
-    if n < 1:
-        raise ConfigError(f"cannot draw n={n} rankings; ask for at least 1")
+    whole("n", n, 1)
     context = rng.standard_normal((n, env.d))
     base = base_reward(env, base_context(env, context, rng))
     chance = behavior_probability(env, context)  # (n, M)

@@ -8,6 +8,7 @@ import numpy as np
 
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools, Floats
+from counterrank.simulate.bounds import between
 
 if TYPE_CHECKING:
     from counterrank.simulate.draw import SimulatedLog
@@ -122,10 +123,8 @@ def _check_options(env: Environment) -> None:
     ):
         if value not in allowed:
             raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
-    if not 0 <= env.epsilon <= 1:
-        raise ConfigError(f"epsilon is {env.epsilon}; it is a probability, between 0 and 1")
-    if not (np.isfinite(env.sigma) and env.sigma >= 0):
-        raise ConfigError(f"sigma is {env.sigma}; a noise level is 0 or more")
+    between("epsilon", env.epsilon, 0.0, 1.0, meaning="a probability, between 0 and 1")
+    between("sigma", env.sigma, 0.0, meaning="a noise level, 0 or more")
     if env.reward_model == "triple" and env.triple is None:
         raise ConfigError("reward_model 'triple' needs the three-way effects: pass triple=(A, A, A)")
     if not env.factored and env.A < env.K:

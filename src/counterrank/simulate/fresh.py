@@ -6,6 +6,7 @@ import numpy as np
 
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Floats
+from counterrank.simulate.bounds import whole
 from counterrank.simulate.environment import (
     Environment,
     Linear,
@@ -45,8 +46,8 @@ def random(  # noqa: PLR0913
     """
     if form not in ("published", "paper"):
         raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
-    if K < 1 or actions < 2 or d < 1:
-        raise ConfigError(f"K={K}, actions={actions}, d={d}: need at least 1 position, 2 actions and 1 feature")
+    for option, value, least in (("K", K, 1), ("actions", actions, 2), ("d", d, 1), ("seed", seed, 0)):
+        whole(option, value, least)
     as_published = form == "published"
     rng = np.random.default_rng([seed, 23])
     names, masks = six(K, rng, as_published=as_published)

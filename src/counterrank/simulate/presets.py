@@ -11,6 +11,7 @@ import numpy as np
 from counterrank.behavior.masks import mask
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools
+from counterrank.simulate.bounds import whole
 from counterrank.simulate.environment import BaseContext, Environment, Linear
 from counterrank.simulate.fresh import random
 from counterrank.simulate.structures import behavior_weight
@@ -116,7 +117,7 @@ def real_world(*, seed: int = 0) -> Environment:
     Two context-dependent softmax policies and the behaviours S, C, I and P2 (the first two and its own).
     The original has `REAL_WORLD_ROWS` rankings of the two policies.
     """
-    rng = np.random.default_rng([seed, 5])
+    rng = np.random.default_rng([whole("seed", seed, 0), 5])
     K, A, d = 6, 2, 5
     names = ("S", "C", "I", "P2")
     masks = np.stack([mask(name, K) for name in names])

@@ -21,6 +21,7 @@ from counterrank.errors import ConfigError
 from counterrank.kernels import replayed_rows as rows
 from counterrank.kernels.contributions import contributions
 from counterrank.policies.base import Floats, Ints
+from counterrank.simulate.bounds import whole
 from counterrank.simulate.draw import SimulatedLog
 from counterrank.simulate.environment import Environment
 from counterrank.simulate.policy import Which, distribution
@@ -112,8 +113,11 @@ class Run:
 
 def replay_run(env: Environment, n: int, seed: int) -> Run:
     """Return run `seed` of the published experiment, for an environment of preset `published`."""
-    if env.name != "published" or n < 2:
-        raise ConfigError(f"only preset 'published' with n >= 2 can be replayed; this is {env.name!r} with n={n}")
+    if env.name != "published":
+        raise ConfigError(f"only preset 'published' can be replayed; this is {env.name!r}")
+    whole("n", n, 2)
+    if whole("seed", seed, 0) >= 2**32:
+        raise ConfigError(f"seed is {seed}; runs of the published experiment are numbered below 2^32")
     stream = np.random.RandomState(seed)
     return Run(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
 

@@ -5,6 +5,7 @@ import numpy as np
 from counterrank.behavior import masks as models
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Bools, Floats
+from counterrank.simulate.bounds import between
 
 #: lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section 4.1).
 GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
@@ -17,10 +18,11 @@ def behavior_weight(delta: float | None, lam: float | None) -> Floats:
     [1.35, 1.197, 1.062, 0.942, 0.835, 0.741]
     """
     if lam is not None:
-        return np.full(len(GAMMA), float(lam))
+        return np.full(len(GAMMA), between("lam", lam, 0.0, 1e6, meaning="a sharpness, between 0 and a million"))
     if delta is None:
         raise ConfigError("neither delta nor lam is given; pass one of them, for instance delta=0.6")
-    weight: Floats = np.exp((2 * delta - 1) * np.array(GAMMA))
+    share = between("delta", delta, 0.0, 1.0, meaning="a complexity, between 0 (simple) and 1 (complex)")
+    weight: Floats = np.exp((2 * share - 1) * np.array(GAMMA))
     return weight
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from counterrank.atomic import replacing
 from counterrank.errors import ConfigError
 from counterrank.policies.base import Floats, Ints
+from counterrank.simulate.bounds import whole
 from counterrank.simulate.draw import SimulatedLog, draw
 from counterrank.simulate.environment import Environment
 from counterrank.simulate.truth import Truth, true_value
@@ -30,8 +31,8 @@ def batches(env: Environment, n: int, seed: int, *, batch: int = BATCH) -> Itera
     >>> [len(part.action) for part in batches(published(), 10, 0, batch=4)]
     [4, 4, 2]
     """
-    if n < 1 or batch < 1:
-        raise ConfigError(f"cannot write n={n} rankings in batches of {batch}; both must be at least 1")
+    for option, value, least in (("n", n, 1), ("batch", batch, 1), ("seed", seed, 0)):
+        whole(option, value, least)
     for b, first in enumerate(range(0, n, batch)):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(b,)))
         yield draw(env, min(batch, n - first), rng)
