@@ -116,7 +116,7 @@ def test_candidates_that_coincide_are_one():
         ("dr-C-order-2", ("dr-order-2",)),
         ("dr-N1", ("dr-C1-order-3", "dr-order-3")),
         ("dr-C-order-3", ("dr-C1-order-3", "dr-order-3")),
-        ("dr-C1-order-3", ("dr-order-3",)),
         ("dr-rips", ("dr-ips",)),
+        ("dr-C1-order-3", ("dr-order-3",)),
     ]
     assert inside(5000).names == ()

@@ -139,7 +139,7 @@ def _mask_details(summary: Summary, standing: Standing, decision: Decision) -> d
         "order": own.order,
         "value": float(summary.value[summary.index(name)]),
         "stderr": stderr(summary, unit(summary, name)),
-        "stands_for": own.twin,
+        "stands_for": None if own.witness else own.twin,
         "difference": standing.difference,
         "difference_stderr": standing.stderr,
         "contradicted": standing.contradicted,
@@ -176,7 +176,7 @@ def _disagreement(path: list[dict[str, float]]) -> float | None:
 def _why(decision: Decision) -> str:
     moved = [f"{name} ({factor:.0%})" for name, factor in decision.moves if factor > 0]
     way = "moved towards " + ", then ".join(moved) if moved else "no step away from the start was supported by the data"
-    against = sorted({s.candidate.mask for s in decision.masked if s.contradicted})
+    against = sorted({s.candidate.mask for s in decision.masked if s.contradicted and not s.candidate.witness})
     masks = f"; the log contradicts the masks {', '.join(against)}" if against else ""
     return (
         f"{way}; the shortest interval, with an allowance for interactions it cannot see, rests on '{decision.base}'"

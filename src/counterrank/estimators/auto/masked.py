@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.masks import contains, mask
-from counterrank.estimators.auto.routes import CANDIDATES, WHOLE
+from counterrank.estimators.auto.routes import CANDIDATES, WHOLE, WITNESS
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -23,7 +23,7 @@ class Candidate:
     """A member with weights of order `order` inside `mask`; its `twin` has weights of this order in whole rankings.
 
     The twin is what the member stands in for: it sees the same interactions and those outside the mask. `larger` are
-    the members of this order whose masks contain this one, the twin among them.
+    the members of this order whose masks contain this one, the twin last. A witness only tells on other masks.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Candidate:
     order: int
     twin: str
     larger: tuple[str, ...]
+    witness: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +60,7 @@ def inside(K: int) -> Inside:
     """
     masks: dict[str, Bools] = {}
     found: dict[tuple[str, int], str] = {}
-    for name, order in CANDIDATES if K <= _LONGEST else ():
+    for name, order in (*CANDIDATES, WITNESS) if K <= _LONGEST else ():
         matrix = mask(name, K)
         largest = int(matrix.sum(axis=1).max())
         if largest == 1 or matrix.all():
@@ -72,7 +73,7 @@ def inside(K: int) -> Inside:
     for (name, order), called in found.items():
         twin = f"dr-order-{order}" if order < K else "dr-ips"
         larger = [c for (m, o), c in found.items() if m != name and o == order and contains(masks[m], masks[name])]
-        candidates.append(Candidate(called, name, order, twin, (*larger, twin)))
+        candidates.append(Candidate(called, name, order, twin, (*larger, twin), name == WITNESS[0]))
     numbers = {name: m for m, name in enumerate(masks)}
     pairs = np.array([(numbers[name], order if order <= HIGHEST else WHOLE) for name, order in found], dtype=np.int64)
     added, base = steps(list(masks.values()), K)

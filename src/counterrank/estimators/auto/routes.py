@@ -8,8 +8,11 @@ from counterrank.ratios import Ratios
 #: The order of a mask's whole product.
 WHOLE = 0
 #: Masks x orders besides whole rankings, smaller masks and lower orders first: people read from the top (C), or look at
-#: what is next to an item (N1). C1 has both, and tells on either where whole rankings are too noisy to.
-CANDIDATES = (("N1", 2), ("C", 2), ("N1", 3), ("C", 3), ("C1", 3), ("C", WHOLE))
+#: what is next to an item (N1).
+CANDIDATES = (("N1", 2), ("C", 2), ("N1", 3), ("C", 3), ("C", WHOLE))
+#: Contains both masks, and tells on either where whole rankings are too noisy to. Never used itself: nothing tests its
+#: pairs.
+WITNESS = ("C1", 3)
 
 
 @dataclass(frozen=True, slots=True)

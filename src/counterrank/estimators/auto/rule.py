@@ -22,7 +22,7 @@ _EARLY, _LATER = 2.0, 4.0
 class Standing:
     """What the log says of a masked member: the difference to its twin, and what may hide outside the mask.
 
-    `allowance` is the twin's and `hidden`; a member that the log contradicts is not used.
+    `allowance` is the twin's and `hidden`; a member that the log contradicts, or a witness, is not used.
     """
 
     candidate: Candidate
@@ -31,6 +31,11 @@ class Standing:
     hidden: float
     allowance: float
     contradicted: bool
+
+    @property
+    def usable(self) -> bool:
+        """Whether estimate and interval may use the member."""
+        return not self.contradicted and not self.candidate.witness
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +62,7 @@ def decide(summary: Summary, route: Route) -> Decision:
     masked = standings(summary, members, route.outside * size) if route.factored else ()
     path = []
     for name, allowance in members:
-        path += [(s.candidate.name, s.allowance) for s in masked if s.candidate.twin == name and not s.contradicted]
+        path += [(s.candidate.name, s.allowance) for s in masked if s.candidate.twin == name and s.usable]
         path.append((name, allowance))
     weights, moves = _walk(summary, route, path, members[0])
     z = critical_value(_LEVEL)
