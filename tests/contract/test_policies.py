@@ -80,3 +80,14 @@ class Forgetful(policies.Softmax):
 def test_wrong_draws_are_caught():
     with pytest.raises(AssertionError, match="draws do not follow"):
         check_policy(Forgetful(SCORES), length=2, rng=np.random.default_rng(1))
+
+
+class Boastful(policies.Softmax):
+    """Offers what nobody asks for."""
+
+    capabilities = policies.Softmax.capabilities | {"subsets"}
+
+
+def test_unknown_capabilities_are_caught():
+    with pytest.raises(AssertionError, match="the capabilities subsets; known: dist, joint"):
+        check_policy(Boastful(SCORES), length=2, rng=np.random.default_rng(1))

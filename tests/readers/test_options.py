@@ -115,3 +115,4 @@ def test_every_note_has_a_sentence():
     codes = [value for name, value in vars(notes).items() if name.isupper() and isinstance(value, str)]
     assert set(codes) == set(notes.MEANING) and len(codes) == 6
     assert notes.explain("something else") == "something else"
+    assert notes.explain(codes[0]) == f"{codes[0]}: {notes.MEANING[codes[0]]}"

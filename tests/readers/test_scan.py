@@ -50,13 +50,6 @@ def test_reduce_over_one_part(kit, tmp_path):
     np.testing.assert_allclose(source.reduce(sums), sums(kit.log(kit.make(n=300))), rtol=1e-12)
 
 
-def test_progress_counts_rankings(many_parts):
-    source, _ = many_parts
-    seen = []
-    source.with_progress(seen.append).reduce(sums)
-    assert sum(seen) == 1000
-
-
 def test_a_failing_step_is_raised(many_parts):
     source, _ = many_parts
 

@@ -19,7 +19,7 @@ from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.segments import Cut, cuts_of
 from counterrank.evaluation.state import PassState
 from counterrank.log import Probabilities, RankingLog
-from counterrank.readers.notes import MEANING
+from counterrank.readers.notes import explain
 from counterrank.source import Source
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration, sensitivity.
@@ -162,7 +162,7 @@ class Run:
     def estimates(self, total: PassState) -> tuple[Estimate, ...]:
         """Return the estimate of each job."""
         states = self.states(total)
-        notes = tuple(f"{note}: {MEANING[note]}" if note in MEANING else note for note in self.first.notes)
+        notes = tuple(explain(note) for note in self.first.notes)
         return tuple(_finished(job, states[job.plan.key], notes) for job in self.jobs)
 
 

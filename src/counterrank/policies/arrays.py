@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.events import as_actions, as_masks, by_mask
 
-EVERYTHING = frozenset({"joint", "prefix", "position", "subset", "sample"})
+EVERYTHING = CAPABILITIES - {"dist"}
 
 
 class ArrayPolicy(Policy):

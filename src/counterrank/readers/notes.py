@@ -19,9 +19,9 @@ MEANING = {
 
 
 def explain(note: str) -> str:
-    """Return the sentence behind a note, or the note itself.
+    """Return a note with the sentence behind it, or as it is where there is none.
 
     >>> explain("missing-reward-zero")
-    'Missing rewards were read as 0, as asked.'
+    'missing-reward-zero: Missing rewards were read as 0, as asked.'
     """
-    return MEANING.get(note, note)
+    return f"{note}: {MEANING[note]}" if note in MEANING else note

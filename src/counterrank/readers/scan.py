@@ -69,8 +69,6 @@ class FileSource:
     n: int | None
     where: Where | None = None
     workers: int = 2
-    #: Called with the number of rankings done, from the thread that adds.
-    progress: Callable[[int], None] | None = None
     #: The first rankings, once they were read.
     _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
 
@@ -90,10 +88,6 @@ class FileSource:
         for part in self.parts:
             yield from self.read_part(part, rows=rows)
 
-    def with_progress(self, progress: Callable[[int], None]) -> Self:
-        """Return the same source, telling `progress` how many rankings were done after each step."""
-        return replace(self, progress=progress)
-
     def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
         """Return the same source with other position weights."""
         return replace(self, spec=self.spec.with_position_weights(weights))
@@ -112,8 +106,6 @@ class FileSource:
             if state is not None:
                 total = state if total is None else total + state
             report.advance(rows)
-            if self.progress is not None:
-                self.progress(rows)
         if total is None:
             raise LogError(f"no ranking matches {dict(self.where or {})}")
         return total

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.policies.base import Policy
+from counterrank.policies.base import CAPABILITIES, Policy
 from counterrank.policies.storage import kinds, load_policy, save_policy
 
 Floats = NDArray[np.float64]
@@ -19,8 +19,10 @@ def check_policy(policy: Policy, *, length: int, rng: np.random.Generator, exact
     Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are the sums they
     should be, to `exact` (or to six of their stated standard errors, where they are sampled); draws come as often
     as they should (chi-square, false-alarm rate 1e-6); padding is ignored; `take` follows rows; a policy that can be
-    stored comes back the same.
+    stored comes back the same; its capabilities are known ones.
     """
+    strange = ", ".join(sorted(policy.capabilities - CAPABILITIES))
+    assert not strange, f"nobody asks for the capabilities {strange}; known: {', '.join(sorted(CAPABILITIES))}"
     rankings = _rankings(policy, length)
     for row in range(policy.n_rows):
         one = policy.take(np.array([row]))
