@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import need_mean, reward_model
 from counterrank.moments import Moments
 from counterrank.ratios import ratios_of
@@ -23,7 +22,7 @@ class CascadePlan(ContributionPlan):
 
     def __init__(self, workspace: Workspace, model: LinearModel) -> None:
         super().__init__("cascade-dr", workspace, key=("cascade-dr", id(model)))
-        self.model = model
+        self.model, self.details = model, {"regression": model.details}
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the telescoped terms and the prefix weights."""
@@ -39,12 +38,6 @@ class CascadePlan(ContributionPlan):
         )  # fmt: skip
         error = clear(view.batch.reward - before, given)
         return np.asfortranarray(terms + w * error), w
-
-    def finish(self, state: Moments) -> Estimate:
-        """Return the estimate with what was fitted in its details."""
-        estimate = super().finish(state)
-        estimate.details["regression"] = self.model.details
-        return estimate
 
 
 @dataclass(frozen=True, eq=False)

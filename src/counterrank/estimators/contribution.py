@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Hashable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ class ContributionPlan(Plan[Moments]):
         # Plans with one key share the state of the most detailed among them.
         self.detail = int(self.aggregate.needs_gram or workspace.full)
         self.flags: tuple[str, ...] = ()
+        #: What was fitted, for the estimate's details.
+        self.details: dict[str, Any] = {}
 
     @abstractmethod
     def contributions(self, view: View) -> tuple[Floats, Floats]:
@@ -80,7 +83,7 @@ class ContributionPlan(Plan[Moments]):
             level=self.workspace.level,
             lift=lift_of(state, values, total, self.workspace.level),
             flags=(*self.flags, *weight_flags(state)),
-            details={},
+            details=dict(self.details),
             moments=state,
             evidence=evidence,
         )

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import need_mean, prediction, reward_model
 from counterrank.moments import Moments
 from counterrank.regression.base import RewardModel
@@ -21,7 +20,7 @@ class ModelPlan(ContributionPlan):
 
     def __init__(self, name: str, workspace: Workspace, model: RewardModel) -> None:
         super().__init__(name, workspace, key=("dm", id(model)))
-        self.model = model
+        self.model, self.details = model, {"regression": model.details}
         self.flags = (
             "model-only: the interval shows how the model's means vary, not how wrong the model is; it is too short",
         )
@@ -30,12 +29,6 @@ class ModelPlan(ContributionPlan):
         """Return E_pi q and weights of one."""
         mean = prediction(view, self.model).mean
         return mean, np.ones_like(mean)
-
-    def finish(self, state: Moments) -> Estimate:
-        """Return the estimate with what was fitted in its details."""
-        estimate = super().finish(state)
-        estimate.details["regression"] = self.model.details
-        return estimate
 
 
 @dataclass(frozen=True, eq=False)

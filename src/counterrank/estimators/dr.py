@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import need_mean, prediction, reward_model
 from counterrank.estimators.weights_by_name import Weigh, name_of, weights_for
 from counterrank.moments import Moments
@@ -24,18 +23,12 @@ class DoublyRobustPlan(ContributionPlan):
     def __init__(self, name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, *, key: Hashable) -> None:
         super().__init__(name, workspace, key=("dr", key, id(model)))
         self.weigh = weigh
-        self.model = model
+        self.model, self.details = model, {"regression": model.details}
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the corrected means and the weights."""
         w, model = self.weigh(view), prediction(view, self.model)
         return np.asfortranarray(model.mean + w * (view.reward - model.q)), w
-
-    def finish(self, state: Moments) -> Estimate:
-        """Return the estimate with what was fitted in its details."""
-        estimate = super().finish(state)
-        estimate.details["regression"] = self.model.details
-        return estimate
 
 
 @dataclass(frozen=True, eq=False)
