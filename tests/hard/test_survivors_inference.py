@@ -94,6 +94,7 @@ def test_two_sided_p_values():
         for stderr in (0.5, 2.0):
             assert two_sided(stderr * z, stderr) == pytest.approx(2 * stats.norm.sf(abs(z)), rel=1e-12)
     assert [two_sided(value, 0.0) for value in (0.0, 1e-12, -1e-12, 1.1e-12, 0.5, 3.0)] == [1, 1, 1, 0, 0, 0]
+    assert two_sided(0.5, np.nan) == two_sided(0.0, np.nan) == 1.0
 
 
 P_VALUES = ([0.01, 0.04, 0.03], [0.5, 0.9, 0.001, 0.02, 0.02], [1.0], [0.2, 0.9, 0.8, 1.0])
