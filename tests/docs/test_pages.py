@@ -116,6 +116,17 @@ def test_the_menu_lists_every_page():
     assert there <= listed, f"not in the menu: {there - listed}"
 
 
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
+)
+def test_rows_of_tables_have_as_many_cells_as_their_heads(path):
+    cells = None
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else None
+        assert cells is None or found is None or found == cells, f"{path.name}:{number}: a bar inside a cell?"
+        cells = found
+
+
 def test_the_site_builds_without_a_warning(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, text=True,

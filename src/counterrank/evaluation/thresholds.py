@@ -37,7 +37,7 @@ _TABLE = (
         "with fewer, intervals based on the normal law are too short, because the few heavy rows are skewed",
     ),
     Threshold(
-        "outcomes", "rows that make the estimate, (sum |t|)^2 / sum t^2 of row totals", 100, 30, True,
+        "outcomes", "rows that make the estimate, (sum abs t)^2 / sum t^2 of row totals", 100, 30, True,
         "a rate from 30 events is known within 36 % at best, from 100 within 20 %",
     ),
     Threshold(
