@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.behavior.tree.confirm import Scorer, leaves_of, node_sums, prune
+from counterrank.behavior.tree.confirm import Scorer, node_sums, prune
 from counterrank.behavior.tree.grower import Grower
 from counterrank.behavior.tree.limits import Limits
 from counterrank.behavior.tree.objective import Objective
-from counterrank.kernels import splitting
+from counterrank.kernels import splitting, splitting_confirm
 
 CONTAINING = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)  # model 0 contains 1 contains 2
 
@@ -155,20 +155,20 @@ def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
     grower = grown(y[:300], codes[:300], goal, max_depth=3)
     scorer = Scorer(goal, node_sums(grower, goal.rows(y[300:], np.ones(300)), codes[300:]))
 
-    def score():
-        return scorer.score(sum(scorer.channels[at, grower.tree[3, at]] for at in leaves_of(grower)))
+    def score(totals):
+        return splitting.score(totals, np.zeros_like(totals), scorer.rule, scorer.marks, np.inf)
 
-    before = score()
+    before = score(splitting_confirm.totals_of(grower.tree, scorer.channels))
     prune(grower, scorer)
-    after = score()
+    total = splitting_confirm.totals_of(grower.tree, scorer.channels)
+    after = score(total)
     assert after <= before * (1 + 1e-12)
     feature, left, right, model = grower.tree
     kept = [at for at in range(grower.count) if feature[at] >= 0 and feature[left[at]] < 0 and feature[right[at]] < 0]
-    total = sum(scorer.channels[at, model[at]] for at in leaves_of(grower))
     for at in set(kept) & set(reachable(grower)):
         a, b = left[at], right[at]
         merged = total - scorer.channels[a, model[a]] - scorer.channels[b, model[b]] + scorer.channels[at, model[at]]
-        assert scorer.score(merged) > after
+        assert score(merged) > after
 
 
 def reachable(grower):

@@ -36,12 +36,6 @@ class Scorer:
         self.rule, self.marks = objective.rule, objective.marks
         self.channels = splitting.expand_all(sums, *objective.terms())  # (nodes, M, C)
 
-    def score(self, totals: Floats) -> float:
-        """Return the score of channel totals (C,)."""
-        from counterrank.kernels import splitting
-
-        return float(splitting.score(totals, np.zeros_like(totals), self.rule, self.marks, np.inf))
-
 
 def prune(grower: Grower, scorer: Scorer) -> None:
     """Undo the splits, from the bottom up, that do not lower the objective of `scorer` by the least gain.
@@ -66,14 +60,6 @@ def merge_equal(grower: Grower) -> None:
     from counterrank.kernels import splitting_confirm
 
     splitting_confirm.merge_equal(grower.tree, grower.gains)
-
-
-def leaves_of(grower: Grower) -> list[int]:
-    """Return the leaves reachable from the root, left to right."""
-    from counterrank.kernels import splitting_confirm
-
-    found: list[int] = splitting_confirm.leaves(grower.tree).tolist()
-    return found
 
 
 def compact(grower: Grower) -> None:
