@@ -35,7 +35,7 @@ class Route:
     early: tuple[str, ...] = ()
     evidence: float = 1.0
     typical: float = 0.2
-    outside: float = 0.1
+    outside: float = 0.15
     #: Columns of a log whose positions depend on each other.
     columns: tuple[str, ...] = ()
 
