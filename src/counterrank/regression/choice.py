@@ -21,10 +21,13 @@ Chosen: TypeAlias = LinearModel | VisibilityModel
 
 #: Rows the visibility model is fitted to at most.
 ROWS = 32_768
+#: 0/1 rewards are mostly chance: of logs longer than this fewer rows do, where each column has this many.
+_LONG, _FEWER_ROWS, _PLENTY = 200_000, 16_384, 100
 #: Columns of its widest step, positions (its Grams have their cube), actions up to which three-way effects are tried.
 _WIDEST, _LONGEST, _MOST_TRIPLE = 1_500, 40, 20
-#: Rows at least of the rough fits by which links are compared, and the error, best = 1, from which one is left.
-_FEW, _HOPELESS = 2_048, 1.1
+#: Rows at least of the rough fits by which links are compared, and the error, best = 1, from which one is left. For
+#: 0/1 rewards a sum that was best in the end was at most 0.09 % behind, in sigmoid worlds it was 0.29 % or more.
+_FEW, _HOPELESS, _HOPELESS_BINARY = 2_048, 1.1, 1.002
 
 
 def fit_best(training: Training, *, seed: int = 0) -> Chosen:
@@ -37,7 +40,7 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
     rows = rows_of(sample, layout.scale, layout.F)
     losses = {"ridge": _loss(rows, _linear_values(linear, sample))}
     best: Chosen = linear
-    for name, model in _candidates(rows, linear).items():
+    for name, model in _candidates(rows, linear, long=(training.rows or 0) > _LONG).items():
         seen = model.parameters.scale(rows.moods)
         losses[name] = _loss(rows, model.values(rows.x, rows.action, rows.fold, seen))
         if losses[name] < min(list(losses.values())[:-1]):
@@ -46,21 +49,24 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
     return best
 
 
-def _candidates(rows: Rows, linear: LinearModel) -> dict[str, VisibilityModel]:
+def _candidates(rows: Rows, linear: LinearModel, *, long: bool) -> dict[str, VisibilityModel]:
     """Return the links worth a fit to all rows, by a rough fit to some, cross-fitted."""
     layout, found = linear.layout, {}
     binary = bool(np.isin(rows.reward, (0.0, 1.0)).all())
+    if binary and long:
+        rows = rows.take(slice(None, None, max(rows.n // max(_FEWER_ROWS, _PLENTY * columns(layout)), 1)))
     few = rows.take(slice(None, None, max(rows.n // max(_FEW, 16 * columns(layout)), 1)))
     rough = [alternate(few, start(few, link, layout.A), ROUGH) for link in (SUM, LOGISTIC if binary else PRODUCT)]
     errors = [_loss(few, fit.q) for fit in rough]
     for begun, error in zip(rough, errors, strict=True):
-        if error > _HOPELESS * min(errors):
+        if error > (_HOPELESS_BINARY if binary else _HOPELESS) * min(errors):
             continue
         fit, link = alternate(rows, carried(begun, rows)), begun.link
         parameters = by_fold(fit, rows, layout.F)
-        found[f"visibility-{link.name}"] = _model(parameters, link, linear)
+        found[f"visibility-{link.name}"] = _model(parameters, link, linear, rows.n)
         if link == SUM and layout.K > 2 and layout.A <= _MOST_TRIPLE:
-            found["visibility-triple"] = _model(with_triples(fit, rows, parameters, layout.F), link, linear)
+            triple = with_triples(fit, rows, parameters, layout.F)
+            found["visibility-triple"] = _model(triple, link, linear, rows.n)
     return found
 
 
@@ -69,8 +75,9 @@ def columns(layout: Layout) -> int:
     return layout.A * (layout.d + 1 + layout.A) + layout.K
 
 
-def _model(parameters: Parameters, link: Link, linear: LinearModel) -> VisibilityModel:
-    return VisibilityModel(parameters, link, linear.layout.scale, draws=linear.draws, seed=linear.seed)
+def _model(parameters: Parameters, link: Link, linear: LinearModel, rows: int) -> VisibilityModel:
+    details = {"training_rows": rows}
+    return VisibilityModel(parameters, link, linear.layout.scale, details, draws=linear.draws, seed=linear.seed)
 
 
 def _described(model: VisibilityModel, name: str, linear: LinearModel) -> VisibilityModel:
@@ -78,7 +85,7 @@ def _described(model: VisibilityModel, name: str, linear: LinearModel) -> Visibi
     details = {
         "model": name,
         "folds": linear.layout.F,
-        "training_rows": min(int(linear.details["training_rows"]), ROWS),
+        "training_rows": model.details["training_rows"],
         "visibility": model.parameters.sight.tolist(),
         "mean_under_target": mean if model.link.curved else "closed form",
     }

@@ -28,6 +28,8 @@ _ROUNDS = 20
 SETTLED, ROUGH = 1e-4, 1e-2
 #: Steps that leave a fold out, where one is not exact.
 _FOLD_STEPS = 3
+#: Rows for each column from which one step leaves a fold out of a logistic fit as well as several do.
+_PLENTY = 400
 _TRIPLE_ROUNDS = 4
 _TRIPLE_PENALTY = 30.0
 
@@ -52,14 +54,16 @@ def carried(fit: Fit, rows: Rows) -> Fit:
 
 def by_fold(fit: Fit, rows: Rows, folds: int) -> Parameters:
     """Return parameters whose effects leave each fold out in turn; visibility and its tilt are those of all rows."""
-    vectors = _curved_folds(fit, rows, folds) if fit.link.curved else _linear_folds(fit, rows, folds)
+    plenty = fit.link.name == "logistic" and rows.n >= _PLENTY * len(effect_vector(fit.parameters, 0))
+    several = fit.link.curved and not plenty
+    vectors = (_curved_folds if several else _linear_folds)(fit, rows, folds)
     own, pair, shift = split_effects(vectors, fit.parameters.shape)
     nothing = np.zeros((folds, 0, 0, 0))
     return Parameters(own, shift, pair, nothing, fit.parameters.sight, fit.parameters.tilt)
 
 
 def _linear_folds(fit: Fit, rows: Rows, folds: int) -> Floats:
-    """Return effects (F, S) from one set of sums: without the fold's own they are all others'."""
+    """Return effects (F, S), one step from one set of sums: without the fold's own they are all others'."""
     gram, right = effect_grams(fit, rows, rows.fold, folds)
     penalty, centre = effect_prior(fit)
     now = effect_vector(fit.parameters, 0)

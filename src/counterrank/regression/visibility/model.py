@@ -46,8 +46,9 @@ class VisibilityModel:
     def values(self, x: Floats, action: Ints, fold: Ints, seen: Floats) -> Floats:
         """Return q (n, K) of given rankings, zero in the padding."""
         parts = self.parameters.parts(x, action, fold)
-        pair = parts[1] * seen[:, :1] + parts[2] * seen[:, 1:] + self.parameters.triples(action, fold, seen)
-        return np.where(action >= 0, self.link.value(parts[0], pair), 0.0)
+        q = self.link.predicted(parts, seen, self.parameters.triples(action, fold, seen))
+        q[action < 0] = 0.0
+        return q
 
     def _mean(self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: Floats) -> Floats:
         from counterrank.kernels import visibility_means as kernels
