@@ -35,7 +35,7 @@ class Route:
     early: tuple[str, ...] = ()
     evidence: float = 1.0
     typical: float = 0.2
-    outside: float = 0.15
+    outside: float = 0.2
     #: Columns of a log whose positions depend on each other.
     columns: tuple[str, ...] = ()
 
@@ -56,7 +56,6 @@ WEIGHTS = Route(
     members=(("dr-order-2", 0.6), ("dr-order-3", 0.18), ("dr-ips", 0.0)),
     effect="dr-order-2",
     simple="dr-order-1",
-    outside=0.2,
 )
 
 _MASKS = {"iips": ("position", 1.5), "rips": ("prefix", 0.6), "ips": ("joint", 0.0)}
