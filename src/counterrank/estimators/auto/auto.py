@@ -16,10 +16,10 @@ from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import reward_model, trained
 from counterrank.log import LOGGING
 from counterrank.ratios import ratios_of
+from counterrank.regression.choice import CHOSEN
 from counterrank.regression.layout import can_sample, has_distribution
-from counterrank.regression.linear import LinearModel, fits_in_memory
+from counterrank.regression.linear import fits_in_memory
 from counterrank.regression.riesz import fit_riesz
-from counterrank.regression.visibility.model import VisibilityModel
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class Auto(Estimator):
             return AutoPlan(workspace, self._nuisances(workspace), route_for("model", ratios), ())
         if not factored and small and can_sample(first, target):
             model = reward_model(workspace)
-            assert isinstance(model, LinearModel | VisibilityModel)
+            assert isinstance(model, CHOSEN)
             flags = (_DRAWN.format(kind=ratios.kind, draws=model.draws),)
             return AutoPlan(workspace, Nuisances(model), route_for("masks", ratios, model=True), flags)
         flags = (_why(workspace, factored=factored, whole=whole, kind=ratios.kind),)
@@ -109,7 +109,7 @@ class Auto(Estimator):
     def _nuisances(self, workspace: Workspace) -> Nuisances:
         training = trained(workspace)
         model = reward_model(workspace)
-        assert isinstance(model, LinearModel | VisibilityModel)
+        assert isinstance(model, CHOSEN)
         riesz = workspace.once(("riesz", workspace.target), lambda: fit_riesz(training.prepared))
         return nuisances_of(model, riesz, training.layout)
 

@@ -12,7 +12,7 @@ from counterrank.regression.layout import Scale, context_columns, whole_distribu
 from counterrank.regression.linear import DRAWS, factored_draws, policy_draws
 from counterrank.regression.visibility.links import Link
 from counterrank.regression.visibility.parameters import Parameters
-from counterrank.regression.visibility.rows import moods
+from counterrank.regression.visibility.rows import Rows, moods
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,6 +42,10 @@ class VisibilityModel:
         seen = self.parameters.scale(moods(x))
         q = self.values(x, batch.action, fold, seen)
         return Prediction(q, self._mean(batch, target, x, fold, seen))
+
+    def logged(self, rows: Rows) -> Floats:
+        """Return q (n, K) of training rows."""
+        return self.values(rows.x, rows.action, rows.fold, self.parameters.scale(rows.moods))
 
     def values(self, x: Floats, action: Ints, fold: Ints, seen: Floats) -> Floats:
         """Return q (n, K) of given rankings, zero in the padding."""
