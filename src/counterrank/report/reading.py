@@ -73,6 +73,11 @@ class Reading:
         return [e for e in rows(self.model.get("estimates")) if known(e.get("value"))]
 
     @property
+    def regressions(self) -> list[Mapping[str, Any]]:
+        """What each estimate tells of its reward model, empty where it has none."""
+        return [table(table(e.get("details")).get("regression")) for e in self.estimates]
+
+    @property
     def targets(self) -> list[str]:
         """The target policies in the order they were given."""
         return list(dict.fromkeys(str(e.get("target", "target")) for e in self.estimates))

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import sentences
+from counterrank.report.kinds import kinds as kinds_of
 from counterrank.report.numbers import NARROW, NONE, count, percent, plain, span
 from counterrank.report.reading import Model, Reading, column_name, family, rows, table
 
@@ -20,7 +21,7 @@ MARKS = {
     "passed": ("✓", "green"), "warned": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("·", "dim"),
     "pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"),
 }  # fmt: skip
-MOST_SEGMENTS = 14
+MOST_SEGMENTS, MOST_KINDS = 14, 6
 #: A terminal at least this wide gets every column.
 WIDE = 96
 LOOK: dict[str, Any] = {
@@ -39,6 +40,7 @@ def renderables(model: Model) -> Iterator[RenderableType]:
     if reading.estimates:
         yield Padding(_Estimates(reading), (1, 0, 0, 0))
     yield from _notes(reading)
+    yield from _kinds(reading)
     if rows(model.get("segments")):
         yield Padding(_segments(reading), (1, 0, 0, 0))
     yield from _audit(reading)
@@ -125,6 +127,15 @@ def _notes(reading: Reading) -> Iterator[RenderableType]:
     reasons = {str(r.get("reason")): f"{r.get('estimator')}" for r in rows(reading.model.get("skipped"))}
     for reason, name in reasons.items():
         yield Text.assemble((f"{name} was left out: ", "dim"), _safe(reason, "dim"))
+
+
+def _kinds(reading: Reading) -> Iterator[RenderableType]:
+    """One line: how many kinds of users the reward model found, and what the most common look at."""
+    found = next((kinds for given in reading.regressions if (kinds := kinds_of(given))), None)
+    if found is not None and len(found.found) > 1:
+        told = [f"{percent(one.share, digits=0)} look at {one.looks_at}" for one in found.found[:MOST_KINDS]]
+        rest = ["..."] if len(found.found) > MOST_KINDS else []
+        yield _safe(f"Kinds of users found: {len(found.found)} ({'; '.join([*told, *rest])})", "dim")
 
 
 def _segments(reading: Reading) -> Table:

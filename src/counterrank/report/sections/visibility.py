@@ -1,13 +1,16 @@
 """What is seen from where: how far each item matters to the reward at each position, as the reward model found it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
 from counterrank.report.charts.svg import tag
+from counterrank.report.kinds import kinds as kinds_of
 from counterrank.report.numbers import known, plain
-from counterrank.report.reading import Reading, table
+from counterrank.report.reading import Reading
 from counterrank.report.sections import parts
+from counterrank.report.sections.kinds import figure
 
 #: Longer rankings would be a carpet.
 _LONGEST = 20
@@ -15,9 +18,10 @@ _SIDE, _LEFT, _TOP = 30.0, 26.0, 20.0
 
 
 def section(reading: Reading) -> parts.Section | None:
-    """Return the matrix of visibilities of the first estimate whose model has one."""
-    found = next((seen for row in reading.estimates if (seen := _matrix(row))), None)
-    if found is None or len(found) > _LONGEST:
+    """Return the matrix of visibilities of the first estimate whose model has one, and its kinds of users."""
+    regression = next((given for given in reading.regressions if _matrix(given)), None)
+    found = _matrix(regression) if regression is not None else []
+    if regression is None or len(found) > _LONGEST:
         return None
     aid = "A row is the reward at a position, a column the position of another item. 1 is average; darker counts more."
     head = ("reward at", *(f"item at {m + 1}" for m in range(len(found))))
@@ -27,12 +31,15 @@ def section(reading: Reading) -> parts.Section | None:
         "The best reward model for this log weighs what one item does to another by how far it is seen. "
         "It was found from the log, and belongs to its users, not to a policy."
     )
-    return parts.Section("visibility", "What is seen from where", lead, parts.grid(drawn))
+    shown, kinds = parts.grid(drawn), kinds_of(regression)
+    if kinds is not None and len(kinds.found) > 1 and len(kinds.found[0].sees) == len(found):
+        lead += " Not everybody looks at the same things: this is the average over the kinds of users below."
+        shown += parts.grid(figure(reading, kinds))
+    return parts.Section("visibility", "What is seen from where", lead, shown)
 
 
-def _matrix(row: object) -> list[list[float]]:
+def _matrix(regression: Mapping[str, Any]) -> list[list[float]]:
     """Return the K x K numbers of an estimate's model, or nothing."""
-    regression = table(table(table(row).get("details")).get("regression"))
     seen = regression.get("visibility")
     if not isinstance(seen, Sequence) or isinstance(seen, str):
         return []

@@ -1,0 +1,70 @@
+"""Kinds of users found: what each class of a reward model sees, as small matrices on one colour scale."""
+
+from markupsafe import Markup
+
+from counterrank.report.charts.svg import tag
+from counterrank.report.kinds import Kind, Kinds
+from counterrank.report.numbers import percent, plain
+from counterrank.report.reading import Reading
+from counterrank.report.sections import parts
+
+#: The side of a whole matrix, and of its cells at most.
+_SIDE, _CELL = 136.0, 22.0
+_LEFT, _TOP = 20.0, 18.0
+#: Longer rankings have only every other position numbered.
+_ALL_NUMBERED = 10
+#: The share from which others are mentioned, and how exact visibilities are written.
+_WORTH_TELLING, _EXACT = 1e-3, 0.05
+
+
+def figure(reading: Reading, kinds: Kinds) -> Markup:
+    """Return a small matrix for each kind, with its share and what it looks at, and all numbers as a table."""
+    cards = [_card(reading, kind, kinds.scale) for kind in kinds.found]
+    drawn = tag("div", *cards, class_="kinds chart", role="group", tabindex="0")
+    ranking = reading.words()[1]
+    aid = (
+        f"Share of the {ranking}s, and what their users look at. Rows and columns are those of the average above; "
+        f"the full colour is {plain(kinds.scale, _EXACT)} times its mean in every matrix."
+    )
+    if kinds.others >= _WORTH_TELLING:
+        aid += f" Others: {percent(kinds.others)}."
+    length = len(kinds.found[0].sees) if kinds.found else 0
+    head = ("look at", "share", "reward at", *(f"item at {m + 1}" for m in range(length)))
+    lines = [
+        (kind.looks_at, percent(kind.share), k + 1, *("" if m == k else plain(v, _EXACT) for m, v in enumerate(row)))
+        for kind in kinds.found
+        for k, row in enumerate(kind.sees)
+    ]
+    return parts.figure("Kinds of users found", aid, drawn, parts.table(head, lines))
+
+
+def _card(reading: Reading, kind: Kind, scale: float) -> Markup:
+    share, words = percent(kind.share, digits=0), f"look at {kind.looks_at}"
+    told = f"{share} of the {reading.words()[1]}s: users {words}"
+    return tag(
+        "div", tag("p", tag("strong", share), " ", words), _matrix(kind, scale, told), class_="kind mark", data_tip=told
+    )  # fmt: skip
+
+
+def _matrix(kind: Kind, scale: float, told: str) -> Markup:
+    length = len(kind.sees)
+    cell = min(_SIDE / length, _CELL)
+    marks = [_cell(k, m, cell, value / scale) for k, row in enumerate(kind.sees) for m, value in enumerate(row)]
+    for k in range(0, length, 1 if length <= _ALL_NUMBERED else 2):
+        middle = (k + 0.5) * cell
+        marks.append(tag("text", str(k + 1), x=_LEFT + middle, y=_TOP - 5, text_anchor="middle", class_="tick"))
+        marks.append(tag("text", str(k + 1), x=_LEFT - 6, y=_TOP + middle + 4, text_anchor="end", class_="tick"))
+    width, height = _LEFT + length * cell, _TOP + length * cell
+    return tag(
+        "svg", tag("title", told), *marks, width=width, height=height, viewBox=f"0 0 {width:.6g} {height:.6g}",
+        class_="matrix seen t0", role="img",
+    )  # fmt: skip
+
+
+def _cell(k: int, m: int, cell: float, level: float) -> Markup:
+    box = {"x": _LEFT + m * cell + 0.75, "y": _TOP + k * cell + 0.75, "width": cell - 1.5, "height": cell - 1.5}
+    if k == m:
+        return tag("rect", **box, rx=2, class_="own")
+    shade = round(min(max(level, 0.0), 1.0) * 0.85, 2)
+    off = tag("rect", **box, rx=2, class_="off")
+    return off + tag("rect", **box, rx=2, class_="on-scale", fill_opacity=shade) if shade else off
