@@ -9,7 +9,7 @@ from counterrank.report.reading import Reading
 from counterrank.report.sections import parts
 
 #: The side of a whole matrix, and of its cells at most.
-_SIDE, _CELL = 136.0, 22.0
+_SIDE, _CELL = 124.0, 22.0
 _LEFT, _TOP = 20.0, 18.0
 #: Longer rankings have only every other position numbered.
 _ALL_NUMBERED = 10
