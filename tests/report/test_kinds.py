@@ -1,6 +1,7 @@
 """Kinds of users: joined, named and drawn as the classes of a reward model say."""
 
 import copy
+import re
 from html import unescape
 from typing import Any
 
@@ -94,6 +95,7 @@ def test_simple_models_are_recognised_in_noise(name: str, words: str, length: in
 def test_scattered_items_are_called_so() -> None:
     rng = np.random.default_rng(0)
     assert looks_at(masks.random(10, 2, rng).astype(float), 1.0) == "few things here and there"
+    assert looks_at(masks.random(10, 4, rng).astype(float), 1.0) == "some things here and there"
     assert looks_at(masks.random(10, 6, rng).astype(float), 1.0) == "most things, with gaps"
 
 
@@ -125,7 +127,8 @@ def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
     text = str(visibility.section(Reading(changed))).split("Kinds of users found")[1]
-    assert text.count('fill-opacity="0.85"') == text.count('fill-opacity="0.42"') == K * (K - 1)
+    shades = re.findall(r'<path d="([^"]*)" class="on-scale" fill-opacity="([^"]*)"', text)
+    assert [(path.count("M"), shade) for path, shade in shades] == [(K * (K - 1), "0.85"), (K * (K - 1), "0.425")]
 
 
 def test_the_terminal_has_one_line() -> None:

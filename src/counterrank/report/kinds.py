@@ -130,7 +130,8 @@ def looks_at(sees: Floats, scale: float) -> str:
     best = max(agreement, key=lambda words: agreement[words])
     if agreement[best] >= ALIKE:
         return best
-    return "few things here and there" if shown[off].mean() < 0.5 else "most things, with gaps"
+    words = {0.3: "few things here and there", 0.6: "some things here and there", np.inf: "most things, with gaps"}
+    return next(name for most, name in words.items() if shown[off].mean() < most)
 
 
 def _simple(length: int) -> Iterator[tuple[str, Bools]]:

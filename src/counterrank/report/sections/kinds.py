@@ -11,6 +11,8 @@ from counterrank.report.sections import parts
 #: The side of a whole matrix, and of its cells at most.
 _SIDE, _CELL = 124.0, 22.0
 _LEFT, _TOP = 20.0, 18.0
+#: Shades that are told apart, and the opacity of the last: an own item is darker still.
+_STEPS, _FULL = 20, 0.85
 #: Longer rankings have only every other position numbered.
 _ALL_NUMBERED = 10
 #: The share from which others are mentioned, and how exact visibilities are written.
@@ -49,7 +51,7 @@ def _card(reading: Reading, kind: Kind, scale: float) -> Markup:
 def _matrix(kind: Kind, scale: float, told: str) -> Markup:
     length = len(kind.sees)
     cell = min(_SIDE / length, _CELL)
-    marks = [_cell(k, m, cell, value / scale) for k, row in enumerate(kind.sees) for m, value in enumerate(row)]
+    marks = _shades(kind, cell, scale)
     for k in range(0, length, 1 if length <= _ALL_NUMBERED else 2):
         middle = (k + 0.5) * cell
         marks.append(tag("text", str(k + 1), x=_LEFT + middle, y=_TOP - 5, text_anchor="middle", class_="tick"))
@@ -61,10 +63,18 @@ def _matrix(kind: Kind, scale: float, told: str) -> Markup:
     )  # fmt: skip
 
 
-def _cell(k: int, m: int, cell: float, level: float) -> Markup:
-    box = {"x": _LEFT + m * cell + 0.75, "y": _TOP + k * cell + 0.75, "width": cell - 1.5, "height": cell - 1.5}
-    if k == m:
-        return tag("rect", **box, rx=2, class_="own")
-    shade = round(min(max(level, 0.0), 1.0) * 0.85, 2)
-    off = tag("rect", **box, rx=2, class_="off")
-    return off + tag("rect", **box, rx=2, class_="on-scale", fill_opacity=shade) if shade else off
+def _shades(kind: Kind, cell: float, scale: float) -> list[Markup]:
+    """Return one path for all cells of a shade: eight matrices of 16 x 16 elements would make a heavy page."""
+    shades: dict[float, list[str]] = {}
+    own: list[str] = []
+    others: list[str] = []
+    side = f"{cell - 1.5:.4g}"
+    for k, row in enumerate(kind.sees):
+        for m, value in enumerate(row):
+            box = f"M{_LEFT + m * cell + 0.75:.4g} {_TOP + k * cell + 0.75:.4g}h{side}v{side}h-{side}z"
+            (own if k == m else others).append(box)
+            shade = round(min(max(value / scale, 0.0), 1.0) * _STEPS) / _STEPS * _FULL
+            if k != m and shade:
+                shades.setdefault(shade, []).append(box)
+    drawn = [tag("path", d="".join(boxes), class_="on-scale", fill_opacity=shade) for shade, boxes in shades.items()]
+    return [tag("path", d="".join(others), class_="off"), tag("path", d="".join(own), class_="own"), *drawn]
