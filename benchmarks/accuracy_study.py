@@ -4,7 +4,7 @@
 
 Environments are balanced over five families (published, paper, binary, triple, multiplicative), K in {4, 8, 12},
 A in {3, 10, 20}, n in {2k, 8k, 32k} and policies with or without context; their other parameters are drawn afresh.
-"dev" and "test" draws share no seed. Results are kept per environment; run again to resume or to add replicates.
+Sets of draws share no seed. Results are kept per environment; run again to resume or to add replicates.
 `--published` runs the published environment at its 18 points instead.
 """
 
@@ -25,7 +25,7 @@ from counterrank.estimators.base import Estimator, View, Workspace
 from counterrank.selection.mse.oracle import Oracle
 from counterrank.selection.tree import BehaviorTree
 
-SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003}
+SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003, "confirm": 733_549}
 FAMILIES = ("published", "paper", "binary", "triple", "multiplicative")
 #: By file of an environment: found once, though environments are taken round by round.
 TRUTHS: dict[str, simulate.Truth | None] = {}
@@ -197,10 +197,13 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("out/accuracy"))
     parser.add_argument("--published", action="store_true")
+    parser.add_argument("--part", default="0/1", help="i/m: every m-th environment from the i-th, for m processes")
     parser.add_argument("--report", action="store_true", help="only print what is there")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     cells = published_points() if options.published else population(options.draws, options.environments)
+    part, parts = (int(v) for v in options.part.split("/"))
+    cells = cells[part::parts]
     draws = f"published-{options.draws}" if options.published else options.draws
     if options.report:
         there = [c for c in cells if (options.out / f"{draws}-{c['id']:03d}.jsonl").exists()]

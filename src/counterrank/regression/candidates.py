@@ -27,10 +27,10 @@ _MOST_TRIPLE = 20
 #: Rows at least of the rough fits by which links are compared, and the error, best = 1, from which one is left. For
 #: 0/1 rewards a sum that was best in the end was at most 0.09 % behind, in sigmoid worlds it was 0.29 % or more.
 _FEW, _HOPELESS, _HOPELESS_BINARY = 2_048, 1.1, 1.002
-#: Classes are looked for in rankings up to this long, with up to this many columns; rows of
-#: the search (at least; and for each column) and of the fit.
-_LONGEST_CLASSES, _WIDEST_CLASSES, _SEARCHED, _CLASS_ROWS = 16, 700, 1_024, 8_192
-_FOR_COLUMN = 4
+#: Classes are looked for in rankings up to this long, with up to this many columns.
+_LONGEST_CLASSES, _WIDEST_CLASSES = 16, 700
+#: Rows of the search, at least, and for each column; rows of the fit, at least, and times K^2 (what one costs).
+_SEARCHED, _FOR_COLUMN, _CLASS_ROWS, _CLASS_CELLS = 1_024, 4, 8_192, 524_288
 #: Gain in mean log-likelihood by which classes clearly exist: models without them are not fitted then. And the
 #: distance to the likeliest link from which another is left.
 _CLEAR, _CLOSE = 0.5, 3.0
@@ -106,7 +106,7 @@ def _classes(rows: Rows, kept: list[Fit], linear: LinearModel) -> list[Classes]:
 
 
 def _behaviors(rows: Rows, fit: Classes, linear: LinearModel) -> dict[str, Model]:
-    rows = thinned(rows, _CLASS_ROWS)
+    rows = thinned(rows, max(_CLASS_ROWS, _CLASS_CELLS // linear.layout.K**2))
     fit = behaviors.improved(rows, behaviors.carried(fit, rows))
     return {f"behaviors-{'triple' if len(fit.triple) else fit.link.name}": _of_classes(fit, rows, linear)}
 

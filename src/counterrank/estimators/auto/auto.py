@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
 from counterrank.estimators.auto.plan import Nuisances, column_names, nuisances_of, orders_for, partial_state
-from counterrank.estimators.auto.routes import Route, route_for
+from counterrank.estimators.auto.routes import Route, model_route, route_for
 from counterrank.estimators.auto.rule import Decision, decide, unit
 from counterrank.estimators.auto.state import AutoState, Summary, summarise
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
@@ -96,7 +96,9 @@ class Auto(Estimator):
         whole = has_distribution(first, target) and has_distribution(first, LOGGING)
         small = fits_in_memory(first)
         if factored and whole and small:
-            return AutoPlan(workspace, self._nuisances(workspace), route_for("model", ratios), ())
+            nuisances = self._nuisances(workspace)
+            assert nuisances.model is not None
+            return AutoPlan(workspace, nuisances, model_route(str(nuisances.model.details.get("model", ""))), ())
         if not factored and small and can_sample(first, target):
             model = reward_model(workspace)
             assert isinstance(model, CHOSEN)

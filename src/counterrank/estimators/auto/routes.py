@@ -1,6 +1,6 @@
 """What `auto` may choose from, by what the log offers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from counterrank.errors import EstimatorError
 from counterrank.ratios import Ratios
@@ -50,6 +50,12 @@ MODEL = Route(
     typical=0.05,
 )
 
+#: With classes of users: they explain the rewards of whole rankings, so less is left unseen.
+CLASSES = replace(MODEL, members=(("dr-pairs", 0.15), ("dr-order-2", 0.12), ("dr-order-3", 0.05), ("dr-ips", 0.0)))
+
+#: With three-way effects: where there are some there may be more than rows to see them, and pairs tell nothing of them.
+TRIPLES = replace(MODEL, members=(("dr-pairs", 0.6), ("dr-order-2", 0.6), ("dr-order-3", 0.2), ("dr-ips", 0.0)))
+
 #: With weights alone: order 2 takes the part of the pairs, with the controls' help.
 WEIGHTS = Route(
     start="dr-order-1",
@@ -61,13 +67,22 @@ WEIGHTS = Route(
 _MASKS = {"iips": ("position", 1.5), "rips": ("prefix", 0.6), "ips": ("joint", 0.0)}
 
 
+def model_route(name: str) -> Route:
+    """Return the route of a log by the reward model it got.
+
+    >>> model_route("behaviors-sum") is CLASSES, model_route("visibility-triple") is TRIPLES, model_route("") is MODEL
+    (True, True, True)
+    """
+    if name.endswith("-triple"):
+        return TRIPLES
+    return CLASSES if name.startswith("behaviors-") else MODEL
+
+
 def route_for(kind: str, ratios: Ratios, *, model: bool = False) -> Route:
-    """Return the route of a log: "model", "weights", or "masks" for positions that depend on each other.
+    """Return the route without whole distributions: "weights", or "masks" for positions that depend on each other.
 
     With `model` the masks' members are doubly robust.
     """
-    if kind == "model":
-        return MODEL
     if kind == "weights":
         return WEIGHTS
     usable = [name for name, (capability, _) in _MASKS.items() if capability in ratios.supports]
