@@ -210,6 +210,7 @@ def hidden(sim: SimulatedLog, lengths: NDArray[np.int64]) -> cr.RankingLog:
     return replace(log, action=action, reward=np.where(action >= 0, reward, 0.0))
 
 
+@pytest.mark.xfail(strict=True, reason="a fit carried to more rows takes the errors' correlation for another")
 def test_classes_are_found_in_rankings_of_different_lengths() -> None:
     sim = drawn(1, 4)
     log = hidden(sim, np.random.default_rng(0).choice([1, 3, 4, 4, 4], ROWS))
