@@ -112,6 +112,20 @@ def test_a_sight_step_does_not_raise_the_penalised_loss(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_visibility_of_another_scale_is_the_same_model(kind: str) -> None:
+    """Visibility is made 1 on average; rewards, and the prior's pulls, do not notice."""
+    fit, rows = begun(kind, rounds=2)
+    found = steps._rescaled(replace(fit, sight=fit.sight * 3.0))
+    plain = moved(replace(fit, sight=fit.sight * 3.0), rows)
+    average = np.tensordot(found.posterior.mean(axis=0), found.sight, axes=1)
+    assert np.abs(average[~np.eye(K, dtype=bool)]).mean() == pytest.approx(1.0)
+    again = moved(found, rows, effect=found.effect)
+    assert np.abs(found.effect - fit.effect).max() > 0.05 and (kind != "triple" or fit.triple.any())
+    np.testing.assert_allclose(again.q, plain.q, rtol=1e-9, atol=1e-9)
+    assert again.loss(rows) == pytest.approx(plain.loss(rows), rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_effects_step_does_not_raise_the_penalised_loss(kind: str) -> None:
     fit, rows = begun(kind)
     before = fit.loss(rows)
