@@ -178,12 +178,14 @@ def sums(at: World, q: Floats, i: int, z: int, design: Floats) -> tuple[Floats, 
 
 
 @pytest.mark.parametrize("together", [0.0, 0.2])
-@pytest.mark.parametrize("curved", [False, True])
-def test_sight_grams_are_the_normal_equations(curved: bool, together: float) -> None:
+@pytest.mark.parametrize(("curved", "triples"), [(False, False), (False, True), (True, False)])
+def test_sight_grams_are_the_normal_equations(curved: bool, triples: bool, together: float) -> None:
     at = world(7, together=together)
-    q, _ = values_of(at, curved=curved, triples=False)
+    q, _ = values_of(at, curved=curved, triples=triples)
+    triple = at.triple[0] if triples else np.zeros((0, 0, 0))
     gram, right = np.full((Z, K * K, K * K), 2.0), np.full((Z, K * K), 3.0)  # what is there already stays
-    behaviors_grams.add_sight(curved, at.action, at.reward, at.weight, at.shared, q, at.pair[0], gram, right)
+    given = (at.action, at.reward, at.weight, at.shared, q, at.pair[0], at.sight, triple)
+    behaviors_grams.add_sight(curved, *given, gram, right)
     wanted, side = np.full(gram.shape, 2.0), np.full(right.shape, 3.0)
     for i in range(N):
         for z in range(Z):
@@ -191,7 +193,10 @@ def test_sight_grams_are_the_normal_equations(curved: bool, together: float) -> 
             design = np.zeros((len(used), K * K))
             for row, k in enumerate(used):
                 for m in shown(a, k):
-                    design[row, k * K + m] = (q[i, z, k] if curved else 1.0) * at.pair[0, a[k], a[m]]
+                    effect = at.pair[0, a[k], a[m]]
+                    if triples:
+                        effect += sum(at.sight[z, k, t] * triple[a[k], a[m], a[t]] for t in shown(a, k, m))
+                    design[row, k * K + m] = (q[i, z, k] if curved else 1.0) * effect
             square, along = sums(at, q, i, z, design)
             wanted[z] += square
             side[z] += along

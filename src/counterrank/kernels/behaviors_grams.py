@@ -40,11 +40,24 @@ def _subtract_square(vector: Floats, factor: float, gram: Floats) -> None:
 
 
 @vector_jit
+def _with_third(action: Ints, k: int, other: int, seen: Floats, effect: Floats) -> float:
+    """Return the sum over third items m, shown and neither k nor l, of s_m effect[a_l, a_m]."""
+    total, row = 0.0, effect[action[other]]
+    for third in range(action.shape[0]):
+        if third != k and third != other and action[third] >= 0:
+            total += seen[third] * row[action[third]]
+    return total
+
+
+@vector_jit
 def add_sight(
-    curved: bool, action: Ints, reward: Floats, weight: Floats, shared: Floats, q: Floats, pair: Floats, gram: Floats,
-    right: Floats,
+    curved: bool, action: Ints, reward: Floats, weight: Floats, shared: Floats, q: Floats, pair: Floats,
+    sight: Floats, triple: Floats, gram: Floats, right: Floats,
 ) -> None:  # fmt: skip
-    """Add to gram (Z, K^2, K^2) and right (Z, K^2): columns slope pair[a_k, a_l] of how far l is seen at k."""
+    """Add to gram (Z, K^2, K^2) and right (Z, K^2): columns of how far l is seen at k.
+
+    They are slope (pair[a_k, a_l] + sum_m s_zkm triple[a_k, a_l, a_m]).
+    """
     n, K = action.shape
     column, rest = np.empty(K * K), np.empty(K)
     for i in range(n):
@@ -55,8 +68,13 @@ def add_sight(
             for k in range(K):
                 slope = q[i, z, k] if curved else 1.0
                 for other in range(K):
-                    hidden = other == k or action[i, k] < 0 or action[i, other] < 0
-                    column[k * K + other] = 0.0 if hidden else slope * pair[action[i, k], action[i, other]]
+                    column[k * K + other] = 0.0
+                    if other == k or action[i, k] < 0 or action[i, other] < 0:
+                        continue
+                    effect = pair[action[i, k], action[i, other]]
+                    if triple.shape[0] > 0:
+                        effect += _with_third(action[i], k, other, sight[z, k], triple[action[i, k]])
+                    column[k * K + other] = slope * effect
                 for a in range(k * K, (k + 1) * K):
                     right[z, a] += rest[k] * column[a]
                     scaled, row = weight[i, z] * column[a], gram[z, a]

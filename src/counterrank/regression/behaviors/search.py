@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.regression.behaviors.state import Fit, Prior, moved
+from counterrank.regression.behaviors.state import Fit, Prior, moved, shared_by
 from counterrank.regression.behaviors.steps import (
     effect_grams,
     effect_penalty,
@@ -90,7 +90,7 @@ def first(rows: Rows, begun: Begun, level: float, rng: np.random.Generator) -> F
     nothing = np.empty((0, CLASSES, K))
     fit = Fit(
         begun.link, effect, shift, _looks(at.sight, rng) * seen, np.zeros((0, 0, 0)), prior,
-        np.zeros((CLASSES, rows.moods.shape[1] + 1)), begun.noise, begun.shared, nothing[:, 0], nothing, nothing,
+        np.zeros((CLASSES, rows.moods.shape[1] + 1)), begun.noise, np.zeros(rows.n), nothing[:, 0], nothing, nothing,
         np.full((rows.n, CLASSES), 1.0 / CLASSES),
     )  # fmt: skip
     return moved(fit, rows)
@@ -122,10 +122,7 @@ def improved(rows: Rows, fit: Fit, rounds: int = _ROUNDS, settled: float = _SETT
 
 def carried(fit: Fit, rows: Rows) -> Fit:
     """Return the fit's parameters on other rows."""
-    count = rows.present.sum(axis=1)
-    common = float(fit.shared.max())
-    common = common / (1.0 - (fit.shape[1] - 1) * common)
-    shared = common / (1.0 + np.maximum(count - 1.0, 0.0) * common)
+    shared = shared_by(fit.common, rows.present.sum(axis=1))
     return moved(replace(fit, plain=np.empty((0, 0)), shared=shared), rows)
 
 

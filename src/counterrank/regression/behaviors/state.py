@@ -49,6 +49,8 @@ class Fit:
     q: Floats
     posterior: Floats
     likelihood: float = -np.inf
+    #: The correlation of a ranking's errors, from which `shared` follows.
+    common: float = 0.0
     #: How many three-way effects there are in effect, shrunk as they are.
     freedom: float = 0.0
 
@@ -73,7 +75,7 @@ class Fit:
         at = self.prior
         pulls = float((at.effect_penalty * (self.effect - at.effect) ** 2).sum())
         pulls += float((at.sight_penalty * (self.sight - at.sight) ** 2).sum())
-        pulls += at.triple_penalty * float((self.triple**2).sum()) + SHIFT * float((self.shift**2).sum())
+        pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float((self.shift**2).sum())
         return float((self.posterior * (square - self.shared[:, None] * total)).sum()) + pulls
 
 
@@ -96,6 +98,15 @@ def moved(fit: Fit, rows: Rows, **changes: Any) -> Fit:
     effect = np.ascontiguousarray(fit.effect[None, :, p:])
     class_values(curved, rows.action, nobody, plain, effect, fit.sight, fit.triple[None], q, part)
     return replace(fit, plain=plain, part=part, q=q)
+
+
+def shared_by(common: float, count: Floats) -> Floats:
+    """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at correlation c.
+
+    >>> shared_by(0.5, np.array([1.0, 3.0])).tolist()
+    [0.5, 0.25]
+    """
+    return np.asarray(common / (1.0 + np.maximum(count - 1.0, 0.0) * common))
 
 
 def chances(shares: Floats, moods: Floats) -> Floats:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.regression.behaviors.state import SHIFT, Fit, Prior, chances, moved
+from counterrank.regression.behaviors.state import SHIFT, Fit, Prior, chances, moved, shared_by
 from counterrank.regression.visibility.rows import Rows
 from counterrank.regression.visibility.shrinkage import pull
 from counterrank.regression.visibility.steps import whole
@@ -61,9 +61,8 @@ def sight_step(fit: Fit, rows: Rows) -> Fit:
     Z, K, _, p = fit.shape
     gram, right = np.zeros((Z, K * K, K * K)), np.zeros((Z, K * K))
     pair = np.ascontiguousarray(fit.effect[:, p:])
-    add_sight(
-        fit.link.curved, rows.action, rows.reward, fit.posterior, fit.shared, fit.q, pair, gram, right
-    )  # fmt: skip
+    given = (rows.action, rows.reward, fit.posterior, fit.shared, fit.q, pair, fit.sight, fit.triple)
+    add_sight(fit.link.curved, *given, gram, right)
     penalty, centre = fit.prior.sight_penalty, fit.prior.sight
     full = whole(gram)
     full[:, np.arange(K * K), np.arange(K * K)] += penalty.reshape(Z, -1)
@@ -182,7 +181,7 @@ def both_orders(lower: Floats) -> Floats:
 
 def _search(fit: Fit, rows: Rows, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
-    if not fit.link.curved and "triple" not in steps:  # the minimum itself
+    if not fit.link.curved and ("effect" in steps or not len(fit.triple)):  # the minimum itself
         return moved(fit, rows, **{name: getattr(fit, name) + step for name, step in steps.items()})
     before = fit.loss(rows)
     for halving in range(_HALVINGS):
@@ -202,6 +201,6 @@ def noise_step(fit: Fit, rows: Rows) -> Fit:
     variance = max(square / max(rewards, 1.0), least)
     common = float(np.clip((total.sum() - square) / max(pairs * variance, 1e-300), 0.0, _MOST_COMMON))
     common = common if common > _LEAST_COMMON else 0.0
-    shared = common / (1.0 + np.maximum(count - 1.0, 0.0) * common)
+    shared = shared_by(common, count)
     rest = square - float(total @ shared)
-    return replace(fit, shared=shared, noise=max(rest / max(rewards, 1.0), least))
+    return replace(fit, common=common, shared=shared, noise=max(rest / max(rewards, 1.0), least))
