@@ -1,5 +1,6 @@
 """counterrank: the command line."""
 
+import os
 import sys
 from typing import Any
 
@@ -70,6 +71,8 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line: exit 0 when done, 1 when --require was not met, 2 on bad usage or bad input."""
+    # Fits solve many small systems, in which several BLAS threads only wait for each other; our own share the rows.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         code = main.main(standalone_mode=False, prog_name="counterrank")
     except click.exceptions.Exit as stop:

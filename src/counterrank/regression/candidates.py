@@ -54,7 +54,7 @@ def fitted(rows: Rows, linear: LinearModel, *, long: bool) -> dict[str, Model]:
         classes = _classes(rows, kept, linear)
         for fit in classes:
             found |= _behaviors(rows, fit, linear)
-        if max(fit.likelihood for fit in classes) - alike > _CLEAR:
+        if max((fit.likelihood for fit in classes), default=-np.inf) - alike > _CLEAR:
             return found
     for begun in kept:
         found |= _visibility(rows, begun, linear)
@@ -101,7 +101,7 @@ def _classes(rows: Rows, kept: list[Fit], linear: LinearModel) -> list[Classes]:
     fits = behaviors.found_classes(few, list(begun.values()), rng, _CLOSE)
     if linear.layout.K > 2 and linear.layout.A <= _MOST_TRIPLE:
         fits = [(fit.link == SUM and behaviors.found_triples(few, fit, begun[SUM], rng)) or fit for fit in fits]
-    most = max(fit.likelihood for fit in fits)
+    most = max((fit.likelihood for fit in fits), default=0.0)
     return [fit for fit in fits if fit.likelihood > most - _CLOSE]
 
 
