@@ -25,7 +25,7 @@ from counterrank.estimators.base import Estimator, View, Workspace
 from counterrank.selection.mse.oracle import Oracle
 from counterrank.selection.tree import BehaviorTree
 
-SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003, "confirm": 733_549}
+SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003, "confirm": 733_549, "judge": 2_207_311}
 FAMILIES = ("published", "paper", "binary", "triple", "multiplicative")
 #: By file of an environment: found once, though environments are taken round by round.
 TRUTHS: dict[str, simulate.Truth | None] = {}

@@ -35,6 +35,8 @@ class Route:
     early: tuple[str, ...] = ()
     evidence: float = 1.0
     typical: float = 0.2
+    #: How far the estimate meets the simple member where the log does not tell them apart; see `rule._met`.
+    meeting: float = 0.0
     outside: float = 0.2
     #: Columns of a log whose positions depend on each other.
     columns: tuple[str, ...] = ()
@@ -48,6 +50,7 @@ MODEL = Route(
     effect="projected",
     evidence=4.0,
     typical=0.05,
+    meeting=2.0,
 )
 
 #: With classes of users: they explain the rewards of whole rankings, so less is left unseen.

@@ -64,12 +64,14 @@ def decide(summary: Summary, route: Route) -> Decision:
     for name, allowance in members:
         path += [(s.candidate.name, s.allowance) for s in masked if s.candidate.twin == name and s.usable]
         path.append((name, allowance))
-    weights, moves = _walk(summary, route, path, members[0])
+    walked, moves = _walk(summary, route, path, members[0])
+    weights, moves = _met(summary, route, walked, moves, members[0][1])
     z = critical_value(_LEVEL)
     halves = [z * stderr(summary, unit(summary, name)) + allowance for name, allowance in path]
     name, allowance = path[int(np.argmin(halves))]
-    # The first member's interval is the estimate's own; later ones are taken when they are shorter as they are.
-    centre = weights if name == members[0][0] else unit(summary, name)
+    # The first member's interval is the estimate's own before it meets the simple member, for whose bias it does not
+    # allow; later ones are taken when they are shorter as they are.
+    centre = walked if name == members[0][0] else unit(summary, name)
     return Decision(weights, moves, name, centre, size, allowance, masked)
 
 
@@ -130,6 +132,27 @@ def _walk(
         weights = weights + factor * step
         moves.append((name, factor))
     return weights, tuple(moves)
+
+
+def _met(
+    summary: Summary, route: Route, weights: Floats, moves: tuple[tuple[str, float], ...], allowance: float
+) -> tuple[Floats, tuple[tuple[str, float], ...]]:
+    """Return the combination moved at most half of the way to the simple member (IIPS), and the steps.
+
+    A model of interactions costs variance; where IIPS says the same, the two are averaged. The step is
+    min(1/2, m s^2/d^2) t^2/(t^2 + v): d the difference, s^2 the variance of IIPS less the model's part in it, v that of
+    IIPS, which must not be large against the bias t that the estimate may have.
+    """
+    plain = resolve(summary, "dr-order-1")
+    if not route.meeting or plain is None:
+        return weights, moves
+    step, own = unit(summary, route.simple) - weights, unit(summary, route.simple) - unit(summary, plain)
+    difference, noise = float(step @ summary.value), stderr(summary, own)
+    variance = stderr(summary, unit(summary, route.simple)) ** 2
+    if difference == 0 or allowance == 0:
+        return weights, moves
+    factor = min(0.5, route.meeting * noise**2 / difference**2) * allowance**2 / (allowance**2 + variance)
+    return weights + factor * step, (*moves, (route.simple, factor))
 
 
 def _present(summary: Summary, route: Route) -> list[tuple[str, float]]:
