@@ -174,7 +174,7 @@ def _disagreement(path: list[dict[str, float]]) -> float | None:
 
 
 def _why(decision: Decision) -> str:
-    moved = [f"{name} ({factor:.0%})" for name, factor in decision.moves if factor > 0]
+    moved = [f"{name} ({factor:.0%})" for name, factor in decision.moves if factor >= 0.005]
     way = "moved towards " + ", then ".join(moved) if moved else "no step away from the start was supported by the data"
     against = sorted({s.candidate.mask for s in decision.masked if s.contradicted and not s.candidate.witness})
     masks = f"; the log contradicts the masks {', '.join(against)}" if against else ""
