@@ -7,6 +7,7 @@ import counterrank as cr
 from counterrank.behavior.tree.confirm import Scorer
 from counterrank.behavior.tree.limits import Limits
 from counterrank.errors import BehaviorError
+from counterrank.kernels import splitting
 from counterrank.ratios import ratios_of
 from counterrank.selection.mse import registry
 from counterrank.selection.mse.dr import DoublyRobust
@@ -47,7 +48,8 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     sums = rows.totals(node.astype(np.int32), len(y[0]))
     scorer = Scorer(objective, sums)
     total = sum(scorer.channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
-    return y, scorer.score(total), position
+    value = splitting.score(total, np.zeros_like(total), scorer.rule, scorer.marks, np.inf)
+    return y, float(value), position
 
 
 @pytest.fixture
