@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from counterrank.kernels.behaviors import RARE
 from counterrank.kernels.jit import vector_jit
+from counterrank.kernels.visibility_means import quadratic
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,18 +65,6 @@ def _seen(sight: Floats) -> tuple[Floats, Floats]:
                     square += sight[z, k, other] ** 2
             second[k, z] = 0.5 * (first[k, z] ** 2 - square)
     return first, second
-
-
-@vector_jit
-def quadratic(matrix: Floats, vector: Floats) -> float:
-    """Return vector' matrix vector."""
-    total = 0.0
-    for b in range(vector.shape[0]):
-        inner = 0.0
-        for c in range(vector.shape[0]):
-            inner += matrix[b, c] * vector[c]
-        total += vector[b] * inner
-    return total
 
 
 @vector_jit

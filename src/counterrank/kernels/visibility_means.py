@@ -37,7 +37,7 @@ def alike_means(
                 total += chance[b] * pair[f, u, b]
             pairs += chance[u] * total
             if triple.shape[1] > 0:
-                three += chance[u] * _quadratic(triple[f, u], chance)
+                three += chance[u] * quadratic(triple[f, u], chance)
         above, below = scale[i, 0], scale[i, 1]
         for k in range(K):
             v = seen[0, k] * above + seen[1, k] * below
@@ -60,7 +60,8 @@ def _side_sums(sight: Floats) -> tuple[Floats, Floats]:
 
 
 @vector_jit
-def _quadratic(matrix: Floats, vector: Floats) -> float:
+def quadratic(matrix: Floats, vector: Floats) -> float:
+    """Return vector' matrix vector."""
     total = 0.0
     for b in range(vector.shape[0]):
         inner = 0.0
@@ -100,11 +101,11 @@ def means(
                 for b in range(A):
                     inner += mixed[b] * pair[f, u, b]
                 if triple.shape[1] > 0:
-                    inner += 0.5 * _quadratic(triple[f, u], mixed)
+                    inner += 0.5 * quadratic(triple[f, u], mixed)
                     for other in range(lengths[i]):
                         if other != k:
                             seen = sight[k, other] * scale[i, 0 if other < k else 1]
                             of = wanted[i, min(other, places - 1)]
-                            inner -= 0.5 * seen * seen * _quadratic(triple[f, u], of)
+                            inner -= 0.5 * seen * seen * quadratic(triple[f, u], of)
                 total += chance_u * inner
             out[i, k] = total
