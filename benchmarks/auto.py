@@ -12,10 +12,10 @@ import time
 import numpy as np
 
 from counterrank import simulate
-from counterrank.engines.local import MemorySource
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
+from counterrank.sources.local import MemorySource
 
 
 def plain_ips(log: RankingLog) -> tuple[float, float]:

@@ -20,10 +20,10 @@ import numpy as np
 
 import counterrank as cr
 from counterrank.cli.reading import reading
-from counterrank.engines.opening import opened
 from counterrank.errors import CounterrankError
 from counterrank.readers import scan_log
 from counterrank.readers.options import ReadOptions
+from counterrank.sources.opening import opened
 
 #: Pieces that parsers trip over.
 TOKENS = [

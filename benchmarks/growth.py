@@ -8,8 +8,8 @@ import numpy as np
 import counterrank as cr
 from benchmarks import cpu_seconds, show
 from counterrank import simulate
-from counterrank.engines.local import MemorySource
 from counterrank.estimators import registry
+from counterrank.sources.local import MemorySource
 
 FIXED = ("ips", "iips", "rips", "snips", "order-2")
 SETS: dict[str, tuple[str, ...]] = {

@@ -14,8 +14,8 @@ from scipy import stats
 import counterrank as cr
 from benchmarks.interval_coverage import LEVEL, World, by, fixed_normaliser, without_units
 from counterrank.diagnostics.audit import audit
-from counterrank.engines.local import MemorySource
 from counterrank.estimators import registry
+from counterrank.sources.local import MemorySource
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guarantees.md"
 Log = cr.RankingLog

@@ -15,16 +15,16 @@ import numpy as np
 
 from counterrank.behavior.candidates import Candidate, candidates
 from counterrank.behavior.masks import standard
-from counterrank.behavior.tree.limits import Limits
-from counterrank.engines.local import MemorySource
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, ratios_of
-from counterrank.selection.behavior import fit_cross_fitted
-from counterrank.selection.mse import registry
-from counterrank.selection.mse.dr import DoublyRobust
-from counterrank.selection.mse.oracle import Oracle
-from counterrank.selection.tree import BehaviorTree
 from counterrank.simulate import Environment, SimulatedLog, paper, published, random, true_value
+from counterrank.sources.local import MemorySource
+from counterrank.tree.behavior_tree import BehaviorTree
+from counterrank.tree.cross_fitted import fit_cross_fitted
+from counterrank.tree.limits import Limits
+from counterrank.tree.mse import registry
+from counterrank.tree.mse.dr import DoublyRobust
+from counterrank.tree.mse.oracle import Oracle
 
 Estimates = dict[str, float]
 CLASSIC = ("IPS", "IIPS", "RIPS")

@@ -129,7 +129,7 @@ def _run(source: Any) -> Callable[[], object]:
 @contextmanager
 def _memory(path: str, workers: int) -> Iterator[Callable[[], object]]:
     import counterrank as cr
-    from counterrank.engines.local import MemorySource
+    from counterrank.sources.local import MemorySource
 
     yield _run(MemorySource(cr.read_log(path, targets="new"), threads=workers))
 
@@ -143,8 +143,8 @@ def _files(path: str, workers: int) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.engines.dask import file_source, local_client
     from counterrank.readers import scan_log
+    from counterrank.sources.dask import file_source, local_client
 
     with local_client(workers) as client:
         yield _run(file_source(scan_log(path, targets="new"), client))
@@ -152,8 +152,8 @@ def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def _spark(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.engines.spark import file_source, local_session
     from counterrank.readers import scan_log
+    from counterrank.sources.spark import file_source, local_session
 
     with ExitStack() as stack:
         session = stack.enter_context(local_session(workers))

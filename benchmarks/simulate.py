@@ -20,8 +20,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 def show_published_run(n: int) -> None:
     """Print CPU seconds of one published run: the log, what the oracle is told, and its trees."""
-    from counterrank.experiments import trial
-    from counterrank.experiments.spec import DEFAULTS
+    from counterrank.paper import trial
+    from counterrank.paper.spec import DEFAULTS
 
     trial.run(trial.draw("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",))  # compiled after this
     best = []

@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from counterrank.behavior.candidates import Candidate
-from counterrank.behavior.tree.limits import Limits
-from counterrank.engines.local import MemorySource
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
-from counterrank.selection.behavior import fit_cross_fitted
-from counterrank.selection.tree import BehaviorTree
 from counterrank.simulate import published
+from counterrank.sources.local import MemorySource
+from counterrank.tree.behavior_tree import BehaviorTree
+from counterrank.tree.cross_fitted import fit_cross_fitted
+from counterrank.tree.limits import Limits
 
 
 def best_of(work: Callable[[], object], times: int) -> float:

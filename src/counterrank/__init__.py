@@ -33,7 +33,7 @@ __getattr__, __dir__, __all__ = attach(
             "save_policy",
         ],
         "behavior.candidates": ["Candidate", "candidates"],
-        "selection.tree": ["BehaviorTree"],
+        "tree": ["BehaviorTree"],
         "estimators.ips": ["IPS"],
         "estimators.iips": ["IIPS"],
         "estimators.rips": ["RIPS"],
@@ -50,7 +50,7 @@ __getattr__, __dir__, __all__ = attach(
         "estimators.marginal": ["Marginalised"],
         "evaluation.run": ["evaluate"],
         "evaluation.audit_file": ["audit_file", "audit_log"],
-        "propensities": ["estimate_propensities"],
+        "propensity_models": ["estimate_propensities"],
     }
 )
 __all__ += ["__version__"]

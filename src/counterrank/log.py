@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank import position_weights as weights_of_positions
 from counterrank import validation
 from counterrank.errors import LogError
-from counterrank.policies.base import Policy
+from counterrank.policies import Policy
 from counterrank.propensity import Propensity
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from counterrank.errors import PropensityError
 from counterrank.log import LOGGING, Probabilities, RankingLog
-from counterrank.policies.base import Policy
+from counterrank.policies import Policy
 from counterrank.propensity import MEANING, SUPPORTS, Propensity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from counterrank.policies.ratios import SubsetRatios
+    from counterrank.policies import SubsetRatios
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -116,7 +116,7 @@ class Ratios:
         return self._sampling[0] if self._sampling else 0.0
 
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
-        from counterrank.policies.ratios import SubsetRatios
+        from counterrank.policies import SubsetRatios
 
         if not self._sets:
             logging = self.batch.propensity

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import LogError, PolicyError, PropensityError
-from counterrank.policies.base import Policy
+from counterrank.policies import Policy
 from counterrank.propensity import Propensity
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from counterrank.engines.local import MemorySource
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.iips import IIPS
@@ -13,6 +12,7 @@ from counterrank.log import RankingLog
 from counterrank.policies import PlackettLuce
 from counterrank.propensity import Propensity
 from counterrank.simulate import random, true_value
+from counterrank.sources.local import MemorySource
 
 
 def without_distributions(log):

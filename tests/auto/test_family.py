@@ -113,8 +113,8 @@ def test_a_model_without_fit_is_refused(log):
 
 
 def test_logistic_model_predicts_clicks_better_than_their_mean():
-    from counterrank.engines.local import MemorySource
-    from counterrank.regression.linear import fit_linear, train
+    from counterrank.models.linear import fit_linear, train
+    from counterrank.sources.local import MemorySource
 
     part = random(1, K=3, actions=3, reward="binary", form="paper").draw(3000, np.random.default_rng(0)).to_log()
     model = fit_linear(train(MemorySource(part, threads=1), "new"))

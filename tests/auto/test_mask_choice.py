@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.engines.local import MemorySource
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.auto.routes import MODEL, WEIGHTS
 from counterrank.estimators.auto.rule import decide, standings, stderr, unit
 from counterrank.estimators.auto.state import Summary
 from counterrank.estimators.base import View, Workspace
+from counterrank.sources.local import MemorySource
 
 K, P = 10, 0.9
 

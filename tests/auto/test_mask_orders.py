@@ -8,8 +8,8 @@ import pytest
 from counterrank.behavior.masks import mask
 from counterrank.estimators.auto.masked import inside, steps
 from counterrank.estimators.auto.state import AutoState, _second_moments
-from counterrank.kernels.mask_orders import masked_members, masked_squares
-from counterrank.kernels.orders import excess_squares
+from counterrank.estimators.kernels.mask_orders import masked_members, masked_squares
+from counterrank.estimators.kernels.orders import excess_squares
 
 MASKS = ("C", "N1", "W2", "C1", "IC", "R2")
 

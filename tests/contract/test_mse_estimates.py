@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.selection.mse import registry
-from counterrank.selection.mse.dr import DoublyRobust
-from counterrank.selection.mse.oracle import Oracle
 from counterrank.testing import check_mse_estimate, random_log
 from counterrank.testing.mse import interacting_log
+from counterrank.tree.mse import registry
+from counterrank.tree.mse.dr import DoublyRobust
+from counterrank.tree.mse.oracle import Oracle
 
 
 @pytest.mark.parametrize("name", registry.FEASIBLE)

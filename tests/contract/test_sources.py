@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.engines.local import MemorySource
+from counterrank.sources.local import MemorySource
 from counterrank.testing import check_source, random_log
 
 

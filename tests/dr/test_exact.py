@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from counterrank.engines.local import MemorySource
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.cascade_dr import CascadeDR, CascadePlan
 from counterrank.estimators.dr import DR
@@ -11,9 +10,10 @@ from counterrank.estimators.ips import IPS
 from counterrank.estimators.marginal import Marginalised
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
-from counterrank.regression.base import Prediction
-from counterrank.regression.layout import Layout, count_slots, pair_slots, scale_of
-from counterrank.regression.linear import LinearModel, logged_values, mean_values, whole_distribution
+from counterrank.models.base import Prediction
+from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of
+from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
+from counterrank.sources.local import MemorySource
 
 from .worlds import TableModel, world
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from counterrank.estimators.auto.plan import FIXED
-from counterrank.kernels.orders import exact_squares, members, others_polynomial
+from counterrank.estimators.kernels.orders import exact_squares, members, others_polynomial
 from counterrank.kernels.regress_predict import draw_rankings
-from counterrank.regression.grams import grams_of
-from counterrank.regression.layout import Layout, count_slots, pair_slots, scale_of, whole_distribution
-from counterrank.regression.shared_noise import joint_width, totals_of
+from counterrank.models.grams import grams_of
+from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of, whole_distribution
+from counterrank.models.shared_noise import joint_width, totals_of
 from counterrank.simulate import random
 
 

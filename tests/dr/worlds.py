@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 
-from counterrank.engines.local import MemorySource
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
+from counterrank.models.base import Prediction
 from counterrank.propensity import Propensity
-from counterrank.regression.base import Prediction
+from counterrank.sources.local import MemorySource
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ import pytest
 from conftest_evaluation import gentle_log
 
 import counterrank as cr
-from counterrank.engines.local import MemorySource
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.log import LOGGING
 from counterrank.policies.enumerated import Enumerated
-from counterrank.propensities import estimate_propensities, estimated_source
-from counterrank.propensities.features import Features
-from counterrank.propensities.fitting import Recipe, calibrate, fit_model
-from counterrank.propensities.logistic import fit_logistic, log_softmax
+from counterrank.propensity_models import estimate_propensities, estimated_source
+from counterrank.propensity_models.features import Features
+from counterrank.propensity_models.fitting import Recipe, calibrate, fit_model
+from counterrank.propensity_models.logistic import fit_logistic, log_softmax
+from counterrank.sources.local import MemorySource
 
 
 def test_the_logistic_fit_is_at_a_minimum():

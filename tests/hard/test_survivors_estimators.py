@@ -8,7 +8,6 @@ from scipy import stats
 
 import counterrank as cr
 from counterrank.behavior.masks import mask
-from counterrank.engines.local import MemorySource
 from counterrank.estimators import masked
 from counterrank.estimators.aips import _TREE, AIPS
 from counterrank.estimators.base import View, Workspace
@@ -23,8 +22,9 @@ from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.shrink import Shrunk
 from counterrank.estimators.switch import Switch
+from counterrank.models.base import Prediction
 from counterrank.ratios import ratios_of
-from counterrank.regression.base import Prediction
+from counterrank.sources.local import MemorySource
 
 N, K, A = 12, 3, 4
 RNG = np.random.default_rng(11)

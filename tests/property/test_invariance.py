@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
-from counterrank.engines.local import MemorySource, map_in_order
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
+from counterrank.sources.local import MemorySource, map_in_order
 
 NAMES = ["ips", "iips", "rips", "snips", "sniips", "cv-rips", "order-2"]
 

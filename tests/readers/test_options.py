@@ -97,8 +97,9 @@ def test_unknown_keyword_of_read_log(tmp_path):
         read_log(tmp_path, target="new")
 
 
-def test_readers_import_nothing_heavy():
-    code = "import sys, counterrank.readers; print([m for m in ('pyarrow', 'numba', 'pandas') if m in sys.modules])"
+def test_the_package_and_its_command_line_import_nothing_heavy():
+    heavy = "('pyarrow', 'numba', 'pandas', 'scipy')"
+    code = f"import sys, counterrank, counterrank.cli.evaluate; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 

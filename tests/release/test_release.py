@@ -37,7 +37,7 @@ def test_the_wheel_holds_everything_that_is_not_code_too(built):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".pyc", ".nbi", ".nbc")
     }
     assert there <= names, f"missing from the wheel: {sorted(there - names)}"
-    for needed in ("py.typed", "report/templates/", "simulate/data/", "experiments/data/"):
+    for needed in ("py.typed", "report/templates/", "simulate/data/", "paper/data/"):
         assert any(name.startswith(f"counterrank/{needed}") for name in names), f"the wheel lacks {needed}"
     assert not [name for name in names if name.startswith(("tests", "docs")) or "__pycache__" in name]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from counterrank.kernels import replayed_rows
 from counterrank.kernels.contributions import contributions
 from counterrank.simulate import published, replay_run
 from counterrank.simulate.conditional import closed_form_given
+from counterrank.simulate.kernels import replayed_rows
 from counterrank.simulate.policy import behavior_probability, distribution
 from counterrank.simulate.rewards import expected_reward
 

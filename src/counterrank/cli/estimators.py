@@ -27,7 +27,7 @@ def command() -> None:
 
 def _sentence(name: str) -> str:
     from counterrank.estimators import registry
-    from counterrank.report.sections.methods import describe
+    from counterrank.report import describe
 
     known = describe(name)
     if known is not None:

@@ -78,8 +78,7 @@ def command(log: str, **options: Any) -> None:
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files, one row a ranking.
     """
-    from counterrank.evaluation.run import evaluate
-    from counterrank.evaluation.verdict import meets
+    from counterrank.evaluation import evaluate, meets
 
     read = reading(options)
     json_path, html_path = options["json_path"], options["html_path"]

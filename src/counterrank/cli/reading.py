@@ -62,6 +62,6 @@ _ARGUMENTS = {
 def _from_file(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    from counterrank.readers.options import log_table
+    from counterrank.readers import log_table
 
     return log_table(path)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import showing_progress
-from counterrank.experiments.names import FIGURES
+from counterrank.paper import FIGURES
 
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
 _HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
@@ -36,13 +36,13 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
 @click.option("--target", default="new", show_default=True, help="real-world: B's probabilities, a column of log A.")
 def command(figure: str, log_a: str | None, log_b: str | None, target: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
-    from counterrank.experiments.runner import reproduce
+    from counterrank.paper import reproduce
 
     into = options.pop("into")
     if into is not None and figure != "page":
         raise click.UsageError("--into goes with page")
     if figure == "page":
-        from counterrank.experiments.page import write_page
+        from counterrank.paper import write_page
 
         for line in write_page(Path(options["out"]), into and Path(into), preset=options["preset"]):
             click.echo(line)

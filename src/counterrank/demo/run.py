@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from counterrank.evaluation.result import Evaluation
+    from counterrank.evaluation import Evaluation
 
 SEGMENTS = ("x_device", "x_returning", "x_tenure_days", "country")
 WORDS = {"reward": "clicks", "ranking": "page"}
@@ -20,7 +20,7 @@ def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n:
     """Write the log, evaluate both targets, print the table and the truth, write report.html and report.json."""
     from rich.console import Console
 
-    from counterrank.evaluation.run import evaluate
+    from counterrank.evaluation import evaluate
 
     folder = Path(out_dir)
     log = folder / "log.parquet"
@@ -41,7 +41,7 @@ def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
     from rich import box
     from rich.table import Table
 
-    from counterrank.report.numbers import percent
+    from counterrank.report import percent
 
     title = "\nThis shop is simulated, so the truth is known (lift in clicks per page)"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)

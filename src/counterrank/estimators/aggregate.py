@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.inference.control import control_coefficients
+from counterrank.inference import control_coefficients
 from counterrank.moments import Moments
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.masks import as_mask, mask
+from counterrank.behavior import as_mask, mask
 from counterrank.errors import BehaviorError, LogError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.masked import WeightPlan, weights_of_mask
@@ -100,6 +100,6 @@ def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
 
 
 def _fitted_tree(workspace: Workspace) -> Any:
-    from counterrank.selection.behavior import fit_cross_fitted
+    from counterrank.tree import fit_cross_fitted
 
     return fit_cross_fitted(workspace.source, workspace.target, seed=workspace.seed)

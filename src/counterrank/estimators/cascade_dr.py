@@ -9,10 +9,9 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.rewards import need_mean, reward_model
+from counterrank.models import LinearModel, clear, whole_distribution
 from counterrank.moments import Moments
 from counterrank.ratios import ratios_of
-from counterrank.regression.layout import whole_distribution
-from counterrank.regression.linear import LinearModel, clear
 
 Floats = NDArray[np.float64]
 

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.flags import weight_flags
-from counterrank.diagnostics.weights import effective_rows
+from counterrank.diagnostics import effective_rows, weight_flags
 from counterrank.errors import EstimatorError
 from counterrank.estimators.aggregate import AGGREGATES, Aggregate
 from counterrank.estimators.base import Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
-from counterrank.inference.evidence import Evidence
-from counterrank.inference.linear import degrees_of_freedom, variance, variances
-from counterrank.inference.normal import normal_interval
+from counterrank.inference import Evidence, degrees_of_freedom, normal_interval, variance, variances
 from counterrank.moments import Moments, moments_of
 
 Floats = NDArray[np.float64]

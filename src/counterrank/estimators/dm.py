@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.rewards import need_mean, prediction, reward_model
+from counterrank.models import RewardModel
 from counterrank.moments import Moments
-from counterrank.regression.base import RewardModel
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.rewards import need_mean, prediction, reward_model
 from counterrank.estimators.weights_by_name import Weigh, name_of, weights_for
+from counterrank.models import RewardModel
 from counterrank.moments import Moments
-from counterrank.regression.base import RewardModel
 
 Floats = NDArray[np.float64]
 

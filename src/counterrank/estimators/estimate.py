@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.flags import ONE_UNIT
+from counterrank.diagnostics import ONE_UNIT
 from counterrank.moments import Moments
 
 if TYPE_CHECKING:
-    from counterrank.inference.evidence import Evidence
+    from counterrank.inference import Evidence
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]

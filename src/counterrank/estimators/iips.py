@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from counterrank.behavior.masks import Bools, independent
+from counterrank.behavior import Bools, independent
 from counterrank.estimators.masked import MaskEstimator
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from counterrank.behavior.masks import Bools, standard
+from counterrank.behavior import Bools, standard
 from counterrank.estimators.masked import MaskEstimator
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.behavior.masks import as_mask, cascade, independent, standard
+from counterrank.behavior import as_mask, cascade, independent, standard
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.masked import WeightPlan
 from counterrank.log import LOGGING
+from counterrank.models import has_distribution, whole_distribution
 from counterrank.moments import Moments
 from counterrank.ratios import Ratios
-from counterrank.regression.layout import has_distribution, whole_distribution
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

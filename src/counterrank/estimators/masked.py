@@ -124,7 +124,7 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
         return mask
     if on_missing == "error":
         ratios.need(wanted)
-    from counterrank.policies.superset import superset_mask
+    from counterrank.policies import superset_mask
 
     for capability in ("prefix", "joint"):
         if capability in ratios.supports:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.behavior.masks import as_mask
+from counterrank.behavior import as_mask
 from counterrank.errors import ConfigError
 from counterrank.estimators.base import Estimator, Plan, Workspace
 from counterrank.estimators.masked import WeightPlan

@@ -6,10 +6,16 @@ from typing import Any, TypeVar
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import LOGGING
-from counterrank.regression.base import Prediction, RewardModel
-from counterrank.regression.choice import fit_best
-from counterrank.regression.layout import can_sample, has_distribution
-from counterrank.regression.linear import Training, fit_linear, train
+from counterrank.models import (
+    Prediction,
+    RewardModel,
+    Training,
+    can_sample,
+    fit_best,
+    fit_linear,
+    has_distribution,
+    train,
+)
 
 Made = TypeVar("Made")
 
@@ -53,7 +59,7 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
 
 
 def _learned(workspace: Workspace, model: Any) -> RewardModel:
-    from counterrank.regression.learners import fit_learner
+    from counterrank.models import fit_learner
 
     return fit_learner(workspace.source, model, seed=workspace.seed)
 

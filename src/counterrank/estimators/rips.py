@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from counterrank.behavior.masks import Bools, cascade
+from counterrank.behavior import Bools, cascade
 from counterrank.estimators.masked import MaskEstimator
 
 

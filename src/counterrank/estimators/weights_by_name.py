@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.masks import as_mask, cascade, independent, standard
+from counterrank.behavior import as_mask, cascade, independent, standard
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace

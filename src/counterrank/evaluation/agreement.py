@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from counterrank.diagnostics import weights
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate
 from counterrank.evaluation.evidence import Rival
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.pairing import Pairing

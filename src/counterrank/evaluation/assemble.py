@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.diagnostics.finding import FAILED
-from counterrank.diagnostics.report import weight_report
-from counterrank.diagnostics.support import support
-from counterrank.estimators.estimate import Estimate
+from counterrank.diagnostics import FAILED, support, weight_report
+from counterrank.estimators import Estimate
 from counterrank.evaluation.agreement import basis_of, order_of, order_path, rivals, weighed_like
 from counterrank.evaluation.comparison import compare
 from counterrank.evaluation.evidence import Evidence

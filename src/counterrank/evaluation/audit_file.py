@@ -4,13 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from counterrank.diagnostics.audit import audit
-from counterrank.diagnostics.finding import FAILED, PASSED, Finding
-from counterrank.engines.local import MemorySource
-from counterrank.engines.opening import IN_MEMORY_BYTES, open_source
+from counterrank.diagnostics import FAILED, PASSED, Finding, audit
 from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, PropensityError
 from counterrank.log import RankingLog
 from counterrank.source import Source
+from counterrank.sources import IN_MEMORY_BYTES, MemorySource, open_source
 
 Row = dict[str, Any]
 

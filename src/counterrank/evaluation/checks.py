@@ -10,7 +10,7 @@ import numpy as np
 from counterrank.diagnostics import weights
 from counterrank.evaluation.evidence import Evidence
 from counterrank.evaluation.thresholds import FAIL, PASS, POSITION_ESS, SIGNIFICANT, THRESHOLDS, WARN
-from counterrank.inference.multiplicity import holm, two_sided
+from counterrank.inference import holm, two_sided
 
 Reason = dict[str, Any]
 EXPLORE = "a logging policy that explores more"

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.pairing import Pairing
-from counterrank.inference.multiplicity import holm, two_sided
-from counterrank.inference.normal import normal_interval
+from counterrank.inference import holm, normal_interval, two_sided
 
 
 def compare(

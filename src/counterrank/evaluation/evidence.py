@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate
 from counterrank.moments import Moments
 
 

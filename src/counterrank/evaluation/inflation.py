@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterrank.estimators.estimate import Estimate, Lift, PositionValue
-from counterrank.inference.normal import normal_interval
+from counterrank.estimators import Estimate, Lift, PositionValue
+from counterrank.inference import normal_interval
 
 
 def inflated(estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate]]) -> tuple[Estimate, ...]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterrank.errors import ConfigError, CounterrankError
-from counterrank.estimators import registry
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators import Estimator, Plan, View, Workspace, registry
 from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, Options
 from counterrank.source import Source
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from counterrank.errors import ConfigError
-from counterrank.inference.normal import check_level
+from counterrank.inference import check_level
 
 #: What is run when nothing is asked for; what a log cannot support is left out and said so.
 DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "aips", "order-2", "order-3")

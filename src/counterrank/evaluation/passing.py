@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.diagnostics.top_rows import TopRows, top_rows_of
-from counterrank.estimators.base import View
+from counterrank.diagnostics import TopRows, top_rows_of
+from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut
 from counterrank.evaluation.state import PassState, totals_of
 from counterrank.log import RankingLog
-from counterrank.readers.fingerprint import partial as fingerprint_of
+from counterrank.readers import partial as fingerprint_of
 
 
 def make_partial(

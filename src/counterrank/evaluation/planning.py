@@ -2,11 +2,9 @@
 
 from typing import Any
 
+from counterrank.diagnostics import plan_for, stderr_ratios
 from counterrank.diagnostics import sensitivity as model
-from counterrank.diagnostics.exploration import stderr_ratios
-from counterrank.diagnostics.planning import plan_for
-from counterrank.estimators.base import View
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate, View
 from counterrank.evaluation.agreement import basis_of
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.options import Options

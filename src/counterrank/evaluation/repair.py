@@ -8,16 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.finding import FAILED, WARNED, Finding
-from counterrank.diagnostics.tally import examples_at
+from counterrank.diagnostics import FAILED, WARNED, Finding, examples_at
 from counterrank.log import LOGGING, RankingLog
-from counterrank.readers import matrices, tables
-from counterrank.readers.frames import from_table
-from counterrank.readers.options import ReadOptions
-from counterrank.readers.paths import expand
-from counterrank.readers.resolve import resolve
-from counterrank.readers.spec import Field, LogSpec
-from counterrank.readers.survey import Survey
+from counterrank.readers import Field, LogSpec, ReadOptions, Survey, expand, from_table, matrices, resolve, tables
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from counterrank import atomic
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

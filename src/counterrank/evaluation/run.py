@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.estimators.base import Estimator
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate, Estimator
 from counterrank.evaluation.assemble import assemble
 from counterrank.evaluation.deterministic import refuse_deterministic
 from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended
@@ -19,7 +18,7 @@ from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.segments import Cut, cuts_of
 from counterrank.evaluation.state import PassState
 from counterrank.log import Probabilities, RankingLog
-from counterrank.readers.notes import explain
+from counterrank.readers import explain
 from counterrank.source import Source
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration, sensitivity.
@@ -60,7 +59,7 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.engines.opening import opened
+    from counterrank.sources import opened
 
     method = _method(estimate_propensity)
     carried = tuple(dict.fromkeys([*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]))
@@ -78,7 +77,7 @@ def evaluate_source(
     """Return the evaluation of a source that knows its targets by name."""
     replicas: Sequence[Source] = ()
     if options.estimate_propensity is not None:
-        from counterrank.propensities import estimated_source
+        from counterrank.propensity_models import estimated_source
 
         source, replicas = estimated_source(
             source, options.estimate_propensity, targets=options.targets, seed=options.seed
@@ -142,7 +141,7 @@ class Run:
 
     def audited(self) -> tuple[dict[str, Any], ...]:
         """Return the findings of the audit."""
-        from counterrank.diagnostics.audit import audit
+        from counterrank.diagnostics import audit
 
         columns = [name for name in self.options.segments if name != TREE]
         found = audit(self.source, self.options.targets, segments=columns or None, time=self.options.time)

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.state import PassState
 from counterrank.evaluation.thresholds import FAIL, PASS, THRESHOLDS
-from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
-from counterrank.inference.normal import critical_value
+from counterrank.inference import benjamini_hochberg, critical_value, holm, two_sided
 
 
 def segment_table(

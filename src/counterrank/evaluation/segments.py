@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.columns import by_label, segmentation
+from counterrank.diagnostics import by_label, segmentation
 from counterrank.errors import ConfigError
 from counterrank.evaluation.options import TREE
 from counterrank.log import RankingLog

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.top_rows import TopRows
-from counterrank.readers.fingerprint import Fingerprint
+from counterrank.diagnostics import TopRows
+from counterrank.readers import Fingerprint
 
 Floats = NDArray[np.float64]
 

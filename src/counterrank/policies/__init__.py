@@ -1,49 +1,61 @@
-"""Ranking policies: what they draw, and how likely they put given items at given positions.
+"""Ranking policies: what they draw, and how likely they put given items at given positions."""
 
-Names are loaded on first use, so that importing this package costs nothing.
-"""
+from counterrank.policies.autoregressive import Autoregressive
+from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
+from counterrank.policies.enumerated import Enumerated
+from counterrank.policies.factored import (
+    EpsilonGreedy,
+    Factored,
+    Greedy,
+    Softmax,
+    Uniform,
+    from_callable,
+    from_classifier,
+)
+from counterrank.policies.fair_pairs import FairPairs
+from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
+from counterrank.policies.plackett_luce import PlackettLuce
+from counterrank.policies.rand_top_n import RandTopN
+from counterrank.policies.random_swap import RandomSwap
+from counterrank.policies.ranked import Deterministic
+from counterrank.policies.ratios import SubsetRatios, subset_log_ratio
+from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
+from counterrank.policies.storage import kinds, load_policy, save_policy
+from counterrank.policies.superset import superset_mask
+from counterrank.policies.team_draft import TeamDraft
+from counterrank.policies.uniform_permutation import UniformPermutation
 
-from importlib import import_module
-from typing import Any
-
-_HOME = {
-    "Policy": "base",
-    "SubsetResult": "base",
-    "Factored": "factored",
-    "Softmax": "factored",
-    "EpsilonGreedy": "factored",
-    "Greedy": "factored",
-    "Uniform": "factored",
-    "from_callable": "factored",
-    "from_classifier": "factored",
-    "PlackettLuce": "plackett_luce",
-    "UniformPermutation": "uniform_permutation",
-    "Mixture": "mixture",
-    "epsilon_mixture": "mixture",
-    "pooled": "mixture",
-    "SlotEpsilonGreedy": "slot_epsilon_greedy",
-    "Deterministic": "ranked",
-    "RandTopN": "rand_top_n",
-    "RandomSwap": "random_swap",
-    "FairPairs": "fair_pairs",
-    "TeamDraft": "team_draft",
-    "Enumerated": "enumerated",
-    "Autoregressive": "autoregressive",
-    "SubsetRatios": "ratios",
-    "subset_log_ratio": "ratios",
-    "superset_mask": "superset",
-    "save_policy": "storage",
-    "load_policy": "storage",
-}
-
-__all__ = [*_HOME]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"counterrank.policies.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'counterrank.policies' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [
+    "CAPABILITIES",
+    "Autoregressive",
+    "Bools",
+    "Deterministic",
+    "Enumerated",
+    "EpsilonGreedy",
+    "Factored",
+    "FairPairs",
+    "Floats",
+    "Greedy",
+    "Ints",
+    "Mixture",
+    "PlackettLuce",
+    "Policy",
+    "RandTopN",
+    "RandomSwap",
+    "SlotEpsilonGreedy",
+    "Softmax",
+    "SubsetRatios",
+    "SubsetResult",
+    "TeamDraft",
+    "Uniform",
+    "UniformPermutation",
+    "epsilon_mixture",
+    "from_callable",
+    "from_classifier",
+    "kinds",
+    "load_policy",
+    "pooled",
+    "save_policy",
+    "subset_log_ratio",
+    "superset_mask",
+]

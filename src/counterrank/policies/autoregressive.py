@@ -141,7 +141,7 @@ class Autoregressive(ArrayPolicy):
             goal = min(2 * goal, self.max_samples)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.kernels.policy_draws import categorical
+        from counterrank.policies.kernels.policy_draws import categorical
 
         ids = np.repeat(self.rows, size)
         drawn = np.empty((len(ids), 0), np.int64)

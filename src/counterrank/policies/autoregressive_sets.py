@@ -46,7 +46,7 @@ def forced(policy: Stepper, row: int, wanted: Ints, mask: Bools, uniforms: Float
     In a gap the asked items still to come are held back and the weight takes the mass of the others; with
     replacement nothing needs holding back.
     """
-    from counterrank.kernels.policy_draws import categorical
+    from counterrank.policies.kernels.policy_draws import categorical
 
     M = len(uniforms)
     prefixes, value = np.empty((M, 0), np.int64), np.zeros(M)

@@ -115,7 +115,7 @@ class Enumerated(ClosedFormPolicy):
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.kernels.policy_draws import categorical
+        from counterrank.policies.kernels.policy_draws import categorical
 
         if length > self.rankings.shape[2]:
             raise PolicyError(f"the listed rankings have {self.rankings.shape[2]} positions, not {length}")

@@ -81,7 +81,7 @@ class Factored(ArrayPolicy):
         return SubsetResult(out, np.zeros_like(out))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.kernels.policy_draws import categorical
+        from counterrank.policies.kernels.policy_draws import categorical
 
         n = self.n_rows
         if self.log_table.ndim == 2:

@@ -58,7 +58,7 @@ class PlackettLuce(ArrayPolicy):
         return int(self.scores.shape[1])
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        from counterrank.kernels.plackett_luce import prefix_log_prob
+        from counterrank.policies.kernels.plackett_luce import prefix_log_prob
 
         return prefix_log_prob(self.scores, as_actions(actions, self))
 
@@ -73,7 +73,7 @@ class PlackettLuce(ArrayPolicy):
         return solve(self.scores, items, as_masks(masks, items), limits)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.kernels.plackett_luce import sample
+        from counterrank.policies.kernels.plackett_luce import sample
 
         if length > self.n_actions:
             raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")

@@ -51,7 +51,7 @@ def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetRes
 
 
 def _solve_block(scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int) -> tuple[Floats, Floats, int]:
-    from counterrank.kernels.plackett_luce import prefix_log_prob
+    from counterrank.policies.kernels.plackett_luce import prefix_log_prob
 
     n, K = items.shape
     masks = without_padding(items, sets)
@@ -130,25 +130,25 @@ class _Work:
         return values, errors, 2 if drawn.any() else int(quick.any())
 
     def _programme(self, which: Ints) -> Floats:
-        from counterrank.kernels.plackett_luce_subsets import subset_log_prob
+        from counterrank.policies.kernels.plackett_luce_subsets import subset_log_prob
 
         return subset_log_prob(self.scores, self.order, self.score_rows[which], self.items[which], self.masks[which])
 
     def _wide(self, which: Ints) -> Floats:
-        from counterrank.kernels.plackett_luce_wide import subset_log_prob
+        from counterrank.policies.kernels.plackett_luce_wide import subset_log_prob
 
         rows, limit = self.score_rows[which], self.limits.max_states
         return subset_log_prob(self.scores, self.order, rows, self.items[which], self.masks[which], limit)
 
     def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
-        from counterrank.kernels.plackett_luce_sampled import subset_log_prob
+        from counterrank.policies.kernels.plackett_luce_sampled import subset_log_prob
 
         limits = (float(self.limits.rtol), int(self.limits.max_samples), int(self.limits.seed))
         row_of = (self.rows[which], self.score_rows[which])
         return subset_log_prob(self.scores, row_of, self.items[which], self.masks[which], limits)
 
     def _singles(self, which: Ints) -> Floats:
-        from counterrank.kernels.plackett_luce_singles import singles
+        from counterrank.policies.kernels.plackett_luce_singles import singles
 
         K = self.masks.shape[1]
         position = K - 1 - np.argmax(self.masks[which][:, ::-1], axis=1)

@@ -59,7 +59,7 @@ class RankedPolicy(ClosedFormPolicy):
         return counts
 
     def prepare(self, items: Ints) -> Ints:
-        from counterrank.kernels.policy_places import places
+        from counterrank.policies.kernels.policy_places import places
 
         return places(items, self.ranking)
 

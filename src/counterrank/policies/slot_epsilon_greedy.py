@@ -59,7 +59,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         return np.where(items < 0, -1, self.rank[rows[:, None], items]), self.available[rows]
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        from counterrank.kernels.policy_slot_epsilon import prefix_log_prob
+        from counterrank.policies.kernels.policy_slot_epsilon import prefix_log_prob
 
         ranks, available = self._ranks(as_actions(actions, self))
         return prefix_log_prob(ranks, available, self.epsilon)
@@ -68,7 +68,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        from counterrank.kernels.policy_slot_epsilon import subset_log_prob
+        from counterrank.policies.kernels.policy_slot_epsilon import subset_log_prob
 
         items = as_actions(actions, self)
         sets = without_padding(items, as_masks(masks, items))
@@ -86,7 +86,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.kernels.policy_slot_epsilon import sample
+        from counterrank.policies.kernels.policy_slot_epsilon import sample
 
         if length > self.n_actions:
             raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")

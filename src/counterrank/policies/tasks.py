@@ -30,7 +30,7 @@ def without_padding(items: Ints, sets: Bools) -> Bools:
 
 def distinct(masks: Bools, wanted: Bools) -> Tasks:
     """Return the tasks of masks (n, J, K) that are wanted (n, J), equal masks of a row once."""
-    from counterrank.kernels.policy_masks import first_equal
+    from counterrank.policies.kernels.policy_masks import first_equal
 
     same = first_equal(pack(masks))
     rows, column = np.nonzero(wanted & (same == np.arange(same.shape[1])))

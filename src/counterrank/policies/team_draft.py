@@ -43,7 +43,7 @@ class TeamDraft(ArrayPolicy):
         return self.n_items
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        from counterrank.kernels.policy_team_draft import count_paths
+        from counterrank.policies.kernels.policy_team_draft import count_paths
 
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
@@ -63,7 +63,7 @@ class TeamDraft(ArrayPolicy):
         return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.kernels.policy_team_draft import sample
+        from counterrank.policies.kernels.policy_team_draft import sample
 
         if length > 2 * MAX_LENGTH:
             raise PolicyError(f"team-draft rankings are drawn for at most {2 * MAX_LENGTH} positions, got {length}")

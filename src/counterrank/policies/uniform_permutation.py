@@ -40,6 +40,6 @@ class UniformPermutation(ClosedFormPolicy):
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         if length > self.n_items:
             raise PolicyError(f"cannot rank {length} positions with {self.n_items} items without replacement")
-        from counterrank.kernels.plackett_luce import sample
+        from counterrank.policies.kernels.plackett_luce import sample
 
         return sample(np.zeros((1, self.n_items)), rng.random((1, size, length)))

@@ -8,10 +8,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from counterrank.report import html, sentences
+from counterrank.report import Reading, count, html, known, percent, plain, sentences
 from counterrank.report.charts import rows as charts
-from counterrank.report.numbers import count, known, percent, plain
-from counterrank.report.reading import Reading
 from counterrank.report.sections import parts
 from counterrank.serve.store import Entry
 

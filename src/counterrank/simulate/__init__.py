@@ -3,13 +3,17 @@
 from counterrank.simulate.draw import SimulatedLog, draw
 from counterrank.simulate.environment import Environment, Linear
 from counterrank.simulate.fresh import random
+from counterrank.simulate.policy import behavior_probability
 from counterrank.simulate.presets import PRESETS, REAL_WORLD_ROWS, paper, preset, published, real_world
-from counterrank.simulate.replay import replay, replay_run, replay_value
+from counterrank.simulate.replay import OracleView, Run, replay, replay_run, replay_value
 from counterrank.simulate.truth import Truth, true_value
 from counterrank.simulate.write import batches, write_log
 
 __all__ = [
     "PRESETS",
+    "OracleView",
+    "Run",
+    "behavior_probability",
     "REAL_WORLD_ROWS",
     "Environment",
     "Linear",

@@ -5,7 +5,7 @@ from math import perm
 
 import numpy as np
 
-from counterrank.policies.base import Floats, Ints
+from counterrank.policies import Floats, Ints
 from counterrank.simulate.environment import Environment
 from counterrank.simulate.policy import Which, behavior_probability, distribution, propensity
 from counterrank.simulate.rewards import base_reward, expected_reward

@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterrank.policies.base import Bools, Floats, Ints
+from counterrank.policies import Bools, Floats, Ints
 from counterrank.simulate.bounds import whole
 from counterrank.simulate.environment import Environment
-from counterrank.simulate.policy import (
-    Which,
-    behavior_probability,
-    distribution,
-    draw_actions,
-    propensity,
-)
+from counterrank.simulate.policy import Which, behavior_probability, distribution, draw_actions, propensity
 from counterrank.simulate.rewards import base_reward, expected_reward
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from counterrank.errors import ConfigError
-from counterrank.policies.base import Bools, Floats
+from counterrank.policies import Bools, Floats
 from counterrank.simulate.bounds import between
 
 if TYPE_CHECKING:

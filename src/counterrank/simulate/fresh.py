@@ -5,14 +5,9 @@ from typing import Literal
 import numpy as np
 
 from counterrank.errors import ConfigError
-from counterrank.policies.base import Floats
+from counterrank.policies import Floats
 from counterrank.simulate.bounds import whole
-from counterrank.simulate.environment import (
-    Environment,
-    Linear,
-    LoggingKind,
-    RewardModel,
-)
+from counterrank.simulate.environment import Environment, Linear, LoggingKind, RewardModel
 from counterrank.simulate.structures import behavior_weight, six
 
 Form = Literal["published", "paper"]

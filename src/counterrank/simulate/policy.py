@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from counterrank.kernels.jit import jit
-from counterrank.policies.base import Floats, Ints
+from counterrank.policies import Floats, Ints
 from counterrank.simulate.environment import Environment
 
 Which = Literal["logging", "target"]

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from counterrank.behavior.masks import mask
+from counterrank.behavior import mask
 from counterrank.errors import ConfigError
-from counterrank.policies.base import Bools
+from counterrank.policies import Bools
 from counterrank.simulate.bounds import whole
 from counterrank.simulate.environment import BaseContext, Environment, Linear
 from counterrank.simulate.fresh import random

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
-from counterrank.kernels import replayed_rows as rows
 from counterrank.kernels.contributions import contributions
-from counterrank.policies.base import Floats, Ints
+from counterrank.policies import Floats, Ints
 from counterrank.simulate.bounds import whole
 from counterrank.simulate.draw import SimulatedLog
 from counterrank.simulate.environment import Environment
+from counterrank.simulate.kernels import replayed_rows as rows
 from counterrank.simulate.policy import Which, distribution
 from counterrank.simulate.rewards import sigmoid
 

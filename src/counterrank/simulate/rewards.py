@@ -3,7 +3,7 @@
 import numpy as np
 
 from counterrank.kernels.jit import jit
-from counterrank.policies.base import Bools, Floats, Ints
+from counterrank.policies import Bools, Floats, Ints
 from counterrank.simulate.environment import Environment
 
 

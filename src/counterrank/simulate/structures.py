@@ -4,7 +4,7 @@ import numpy as np
 
 from counterrank.behavior import masks as models
 from counterrank.errors import ConfigError
-from counterrank.policies.base import Bools, Floats
+from counterrank.policies import Bools, Floats
 from counterrank.simulate.bounds import between
 
 #: lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section 4.1).

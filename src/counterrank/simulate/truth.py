@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.errors import ConfigError
-from counterrank.policies.base import Floats
+from counterrank.policies import Floats
 from counterrank.simulate.conditional import closed_form, enumeration, has_closed_form, n_rankings
 from counterrank.simulate.draw import draw
 from counterrank.simulate.environment import Environment

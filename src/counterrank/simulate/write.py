@@ -11,7 +11,7 @@ import numpy as np
 
 from counterrank.atomic import replacing
 from counterrank.errors import ConfigError
-from counterrank.policies.base import Floats, Ints
+from counterrank.policies import Floats, Ints
 from counterrank.simulate.bounds import whole
 from counterrank.simulate.draw import SimulatedLog, draw
 from counterrank.simulate.environment import Environment

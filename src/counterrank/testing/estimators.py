@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.engines.local import MemorySource
 from counterrank.errors import CounterrankError
-from counterrank.estimators.base import Estimator, View, Workspace
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators import Estimate, Estimator, View, Workspace
 from counterrank.log import RankingLog
 from counterrank.propensity import SUPPORTS, Propensity
+from counterrank.sources import MemorySource
 from counterrank.testing.spaces import exact_log, random_log, space
 
 _CLOSE = 1e-9

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from counterrank.errors import CounterrankError
-from counterrank.estimators.ips import IPS
-from counterrank.inference.evidence import Evidence
+from counterrank.estimators import IPS
+from counterrank.inference import Evidence
 from counterrank.log import RankingLog
 from counterrank.testing.spaces import Space, drawn_log, space
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.candidates import Candidate, candidates
-from counterrank.behavior.tree.objective import MSEEstimate, Objective, Position
+from counterrank.behavior import Candidate, candidates
 from counterrank.errors import CounterrankError
 from counterrank.log import RankingLog
-from counterrank.selection.tree import BehaviorTree
 from counterrank.testing.spaces import drawn_log, space
+from counterrank.tree import BehaviorTree, MSEEstimate, Objective, Position
 
 
 def check_mse_estimate(

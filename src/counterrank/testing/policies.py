@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.policies.base import CAPABILITIES, Policy
-from counterrank.policies.storage import kinds, load_policy, save_policy
+from counterrank.policies import CAPABILITIES, Policy, kinds, load_policy, save_policy
 
 Floats = NDArray[np.float64]
 

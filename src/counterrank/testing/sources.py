@@ -5,8 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.ips import IPS
+from counterrank.estimators import IPS, View, Workspace
 from counterrank.log import RankingLog
 from counterrank.source import Source
 
@@ -32,7 +31,7 @@ def check_source(source: Source, log: RankingLog, *, target: str = "new") -> Non
 
     Every row once; passes repeat to the last digit; moments equal those in memory to 1e-10; a sample is a sample.
     """
-    from counterrank.engines.local import MemorySource
+    from counterrank.sources import MemorySource
 
     seen, expected = source.reduce(_count), _count(log)
     assert (seen.n, seen.hashes) == (expected.n, expected.hashes), f"rows {seen} against {expected}"

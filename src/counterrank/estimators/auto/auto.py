@@ -15,11 +15,8 @@ from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import reward_model, trained
 from counterrank.log import LOGGING
+from counterrank.models import CHOSEN, can_sample, fit_riesz, fits_in_memory, has_distribution
 from counterrank.ratios import ratios_of
-from counterrank.regression.choice import CHOSEN
-from counterrank.regression.layout import can_sample, has_distribution
-from counterrank.regression.linear import fits_in_memory
-from counterrank.regression.riesz import fit_riesz
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from counterrank.estimators.auto.rule import Decision, Standing, stderr, unit
 from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.estimate import Estimate, Interval, Lift, PositionValue
-from counterrank.inference.normal import critical_value
+from counterrank.inference import critical_value
 
 if TYPE_CHECKING:
     from counterrank.estimators.auto.auto import AutoPlan

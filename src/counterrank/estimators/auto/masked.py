@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.masks import contains, mask
+from counterrank.behavior import contains, mask
 from counterrank.estimators.auto.routes import CANDIDATES, WHOLE, WITNESS
 
 Ints = NDArray[np.int64]

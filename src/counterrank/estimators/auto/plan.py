@@ -11,11 +11,19 @@ from counterrank.estimators.auto.state import AutoState
 from counterrank.estimators.base import View
 from counterrank.estimators.rewards import prediction
 from counterrank.log import LOGGING
-from counterrank.regression.choice import Chosen
-from counterrank.regression.layout import Arrays, Layout, context_columns, slimmed, whole_distribution
-from counterrank.regression.linear import LinearModel, logged_values
-from counterrank.regression.riesz import Riesz
-from counterrank.regression.tables import Tables, tables_of
+from counterrank.models import (
+    Arrays,
+    Chosen,
+    Layout,
+    LinearModel,
+    Riesz,
+    Tables,
+    context_columns,
+    logged_values,
+    slimmed,
+    tables_of,
+    whole_distribution,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -120,7 +128,7 @@ def _block_state(view: View, nuisances: Nuisances, route: Route, *, by_unit: boo
 
 def _fused_state(view: View, nuisances: Nuisances, *, by_unit: bool) -> tuple[AutoState, Floats]:
     """Return the same where there is a model, hence no controls: columns of a few rows at a time become moments."""
-    from counterrank.kernels.auto_moments import add_moments
+    from counterrank.estimators.kernels.auto_moments import add_moments
 
     batch, orders = view.batch, orders_for(view.batch.K)
     rho = view.ratios.rho.T  # (K, n)
@@ -161,8 +169,8 @@ def _whole_of(lower: Floats) -> Floats:
 
 def _by_order(view: View, nuisances: Nuisances) -> tuple[Floats, Floats, Floats, Floats, int]:
     """Return the members' contributions (K, C, n), squared weights, their exact means, and mean weights (n,)."""
-    from counterrank.kernels.mask_orders import masked_members
-    from counterrank.kernels.orders import members
+    from counterrank.estimators.kernels.mask_orders import masked_members
+    from counterrank.estimators.kernels.orders import members
 
     batch, orders, masked = view.batch, orders_for(view.batch.K), inside(view.batch.K)
     rho = np.ascontiguousarray(view.ratios.rho)
@@ -221,8 +229,8 @@ def _logged(nuisances: Nuisances, given: Arrays) -> tuple[Floats, Floats]:
 
 def _exact(view: View, orders: Ints) -> tuple[Floats, int]:
     """Return the exact sums of squared weights, as `square` has them, and the number of rows without support."""
-    from counterrank.kernels.mask_orders import masked_squares
-    from counterrank.kernels.orders import excess_squares, order_squares
+    from counterrank.estimators.kernels.mask_orders import masked_squares
+    from counterrank.estimators.kernels.orders import excess_squares, order_squares
 
     lengths, masked, J = view.batch.lengths, inside(view.batch.K), len(orders)
     out = np.zeros(J + 1 + len(masked.names))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from counterrank.estimators.auto.masked import Candidate, inside
 from counterrank.estimators.auto.routes import Route
 from counterrank.estimators.auto.state import Summary
-from counterrank.inference.normal import critical_value
+from counterrank.inference import critical_value
 
 Floats = NDArray[np.float64]
 

@@ -111,7 +111,7 @@ def _second_moments(state: AutoState, orders: Ints) -> Floats:
     """Return n sum_k (1 + v_k) sum_{j<m} e_j(v without k) with v_k = mean rho_k^2 - 1, the full product after the
     orders, then the same inside masks.
     """
-    from counterrank.kernels.mask_orders import masked_squares
+    from counterrank.estimators.kernels.mask_orders import masked_squares
 
     excess = np.maximum(state.ratio / state.n - 1.0, 0.0)
     out = np.zeros(len(orders) + 1)

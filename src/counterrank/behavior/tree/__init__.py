@@ -1,1 +1,0 @@
-"""The behaviour tree: binning, objective, growth, prediction, words and pictures."""

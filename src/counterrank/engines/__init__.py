@@ -1,1 +1,0 @@
-"""Where the sums are made: here, or on a cluster."""

@@ -1,0 +1,44 @@
+"""Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""
+
+from counterrank.models.base import Prediction, RewardModel
+from counterrank.models.choice import CHOSEN, Chosen, fit_best
+from counterrank.models.layout import (
+    Arrays,
+    Layout,
+    can_sample,
+    context_columns,
+    has_distribution,
+    slimmed,
+    whole_distribution,
+)
+from counterrank.models.learners import fit_learner
+from counterrank.models.linear import LinearModel, Training, clear, fit_linear, fits_in_memory, logged_values, train
+from counterrank.models.riesz import Riesz, fit_riesz
+from counterrank.models.tables import Tables, tables_of
+
+__all__ = [
+    "CHOSEN",
+    "Arrays",
+    "Chosen",
+    "Layout",
+    "LinearModel",
+    "Prediction",
+    "RewardModel",
+    "Riesz",
+    "Tables",
+    "Training",
+    "can_sample",
+    "clear",
+    "context_columns",
+    "fit_best",
+    "fit_learner",
+    "fit_linear",
+    "fit_riesz",
+    "fits_in_memory",
+    "has_distribution",
+    "logged_values",
+    "slimmed",
+    "tables_of",
+    "train",
+    "whole_distribution",
+]

@@ -1,0 +1,92 @@
+"""Candidate designs: each a linear map from the raw columns to those a ridge sees, with penalties."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.models.layout import Layout
+
+Floats = NDArray[np.float64]
+
+#: Penalties tried on interaction columns; the context has 1 (next to rows in the hundreds it hardly acts).
+PENALTIES = (1.0, 30.0)
+#: Up to this many actions, context x counts are also tried on top of each position's own indicators.
+_FEW = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty too."""
+
+    name: str
+    columns: str
+    map: Floats
+    penalty: Floats
+
+
+def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
+    """Return the candidates at position k, from the smallest.
+
+    "0": context only; "T": + centred counts above and below; "P": + each other position's centred indicators
+    (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
+    """
+    context = _context(layout)
+    found = [_design("0", [context], layout, 0.0)]
+    groups = {"T": [_counts(layout, k)]}
+    if pairs:
+        groups["P"] = [_pairs(layout, k)]
+    for name, group in list(groups.items()):
+        if layout.cross and (name == "T" or layout.A <= _FEW):
+            groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
+    if layout.squares:
+        scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
+        groups["TU"] = [_counts(layout, k), _span(layout, 2, 3) * scale]
+        if layout.cross:
+            groups["TXU"] = [*groups["TX"], _span(layout, 2, 3) * scale]
+    for name, group in groups.items():
+        found.extend(_design(name, [context, *group], layout, penalty) for penalty in PENALTIES)
+    return found
+
+
+def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> Design:
+    joined = np.concatenate(parts, axis=1)
+    weights = np.full(joined.shape[1], penalty)
+    weights[: layout.d + 1] = 1.0
+    return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
+
+
+def _context(layout: Layout) -> Floats:
+    return np.eye(layout.width)[:, : layout.d + 1]
+
+
+def _span(layout: Layout, first: int, last: int) -> Floats:
+    """Columns of a dense group as they are: they were centred when they were made."""
+    starts = layout.starts
+    return np.eye(layout.width)[:, starts[first] : starts[last]]
+
+
+def _pairs(layout: Layout, k: int) -> Floats:
+    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's mean."""
+    out = np.zeros((layout.width, layout.blocks * layout.A))
+    centre, first = layout.starts[0], layout.starts[3]
+    others = np.delete(layout.slots[k], k)
+    size = np.bincount(others, minlength=layout.blocks)
+    for block in range(layout.blocks):
+        for b in range(layout.A):
+            column = block * layout.A + b
+            out[first + column, column] = 1.0
+            out[centre + b, column] = -size[block]
+    return out
+
+
+def _counts(layout: Layout, k: int) -> Floats:
+    """Centred counts above and below (D, 2A), whatever the blocks are."""
+    single = _pairs(layout, k)
+    out = np.zeros((layout.width, 2 * layout.A))
+    others = [m for m in range(layout.K) if m != k]
+    for block in {int(layout.slots[k, m]) for m in others}:
+        below = min(m for m in others if layout.slots[k, m] == block) > k
+        side = slice(layout.A, 2 * layout.A) if below else slice(0, layout.A)
+        out[:, side] += single[:, block * layout.A : (block + 1) * layout.A]
+    return out

@@ -1,0 +1,63 @@
+"""Additive Gram matrices by fold, position and own action."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.models.layout import Arrays, Layout, whole_distribution
+
+if TYPE_CHECKING:
+    from counterrank.log import RankingLog
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grams:
+    """Sums over the rows of fold f with a_k = u.
+
+    gram (F, K, A, D, D) of z z'; cover (F, K, A, D) of z r_k; square (F, K, A) of r_k^2; mean (F, K, A, D) of
+    pi(u at k|x) E_pi[z | a_k = u] over all rows (zeros without a target); rows (F,).
+    """
+
+    gram: Floats
+    cover: Floats
+    square: Floats
+    mean: Floats
+    rows: Floats
+
+    def __add__(self, other: "Grams") -> "Grams":
+        return Grams(
+            self.gram + other.gram,
+            self.cover + other.cover,
+            self.square + other.square,
+            self.mean + other.mean,
+            self.rows + other.rows,
+        )
+
+
+def grams_of(
+    batch: "RankingLog", layout: Layout, target: str, *, weight: Floats | None = None, given: Arrays | None = None
+) -> Grams:
+    """Return the Grams of a batch; `weight` (n, K) weighs rows, position by position; `given` its arrays, if known."""
+    from counterrank.models.kernels import gram_rows
+
+    given = layout.arrays(batch) if given is None else given
+    shape = (layout.F, layout.K, layout.A, layout.width)
+    gram, cover, square = np.zeros((*shape, layout.width)), np.zeros(shape), np.zeros(shape[:3])
+    weights = np.ones(batch.action.shape) if weight is None else weight
+    gram_rows.add_grams(
+        given.action, given.lengths, given.fold, batch.reward, weights, given.x, given.centre, given.logging,
+        layout.slots, layout.cross, layout.squares, gram, cover, square,
+    )  # fmt: skip
+    mean = np.zeros(shape)
+    wanted = whole_distribution(batch, target)
+    if wanted is not None:
+        gram_rows.add_means(
+            given.lengths, given.fold, given.x, given.centre, given.logging, wanted,
+            layout.slots, layout.cross, layout.squares, mean,
+        )  # fmt: skip
+    rows = np.bincount(given.fold, minlength=layout.F).astype(np.float64)
+    return Grams(gram, cover, square, mean, rows)

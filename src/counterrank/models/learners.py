@@ -1,0 +1,108 @@
+"""Any scikit-learn regressor as a reward model: cross-fitted on a sample of rows, averaged over drawn rankings."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import EstimatorError, require
+from counterrank.log import RankingLog
+from counterrank.models.base import Prediction
+from counterrank.models.layout import context_columns, whole_distribution
+from counterrank.models.linear import DRAWS, factored_draws
+from counterrank.policies import Policy
+from counterrank.source import Source
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Rows a learner is trained on, and folds.
+ROWS = 50_000
+FOLDS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedModel:
+    """Regressors by fold and position on [x, own action, one-hot or counts of the others].
+
+    E_pi is an average over `draws` drawn rankings per row. Rows of fold f are predicted by models trained without it.
+    """
+
+    models: tuple[tuple[Any, ...], ...]
+    n_actions: int
+    seed: int
+    draws: int = DRAWS
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def predict(self, batch: RankingLog, target: str) -> Prediction:
+        """Return q and the drawn mean of q under the target."""
+        x = context_columns(batch)
+        q = self._values(x, batch.action, batch.bucket, batch.lengths)
+        mean = np.zeros(q.shape)
+        drawn = self._drawn(batch, target)
+        for s in range(self.draws):
+            mean += self._values(x, drawn[:, s], batch.bucket, batch.lengths)
+        return Prediction(q, mean / self.draws)
+
+    def _drawn(self, batch: RankingLog, target: str) -> Ints:
+        wanted = whole_distribution(batch, target)
+        if wanted is not None:
+            return factored_draws(batch, wanted, self.draws, self.seed)
+        policy = batch.target(target)
+        assert isinstance(policy, Policy)
+        drawn = policy.sample(batch.K, np.random.default_rng([self.seed, batch.start]), size=self.draws)
+        return np.broadcast_to(drawn, (batch.n, *drawn.shape[1:]))
+
+    def _values(self, x: Floats, action: Ints, bucket: Ints, lengths: Ints) -> Floats:
+        out = np.zeros(action.shape)
+        fold = bucket % len(self.models)
+        for f, by_position in enumerate(self.models):
+            for k, model in enumerate(by_position):
+                rows = np.flatnonzero((fold == f) & (lengths > k))
+                if len(rows):
+                    out[rows, k] = model.predict(features(x[rows], action[rows], k, self.n_actions))
+        return out
+
+
+def features(x: Floats, action: Ints, k: int, n_actions: int) -> Floats:
+    """Return [x, one-hot own action, counts above, counts below] (n, d + 3A)."""
+    A = n_actions
+    eye = np.concatenate([np.eye(A), np.zeros((1, A))])  # the last row serves padding (-1)
+    shown = eye[action]  # (n, K, A)
+    return np.concatenate([x, shown[:, k], shown[:, :k].sum(axis=1), shown[:, k + 1 :].sum(axis=1)], axis=1)
+
+
+def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
+    """Return the cross-fitted model: "boosting" is scikit-learn's histogram gradient boosting, or any regressor.
+
+    The regressor is cloned for each fold and position; rewards of 0 and 1 are predicted as numbers.
+    """
+    base = require("sklearn.base", extra="models")
+    given = _boosting(seed) if isinstance(model, str) and model == "boosting" else model
+    if not (hasattr(given, "fit") and hasattr(given, "predict")):
+        raise EstimatorError(
+            f"model is {model!r}; use 'ridge', 'linear', 'boosting', or an object with fit(X, y) and predict(X)"
+        )
+    log = source.sample(ROWS, np.random.default_rng([seed, 13]))
+    x, A = context_columns(log), log.n_actions
+    fold = log.bucket % FOLDS
+    fitted = []
+    for f in range(FOLDS):
+        by_position = []
+        for k in range(log.K):
+            rows = np.flatnonzero((fold != f) & (log.lengths > k))
+            by_position.append(base.clone(given).fit(features(x[rows], log.action[rows], k, A), log.reward[rows, k]))
+        fitted.append(tuple(by_position))
+    details = {
+        "model": type(given).__name__,
+        "folds": FOLDS,
+        "training_rows": log.n,
+        "mean_under_target": f"average over {DRAWS} drawn rankings per row",
+    }
+    return LearnedModel(tuple(fitted), A, seed, details=details)
+
+
+def _boosting(seed: int) -> Any:
+    ensemble = require("sklearn.ensemble", extra="models")
+    return ensemble.HistGradientBoostingRegressor(max_iter=100, learning_rate=0.1, random_state=seed)

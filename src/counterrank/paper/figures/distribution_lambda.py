@@ -1,0 +1,12 @@
+"""Behaviours over lambda."""
+
+from counterrank.paper.spec import Experiment
+
+EXPERIMENT = Experiment(
+    name="distribution-lambda",
+    title="Behaviours over lambda",
+    parameter="lam",
+    label="identifiability of behaviour lambda",
+    values=(0.0, 1.0, 2.0, 4.0, 8.0, 16.0),
+    kind="distribution",
+)

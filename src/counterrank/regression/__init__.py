@@ -1,1 +1,0 @@
-"""Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""

@@ -1,1 +1,0 @@
-"""Choices made from the log alone: estimates of the mean squared error, and the behaviour tree that minimises them."""

@@ -1,0 +1,207 @@
+"""BehaviorTree: which behaviour model each context gets, chosen to minimise an estimate of the MSE."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.atomic import write_text
+from counterrank.behavior import Candidate, candidates
+from counterrank.errors import BehaviorError
+from counterrank.log import Probabilities, RankingLog
+from counterrank.ratios import Ratios, ratios_of
+from counterrank.tree import picture, storage, table, words
+from counterrank.tree.assemble import assemble, assemble_random
+from counterrank.tree.confirm import Scorer, compact, merge_equal, node_sums, prune, remodel
+from counterrank.tree.forest import Forest, weights_by_choice
+from counterrank.tree.ground import Ground, Part, prepare
+from counterrank.tree.grower import Grower
+from counterrank.tree.kernels.splitting_data import Rows
+from counterrank.tree.limits import Limits
+from counterrank.tree.mse import registry
+from counterrank.tree.mse.oracle import Oracle
+from counterrank.tree.objective import MSEEstimate, Objective
+from counterrank.tree.plant import supported
+from counterrank.tree.random_growth import RandomGrower, RandomGrowth
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: Products of four larger numbers, as in comparisons of squares, are no numbers any more.
+MOST_REWARD = 1e60
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BehaviorTree:
+    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
+
+    `mse` names the objective or is one (`docs/mse-estimates.md`); `per_position` grows one tree for each position,
+    the published form, otherwise one c(x) serves all. Fitting on a log and estimating on the same rows is
+    optimistic: `AIPS(behavior="fit")` fits on some units and applies to the others.
+
+    >>> import counterrank as cr
+    >>> half = np.full((100, 2), 0.5)
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)
+    >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
+    >>> print(tree)
+    behaviour tree, objective 'gl', grown on 100 rankings
+    position 1    100%  S            ■ ■  0.5 ± 0.098        all rankings
+    position 2    100%  C            ■ ■  0.5 ± 0.098        all rankings
+    """
+
+    candidates: Sequence[Candidate] | None = None
+    mse: str | MSEEstimate = registry.DEFAULT
+    per_position: bool = True
+    limits: Limits = field(default_factory=Limits)
+    #: Grow by Algorithm 1's random partitions instead: to reproduce the paper, with mse=Oracle(...).
+    random_growth: RandomGrowth | None = None
+    forest: Forest | None = None
+
+    def fit(self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0) -> Self:
+        """Return the tree grown on all rows of a log in memory."""
+        name = target if isinstance(target, str) else "target"
+        full = log if isinstance(target, str) else log.with_targets({name: target})
+        ground, notes = self.ground(full, name, seed=seed)
+        part = ground.is_logged() > 0
+        return replace(self, forest=self.grow(ground, [part], n_apply=full.n, seed=seed, notes=notes)[0])
+
+    def ground(self, log: RankingLog, target: str, *, seed: int) -> tuple[Ground, tuple[str, ...]]:
+        """Return what trees grow on, and notes about candidates that had to be left out."""
+        wanted = list(candidates(log.K) if self.candidates is None else self.candidates)
+        usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
+        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
+            raise BehaviorError(f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow")
+        ground = prepare(
+            log,
+            target,
+            usable,
+            self.limits,
+            per_position=self.per_position,
+            rng=np.random.default_rng([seed, 31]),
+            fresh=getattr(registry.get(self.mse), "sample", None),
+        )
+        return ground, notes
+
+    def grow(
+        self, ground: Ground, parts: Sequence[Bools], *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
+    ) -> list[Forest]:
+        """Return the forests grown on each part (n,) of the ground's rows."""
+        estimate = registry.get(self.mse)
+        if self.random_growth is not None:
+            return [self._grow_randomly(ground, n_apply=n_apply, seed=seed, notes=notes)]
+        divided = [self._divide(ground, part) for part in parts]
+        growers: list[list[Grower]] = [[] for _ in parts]
+        for slot in range(len(ground.slots)):  # outside, so that the arrays of one position are held at a time
+            for trees, (growing, held) in zip(growers, divided, strict=True):
+                trees.append(self._grow_one(ground, slot, growing, held, n_apply=n_apply, seed=seed))
+        return [assemble(trees, ground, mse=estimate.name, notes=notes) for trees in growers]
+
+    def _divide(self, ground: Ground, rows: Bools) -> tuple[Part, Part | None]:
+        """Return the rows that grow and those that confirm, if any."""
+        held = rows & ground.held_out(self.limits.prune)
+        if not held.any() or not (rows & ~held).any():  # so few units that all of them would only confirm
+            return ground.part(rows), None
+        return ground.part(rows & ~held), ground.part(held)
+
+    def _grow_one(
+        self, ground: Ground, slot: int, growing: Part, held: Part | None, *, n_apply: int, seed: int
+    ) -> Grower:
+        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
+        estimate, use = registry.get(self.mse), ground.is_logged()
+
+        def view(rows: Bools) -> tuple[Objective, Rows]:
+            objective = estimate.objective(ground.position(slot, rows, n_apply=n_apply, seed=seed))
+            return objective, objective.rows(ground.contributions(slot), use)
+
+        objective, rows = view(growing.rows)
+        grower = Grower(objective, self.limits, ground.bins.counts, ground.bins.categorical)
+        grower.grow(rows.subset(growing.index), growing.codes)
+        if held is not None:
+            objective, rows = view(held.rows)
+            confirming = node_sums(grower, rows.subset(held.index), held.codes)
+            if grower.count > 1:
+                prune(grower, Scorer(objective, confirming))
+            both = growing.rows | held.rows
+            objective, rows = view(both)
+            sums = grower.stats[: grower.count] + confirming
+            if len(objective.replicates):  # their row weights differ from part to part: sums do not add
+                everyone = ground.part(both)
+                sums = node_sums(grower, rows.subset(everyone.index), everyone.codes)
+            remodel(grower, Scorer(objective, sums))
+            grower.stats, grower.objective = sums, objective
+        merge_equal(grower)
+        compact(grower)
+        return grower
+
+    def _grow_randomly(self, ground: Ground, *, n_apply: int, seed: int, notes: tuple[str, ...]) -> Forest:
+        settings, logged = self.random_growth, ground.is_logged() > 0
+        if settings is None or not isinstance(self.mse, Oracle) or np.isnan(ground.context).any():
+            raise BehaviorError("random growth reproduces the paper: it needs mse=Oracle(...) and no missing context")
+        trees = []
+        for slot in range(len(ground.slots)):
+            position = ground.position(slot, logged, n_apply=n_apply, seed=seed)
+            objective = replace(self.mse.objective(position), tails=np.ones(position.models))
+            rows = objective.rows(ground.contributions(slot), ground.is_logged())
+            grower = RandomGrower(objective, settings, np.random.default_rng([seed, slot, 37]))
+            trees.append(grower.grow(rows.statistics(), ground.context, logged))
+        return assemble_random(
+            trees, ground, notes=(*notes, "grown by random partitions on the rows it is applied to: optimistic")
+        )
+
+    @property
+    def fitted(self) -> Forest:
+        """The forest, or a complaint that there is none yet."""
+        if self.forest is None:
+            raise BehaviorError("this BehaviorTree is not fitted; call .fit(log, target) or BehaviorTree.load(path)")
+        return self.forest
+
+    def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
+        """Return model indices (n, K), or (n,) when one model serves all positions."""
+        return self.fitted.assign(context, n)
+
+    def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
+        """Return importance weights (n, K) of a batch under its assigned models."""
+        return forest_weights(self.fitted, batch, ratios)
+
+    def describe(self) -> dict[str, Any]:
+        """Return groups, rules, models, estimates and feature importance as plain values for JSON."""
+        return words.describe(self.fitted)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the fitted tree to a JSON file."""
+        storage.save(self.fitted, path)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "BehaviorTree":
+        """Return the fitted tree in a JSON file, after checking it."""
+        forest = storage.load(path)
+        return cls(candidates=forest.candidates, mse=forest.mse, per_position=forest.per_position, forest=forest)
+
+    def to_svg(self, position: int = 1) -> str:
+        """Return the tree of one position (counted from 1) as an SVG document."""
+        forest = self.fitted
+        if not 1 <= position <= len(forest.roots):
+            raise BehaviorError(f"there is no tree for position {position}; choose 1 to {len(forest.roots)}")
+        return picture.svg(forest, position - 1)
+
+    def figure(self, path: "str | os.PathLike[str]", position: int = 1) -> None:
+        """Write the tree of one position to an SVG file."""
+        write_text(path, self.to_svg(position))
+
+    def __str__(self) -> str:
+        return f"BehaviorTree(mse={self.mse!r}, not fitted)" if self.forest is None else words.text(self.forest)
+
+    def __rich__(self) -> "RenderableType":
+        return str(self) if self.forest is None else table.rich_table(self.forest)
+
+
+def forest_weights(forest: Forest, batch: RankingLog, ratios: Ratios) -> Floats:
+    """Return importance weights (n, K) of a batch under the models a forest assigns."""
+    return weights_by_choice(forest, forest.choice(batch.context, batch.n), ratios)

@@ -1,0 +1,80 @@
+"""The page of a folder of results: what is there, and only that."""
+
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterrank.errors import ConfigError
+from counterrank.paper import agreement, figures, runner
+from counterrank.paper.page import page, write_page
+from counterrank.paper.runner import run_seeds, seed_file
+from counterrank.paper.summary import Summary
+
+
+def results(out, figure, estimators, seeds=2, **changes):
+    experiment = replace(figures.get(figure), estimators=estimators, **changes)
+    run_seeds(experiment, "published", range(seeds), out / figure, jobs=1)
+
+
+def test_the_page_compares_with_the_published_values(tmp_path):
+    results(tmp_path, "data-size", ("ips", "iips"), values=(1000,))
+    (tmp_path / "behavior.md").write_text("here")
+    assert list(write_page(tmp_path)) == [f"wrote {tmp_path / 'reproduction.md'}"]
+    text = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    assert "### Over the number of rankings n, figure 3" in text and "length of the ranking" not in text
+    assert "| iips | 0.2" in text and "(0.206; 1.00, 0.9" in text
+    assert "**AIPS with the oracle**: no results yet." in text
+    assert "## Time" not in text and "<!--" not in text
+    assert "[behaviour trees](behavior.md)" in text and "(accuracy.md)" not in text
+
+
+def test_time_is_told_of_whole_trials(tmp_path):
+    for figure, x in (("runtime-data-size", 8000), ("runtime-slate-size", 4)):
+        results(tmp_path, figure, ("ips", "aips (oracle)"), seeds=1, values=(x,))
+    text = page(tmp_path, tmp_path)
+    assert "CPU hours" in text and "took the public code 167.2 s" in text.replace("\n", " ")
+
+
+def test_other_figures_and_worlds_have_tables_too(tmp_path):
+    results(tmp_path, "toy", (), seeds=1)
+    results(tmp_path, "distribution-delta", (), seeds=1, values=(0.5,))
+    text = page(tmp_path, tmp_path)
+    assert "## The other figures" in text and "### toy" in text and "| I1 | 0.2" in text
+    run_seeds(replace(figures.get("data-size"), estimators=("ips",), values=(300,)), "random", range(1),
+              tmp_path / "data-size", jobs=1)  # fmt: skip
+    list(write_page(tmp_path, tmp_path / "random.md", preset="random"))
+    assert "### data-size" in (tmp_path / "random.md").read_text(encoding="utf-8")
+
+
+def test_estimators_can_follow_later(tmp_path):
+    results(tmp_path, "data-size", ("ips",), seeds=1, values=(300,))
+    path = seed_file(tmp_path / "data-size", "published", 0)
+    before = pq.read_table(path).to_pylist()
+    results(tmp_path, "data-size", ("ips", "iips"), seeds=1, values=(300,))
+    after = pq.read_table(path).to_pylist()
+    assert after[:1] == before and [row["estimator"] for row in after] == ["ips", "iips"]
+    assert runner.missing_estimators(replace(figures.get("data-size"), estimators=("ips", "rips")), path) == ("rips",)
+
+
+def compared(ratio, low, high, name="aips (oracle)"):
+    summary = Summary(8000, name, 9, {"mse": ratio}, {"mse": (low, high)}, 0.9, 1.0, 0.1)
+    return agreement.Comparison("data-size", summary, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([(1.1, 0.9, 1.3)], "1 of 1 values lie within 25%"),
+        ([(1.4, 1.2, 1.6)], "None is outside beyond chance"),
+        ([(1.4, 1.3, 1.6), (1.0, 0.9, 1.1)], "Beyond chance: aips (oracle) at n = 8000."),
+    ],
+)
+def test_the_verdict_weighs_the_interval(found, told):
+    assert told in agreement.verdict([compared(*c) for c in found], ["aips (oracle)"], 0.25)
+
+
+def test_an_estimator_that_a_figure_lacks_is_refused():
+    assert runner.only(figures.get("data-size"), ["auto", "ips"]).estimators == ("ips", "auto")
+    with pytest.raises(ConfigError, match="figure 'noise-behavior' has no estimator 'ips'; it has aips"):
+        runner.only(figures.get("noise-behavior"), ["ips"])
