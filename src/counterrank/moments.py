@@ -22,7 +22,8 @@ class Moments:
     sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
     `kernels.accumulate`; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and sums rows by
     mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b; `buckets` (1024, 2K+2), those
-    columns and the number of rows summed by unit. `m1 + m2` are the moments of both parts.
+    columns and the number of rows summed by unit, and `earned` (1024, K), rewards summed by unit. `m1 + m2` are the
+    moments of both parts.
     """
 
     n: int
@@ -33,6 +34,7 @@ class Moments:
     histogram: Floats
     gram: Floats | None = None
     buckets: Floats | None = None
+    earned: Floats | None = None
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -42,8 +44,9 @@ class Moments:
             self.rows + other.rows,
             np.maximum(self.peaks, other.peaks),
             self.histogram + other.histogram,
-            None if self.gram is None or other.gram is None else self.gram + other.gram,
-            None if self.buckets is None or other.buckets is None else self.buckets + other.buckets,
+            _both(self.gram, other.gram),
+            _both(self.buckets, other.buckets),
+            _both(self.earned, other.earned),
         )
 
     @property
@@ -88,6 +91,11 @@ class Moments:
         return cls(n=int(arrays["n"]), **rest)
 
 
+def _both(one: Floats | None, other: Floats | None) -> Floats | None:
+    """What both parts have, added."""
+    return None if one is None or other is None else one + other
+
+
 def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
     """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
 
@@ -120,12 +128,13 @@ def moments_of(
     sums = _empty(n, length)
     accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
     gram = _gram(tall_y, tall_w, base) if full else None
-    table = None
+    table, earned = None, None
     if bucket is not None:
         table = np.zeros((hashing.BUCKETS, 2 * length + 2))
         columns.add_buckets(tall_y, tall_w, base, bucket, table)
+        earned = np.column_stack([np.bincount(bucket, r, hashing.BUCKETS) for r in tall_r])
     positions, rows, peaks, histogram, totals = sums
-    return Moments(n, alpha, positions, rows, peaks, histogram, gram, table), totals
+    return Moments(n, alpha, positions, rows, peaks, histogram, gram, table, earned), totals
 
 
 def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:

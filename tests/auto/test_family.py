@@ -5,12 +5,11 @@ import pytest
 
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators import registry
-from counterrank.estimators.clip import Clipped
+from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
 from counterrank.estimators.iips import IIPS
 from counterrank.estimators.marginal import Marginalised
-from counterrank.estimators.shrink import Shrunk
 from counterrank.estimators.switch import Switch
 from counterrank.log import RankingLog
 from counterrank.simulate import random, true_value
@@ -79,7 +78,7 @@ def test_groups_of_one_are_iips_and_missing_groups_are_refused(log, bare):
         IIPS().estimate(log, "new").value, rel=1e-12
     )
     with pytest.raises(EstimatorError, match="groups"):
-        registry.get("mips").estimate(log, "new")
+        registry.get("mips")
     with pytest.raises(EstimatorError, match="whole distributions"):
         Marginalised(groups=[0, 1, 2]).estimate(bare, "new")
     with pytest.raises(ConfigError, match="3 actions"):

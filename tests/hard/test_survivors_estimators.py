@@ -12,7 +12,7 @@ from counterrank.estimators import masked
 from counterrank.estimators.aips import _TREE, AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.cascade_dr import CascadeDR
-from counterrank.estimators.clip import Clipped, rows_of
+from counterrank.estimators.clip import Clipped, Shrunk, rows_of
 from counterrank.estimators.clip import _Rows as Rows
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
@@ -20,7 +20,6 @@ from counterrank.estimators.marginal import Marginalised
 from counterrank.estimators.masked import MaskEstimator, fused_kind, sampling_flags, supported_mask
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
-from counterrank.estimators.shrink import Shrunk
 from counterrank.estimators.switch import Switch
 from counterrank.models.base import Prediction
 from counterrank.ratios import ratios_of

@@ -1,20 +1,20 @@
-"""One estimator, one file; `registry` knows them by name."""
+"""One estimator, one file; `names` takes their names apart, `registry` makes them by name."""
 
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.cascade_dr import CascadeDR
-from counterrank.estimators.clip import Clipped
+from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
 from counterrank.estimators.iips import IIPS
 from counterrank.estimators.ips import IPS
 from counterrank.estimators.marginal import Marginalised
+from counterrank.estimators.names import EstimatorName, Form, order_path, parse
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.rips import RIPS
-from counterrank.estimators.shrink import Shrunk
 from counterrank.estimators.switch import Switch
 
 __all__ = [
@@ -29,6 +29,8 @@ __all__ = [
     "Clipped",
     "Estimate",
     "Estimator",
+    "EstimatorName",
+    "Form",
     "Lift",
     "Marginalised",
     "OrderIPS",
@@ -39,4 +41,6 @@ __all__ = [
     "Switch",
     "View",
     "Workspace",
+    "order_path",
+    "parse",
 ]

@@ -31,6 +31,14 @@ class View:
         self.batch = batch
         self.target = target
         self._standard: dict[str, tuple[Moments, Floats]] = {}
+        self._memo: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what `make` gives, computed once for this batch and key."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        made: Made = self._memo[key]
+        return made
 
     @cached_property
     def numbers(self) -> tuple[str, Floats, Floats]:

@@ -11,7 +11,8 @@ from counterrank.errors import ConfigError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.estimate import Estimate
-from counterrank.estimators.weights_by_name import Weigh, name_of, weights_for
+from counterrank.estimators.names import weights_word
+from counterrank.estimators.weights_by_name import Weigh, weights_for
 from counterrank.moments import Moments
 from counterrank.source import Source
 
@@ -93,8 +94,28 @@ class Clipped(Tamed):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name with the weights in it."""
-        return f"clip-{name_of(self.weights)}"
+        return f"clip-{weights_word(self.weights)}"
 
     def tame(self, limit: float) -> Callable[[Floats], Floats]:
         """Cut weights above the limit (and, for interaction orders, below its negative)."""
         return lambda w: np.clip(w, -limit, limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk(Tamed):
+    """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic" shrinkage).
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> Shrunk("iips", limit=2.0).estimate(log, [[1, .5], [.5, .5]]).value
+    0.9
+    """
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name with the weights in it."""
+        return f"shrink-{weights_word(self.weights)}"
+
+    def tame(self, limit: float) -> Callable[[Floats], Floats]:
+        """Shrink weights, the large ones most."""
+        return lambda w: limit**2 * w / (w**2 + limit**2)

@@ -13,7 +13,14 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.aggregate import AGGREGATES, Aggregate
 from counterrank.estimators.base import Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
-from counterrank.inference import Evidence, degrees_of_freedom, normal_interval, variance, variances
+from counterrank.inference import (
+    Evidence,
+    clustered_variances,
+    degrees_of_freedom,
+    normal_interval,
+    variance,
+    variances,
+)
 from counterrank.moments import Moments, moments_of
 
 Floats = NDArray[np.float64]
@@ -133,8 +140,11 @@ def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> L
 
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
     """V_k - mean r_k with the variance of the paired difference y_k - r_k (the aggregate taken as a mean)."""
-    n = state.n
     mean_y, mean_r = state.mean("y"), state.mean("r")
-    second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
-    spread = np.maximum(second - (mean_y - mean_r) ** 2, 0.0) / max(n - 1, 1)
-    return tuple(PositionValue(float(v - r), float(s)) for v, r, s in zip(values, mean_r, np.sqrt(spread), strict=True))
+    if state.buckets is not None and state.earned is not None:
+        spread = clustered_variances(state.buckets[:, : state.K] - state.earned, state.buckets[:, -1])
+    else:
+        second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
+        spread = np.maximum(second - (mean_y - mean_r) ** 2, 0.0) / max(state.n - 1, 1)
+    errors = np.sqrt(spread)
+    return tuple(PositionValue(float(v - r), float(e)) for v, r, e in zip(values, mean_r, errors, strict=True))

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.names import weights_word
 from counterrank.estimators.rewards import need_mean, prediction, reward_model
-from counterrank.estimators.weights_by_name import Weigh, name_of, weights_for
+from counterrank.estimators.weights_by_name import Weigh, weights_for
 from counterrank.models import RewardModel
 from counterrank.moments import Moments
 
@@ -55,7 +56,7 @@ class DR(Estimator):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name with the weights in it."""
-        return f"dr-{name_of(self.weights)}"
+        return f"dr-{weights_word(self.weights)}"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return corrected means."""

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class PositionValue:
-    """The value at one position."""
+    """The value at one position, and its standard error."""
 
     value: float
     stderr: float
@@ -27,14 +27,18 @@ class PositionValue:
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """The difference to what the logging policy earned on the same rows."""
+    """The difference to what the logging policy earned on the same rows.
+
+    `value` with `stderr` and the interval `low` to `high` at the evaluation's level; `by_position` the same position by
+    position; `relative` the difference as a share of what the logger earned, with an interval of its own (delta
+    method), NaN when the logger earned nothing.
+    """
 
     value: float
     stderr: float
     low: float
     high: float
     by_position: tuple[PositionValue, ...] = ()
-    #: value / what the logger earned, with its own interval (delta method); NaN when the logger earned nothing
     relative: float = float("nan")
     relative_low: float = float("nan")
     relative_high: float = float("nan")
@@ -44,8 +48,16 @@ class Lift:
 class Estimate:
     """V = sum_k alpha_k V_k of a target policy, estimated from the log of another.
 
-    `interval(level)` gives the confidence interval; `lift` the paired difference to the logging policy;
-    `ess` the effective number of rows; `flags` plain warnings; `details` what the estimator chose and why.
+    `target`, `estimator`   the names of the policy and of the estimator
+    `value`, `stderr`       V per ranking and its standard error; `interval(level)` gives the confidence interval
+    `by_position`           V_k and its standard error, first position first
+    `ess`, `n`              effective and actual number of rankings
+    `level`                 the confidence level of `low`, `high` and the lift's interval
+    `lift`                  the paired difference to what the logging policy earned
+    `flags`                 warnings in plain words
+    `basis`                 the estimator whose weights and assumption the interval rests on; its own name for most
+    `allowance`             what the interval allows for bias beyond sampling error; most estimators allow nothing
+    `details`               what was fitted and chosen, for people: nothing decides on it
     """
 
     target: str
@@ -64,6 +76,12 @@ class Estimate:
     interval_at: Callable[[float], Interval] | None = field(default=None, repr=False)
     #: What the other methods of `interval` start from.
     evidence: "Evidence | None" = field(default=None, repr=False)
+    allowance: float = 0.0
+    basis: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.basis:
+            object.__setattr__(self, "basis", self.estimator)
 
     def __str__(self) -> str:
         """Return one line: value, interval, and how many warnings."""
@@ -88,11 +106,6 @@ class Estimate:
         if method in ("t", "normal"):
             return methods.normal_interval(self.value, self.stderr, wanted)
         raise methods.unavailable(method, self.estimator)
-
-    @property
-    def allowance(self) -> float:
-        """What the interval allows for bias, beyond sampling error; most estimators allow nothing."""
-        return float(self.details.get("bias_allowance", 0.0))
 
     @property
     def low(self) -> float:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.behavior import as_mask, cascade, independent, standard
+from counterrank.behavior import standard
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.masked import WeightPlan
+from counterrank.estimators.weights_by_name import mask_called
 from counterrank.log import LOGGING
 from counterrank.models import has_distribution, whole_distribution
 from counterrank.moments import Moments
@@ -36,7 +37,7 @@ class Marginalised(Estimator):
     1.0
     """
 
-    groups: "ArrayLike | None" = None
+    groups: "ArrayLike"
     weights: Any = "iips"
     aggregate: str = "mean"
     name: str = "mips"
@@ -44,10 +45,6 @@ class Marginalised(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return weights of the groups."""
         first, target = workspace.first, workspace.target
-        if self.groups is None:
-            raise EstimatorError(
-                "'mips' needs to know which actions belong together; use Marginalised(groups=[label of action 0, ...])"
-            )
         if not (has_distribution(first, LOGGING) and has_distribution(first, target)):
             raise EstimatorError(
                 "'mips' sums probabilities over groups and needs whole distributions; add 'propensity_dist' and "
@@ -101,6 +98,4 @@ def _weigh(view: View, group: Ints, weights: Any) -> Floats:
     ratios, K = group_ratios(view, group), view.batch.K
     if isinstance(weights, int):
         return ratios.ordered(standard(K), min(weights, K))
-    fixed = {"ips": standard, "iips": independent, "rips": cascade}
-    named = isinstance(weights, str) and weights in fixed
-    return ratios.masked(fixed[weights](K) if named else as_mask(weights, K))
+    return ratios.masked(mask_called(weights, K))

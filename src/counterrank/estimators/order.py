@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.behavior import as_mask
-from counterrank.errors import ConfigError
 from counterrank.estimators.base import Estimator, Plan, Workspace
 from counterrank.estimators.masked import WeightPlan
+from counterrank.estimators.names import AGGREGATE_FORMS
+from counterrank.estimators.weights_by_name import weights_for
 from counterrank.moments import Moments
 
 
@@ -33,21 +32,10 @@ class OrderIPS(Estimator):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name with the order in it."""
-        return f"order-{self.order}"
+        """The name with the aggregate and the order in it."""
+        return f"{AGGREGATE_FORMS[self.aggregate]}order-{self.order}"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return order-m weights inside the mask."""
-        if self.order < 1:
-            raise ConfigError(f"the interaction order must be 1 or more, got {self.order}")
-        length = workspace.first.K
-        mask = as_mask(self.behavior, length)
-        order = min(self.order, length)
-        key = ("order", order, np.packbits(mask).tobytes())
-        return WeightPlan(
-            self.name,
-            workspace,
-            lambda view: view.ratios.ordered(mask, order),
-            key=key,
-            aggregate=self.aggregate,
-        )
+        weigh, key = weights_for(workspace, self.order, behavior=self.behavior)
+        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)

@@ -1,62 +1,57 @@
 """Estimators by name: "ips", "snrips", "order-3", "dr-aips", "clip-ips", "auto" ..."""
 
 import difflib
-import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from typing import Any
 
 from counterrank import plugins
 from counterrank.errors import EstimatorError
+from counterrank.estimators.aips import AIPS
+from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimator
+from counterrank.estimators.cascade_dr import CascadeDR
+from counterrank.estimators.clip import Clipped, Shrunk
+from counterrank.estimators.dm import DM
+from counterrank.estimators.dr import DR
+from counterrank.estimators.iips import IIPS
+from counterrank.estimators.ips import IPS
+from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, Form, parse
+from counterrank.estimators.order import OrderIPS
+from counterrank.estimators.pseudo_inverse import PseudoInverse
+from counterrank.estimators.rips import RIPS
+from counterrank.estimators.switch import Switch
 
-Make = Callable[[], Estimator]
-
-
-def _fixed() -> dict[str, Make]:
-    from counterrank.estimators.aips import AIPS
-    from counterrank.estimators.auto.auto import Auto
-    from counterrank.estimators.cascade_dr import CascadeDR
-    from counterrank.estimators.clip import Clipped
-    from counterrank.estimators.dm import DM
-    from counterrank.estimators.dr import DR
-    from counterrank.estimators.iips import IIPS
-    from counterrank.estimators.ips import IPS
-    from counterrank.estimators.pseudo_inverse import PseudoInverse
-    from counterrank.estimators.rips import RIPS
-    from counterrank.estimators.shrink import Shrunk
-    from counterrank.estimators.switch import Switch
-
-    plain: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
-    table: dict[str, Make] = dict(plain)
-    for name, kind in plain.items():
-        table[f"sn{name}"] = lambda kind=kind, name=name: kind(aggregate="ratio", name=f"sn{name}")  # type: ignore[misc]
-        table[f"cv-{name}"] = lambda kind=kind, name=name: kind(aggregate="control", name=f"cv-{name}")  # type: ignore[misc]
-    table["dm"] = DM
-    for name in plain:
-        table[f"dr-{name}"] = lambda name=name: DR(weights=name)  # type: ignore[misc]
-        table[f"clip-{name}"] = lambda name=name: Clipped(weights=name)  # type: ignore[misc]
-        table[f"shrink-{name}"] = lambda name=name: Shrunk(weights=name)  # type: ignore[misc]
-        table[f"switch-{name}"] = lambda name=name: Switch(weights=name)  # type: ignore[misc]
-    table["cascade-dr"] = CascadeDR
-    table["pi"] = PseudoInverse
-    table["auto"] = Auto
-    return table
+#: A new estimator with a name of its own is a line here.
+WORDS: dict[str, Callable[[], Estimator]] = {
+    "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto,
+}  # fmt: skip
+_WEIGHTS: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
+_AROUND: dict[Form, Callable[..., Estimator]] = {
+    Form.DR: DR, Form.CLIPPED: Clipped, Form.SHRUNK: Shrunk, Form.SWITCHED: Switch,
+}  # fmt: skip
+_EXAMPLES = ("order-2", "order-3", "dr-order-2", "dr-order-3")
 
 
-def _patterns() -> list[tuple[str, Callable[[re.Match[str]], Estimator]]]:
-    from counterrank.estimators.clip import Clipped
-    from counterrank.estimators.dr import DR
-    from counterrank.estimators.marginal import Marginalised
-    from counterrank.estimators.order import OrderIPS
-    from counterrank.estimators.shrink import Shrunk
-    from counterrank.estimators.switch import Switch
+def _ours() -> list[str]:
+    aggregates = [f"{form}{name}" for name in PLAIN for form in (Form.RATIO, Form.CONTROL)]
+    around = [f"{form}{name}" for name in PLAIN for form in _AROUND]
+    return [*PLAIN, *aggregates, *around, *WORDS, *_EXAMPLES]
 
-    kinds: dict[str, Callable[..., Estimator]] = {"dr": DR, "clip": Clipped, "shrink": Shrunk, "switch": Switch}
-    return [
-        (r"order-(\d+)", lambda found: OrderIPS(order=int(found[1]))),
-        (r"(dr|clip|shrink|switch)-order-(\d+)", lambda found: kinds[found[1]](weights=int(found[2]))),
-        (r"mips", lambda found: Marginalised()),
-    ]
+
+def _made(name: EstimatorName) -> Estimator | None:
+    """Return the estimator that a name of the grammar asks for, None where it is not one of ours."""
+    if name.text in WORDS:
+        return WORDS[name.text]()
+    weights: Any = name.weights if name.order is None else name.order
+    if name.form in _AROUND and (name.order is not None or weights in PLAIN):
+        return _AROUND[name.form](weights=weights)
+    for aggregate, form in AGGREGATE_FORMS.items():
+        if name.form is form and name.order is not None:
+            return OrderIPS(order=name.order, aggregate=aggregate)
+        if name.form is form:
+            return _WEIGHTS[name.weights](aggregate=aggregate, name=name.text)
+    return None
 
 
 def _from_plugin(point: EntryPoint) -> Estimator:
@@ -74,27 +69,25 @@ def _from_plugin(point: EntryPoint) -> Estimator:
 
 def names() -> list[str]:
     """Return the names of all estimators without a parameter in the name, and examples of those with one."""
-    ours = [*_fixed(), "order-2", "order-3", "dr-order-2", "dr-order-3"]
+    ours = _ours()
     return [*ours, *plugins.found(plugins.ESTIMATORS, taken=ours)]
 
 
 def get(name: str) -> Estimator:
     """Return the estimator called `name`, or raise with the nearest names.
 
-    >>> get("order-3").name, get("dr-order-2").name
-    ('order-3', 'dr-order-2')
+    >>> get("order-3").name, get("dr-order-2").name, get("snrips").name
+    ('order-3', 'dr-order-2', 'snrips')
     """
     plain = name.strip().lower()
-    table = _fixed()
-    if plain in table:
-        return table[plain]()
-    for pattern, make in _patterns():
-        found = re.fullmatch(pattern, plain)
-        if found:
-            return make(found)
-    others = {name.lower(): point for name, point in plugins.found(plugins.ESTIMATORS, taken=table).items()}
+    made = _made(parse(plain))
+    if made is not None:
+        return made
+    others = {name.lower(): point for name, point in plugins.found(plugins.ESTIMATORS, taken=_ours()).items()}
     if plain in others:
         return _from_plugin(others[plain])
+    if plain == "mips":
+        raise EstimatorError("'mips' needs the groups of the actions: use Marginalised(groups=[...]) from Python")
     known = names()
     near = difflib.get_close_matches(plain, known, n=3) or [one for one in known if one.startswith(f"{plain}-")][:3]
     hint = f"did you mean {' or '.join(near)}? " if near else ""

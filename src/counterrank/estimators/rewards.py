@@ -1,11 +1,9 @@
 """The reward model behind DM and DR, fitted once for a log and target and shared by all that ask."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
-from counterrank.log import LOGGING
 from counterrank.models import (
     Prediction,
     RewardModel,
@@ -16,8 +14,6 @@ from counterrank.models import (
     has_distribution,
     train,
 )
-
-Made = TypeVar("Made")
 
 
 def need_mean(workspace: Workspace, name: str) -> None:
@@ -66,18 +62,4 @@ def _learned(workspace: Workspace, model: Any) -> RewardModel:
 
 def prediction(view: View, model: RewardModel) -> Prediction:
     """Return the model on the view's rows, computed once for all estimators that share the view."""
-    return shared(view, ("prediction", id(model)), lambda: model.predict(view.batch, view.target))
-
-
-def shared(view: View, key: Any, make: Callable[[], Made]) -> Made:
-    """Return what `make` gives, computed once per view and key."""
-    memo: dict[Any, Any] = view.__dict__.setdefault("_shared", {})
-    if key not in memo:
-        memo[key] = make()
-    made: Made = memo[key]
-    return made
-
-
-def centred(workspace: Workspace) -> bool:
-    """Return whether the logger's whole distribution is known too."""
-    return has_distribution(workspace.first, LOGGING)
+    return view.once(("prediction", id(model)), lambda: model.predict(view.batch, view.target))

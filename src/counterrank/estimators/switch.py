@@ -9,8 +9,9 @@ from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.clip import rows_of
 from counterrank.estimators.dr import DoublyRobustPlan
 from counterrank.estimators.estimate import Estimate
+from counterrank.estimators.names import weights_word
 from counterrank.estimators.rewards import need_mean, reward_model
-from counterrank.estimators.weights_by_name import name_of, weights_for
+from counterrank.estimators.weights_by_name import weights_for
 from counterrank.moments import Moments
 
 
@@ -43,7 +44,7 @@ class Switch(Estimator):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name with the weights in it."""
-        return f"switch-{name_of(self.weights)}"
+        return f"switch-{weights_word(self.weights)}"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return switched corrections."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import as_mask, cascade, independent, standard
+from counterrank.behavior import Bools, as_mask, cascade, independent, standard
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
@@ -19,20 +19,9 @@ Weigh = Callable[[View], Floats]
 _FIXED = {"ips": standard, "iips": independent, "rips": cascade}
 
 
-def name_of(weights: Any) -> str:
-    """Return the word for some weights: "order-2" for 2, the word itself, or "mask".
-
-    >>> name_of(2), name_of("rips")
-    ('order-2', 'rips')
-    """
-    if isinstance(weights, int):
-        return f"order-{weights}"
-    return weights if isinstance(weights, str) else "mask"
-
-
-def parse(name: str) -> Any:
-    """Return the weights that `name_of` names: a number for "order-3", else the word."""
-    return int(name.removeprefix("order-")) if name.startswith("order-") else name
+def mask_called(weights: Any, length: int) -> Bools:
+    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by its name."""
+    return _FIXED[weights](length) if isinstance(weights, str) and weights in _FIXED else as_mask(weights, length)
 
 
 def weights_for(
@@ -47,8 +36,7 @@ def weights_for(
         return _ordered(workspace, weights, behavior)
     if isinstance(weights, str) and weights == "aips":
         return AIPS(behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior)._weights(workspace)
-    named = isinstance(weights, str) and weights in _FIXED
-    wanted = _FIXED[weights](length) if named else as_mask(weights, length)
+    wanted = mask_called(weights, length)
     mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, on_missing)
     return weights_of_mask(mask), ("mask", mask.tobytes())
 

@@ -2,7 +2,7 @@
 
 from counterrank.inference.control import control_coefficients
 from counterrank.inference.evidence import Evidence
-from counterrank.inference.linear import degrees_of_freedom, variance, variances
+from counterrank.inference.linear import clustered_variances, degrees_of_freedom, variance, variances
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
 from counterrank.inference.normal import check_level, critical_value, normal_interval
 
@@ -10,6 +10,7 @@ __all__ = [
     "Evidence",
     "benjamini_hochberg",
     "check_level",
+    "clustered_variances",
     "control_coefficients",
     "critical_value",
     "degrees_of_freedom",

@@ -14,8 +14,7 @@ Floats = NDArray[np.float64]
 def variance(moments: Moments, gradient: Floats) -> float:
     """Return Var(g' column means): clustered when sums by unit are there, else from rows.
 
-    Rows: g' Cov g / n. Clustered (Liang & Zeger 1986): with psi_u = sum of g'(row - mean) over unit u,
-    U/(U-1) sum_u psi_u^2 / n^2. NaN for a single row or unit, which shows no spread at all.
+    Rows: g' Cov g / n. Clustered: see `clustered_variances`. NaN for a single row or unit, which shows no spread.
     """
     return float(variances(moments, gradient[None])[0])
 
@@ -25,7 +24,7 @@ def variances(moments: Moments, gradients: Floats) -> Floats:
     if moments.n < 2:
         return np.full(len(gradients), np.nan)
     if moments.buckets is not None:
-        return _clustered(moments, gradients)
+        return clustered_variances(moments.buckets[:, :-1] @ gradients.T, moments.buckets[:, -1])
     if moments.gram is not None:
         quadratic: Floats = ((gradients @ moments.covariance) * gradients).sum(axis=1)
         return np.maximum(quadratic, 0.0) / moments.n
@@ -39,15 +38,21 @@ def degrees_of_freedom(moments: Moments) -> float:
     return max(int((moments.buckets[:, -1] > 0).sum()) - 1, 1)
 
 
-def _clustered(moments: Moments, gradients: Floats) -> Floats:
-    assert moments.buckets is not None
-    used = moments.buckets[moments.buckets[:, -1] > 0]
-    units = len(used)
+def clustered_variances(sums: Floats, counts: Floats) -> Floats:
+    """Return the variances (m,) of means over rows, from their sums by unit (units, m) and the units' rows (units,).
+
+    With psi_u = sum - rows x mean of unit u: U/(U-1) sum_u psi_u^2 / n^2 (Liang & Zeger 1986); NaN from one unit.
+
+    >>> clustered_variances(np.array([[0.0], [4.0]]), np.array([2.0, 2.0])).tolist()
+    [1.0]
+    """
+    sums, counts = sums[counts > 0], counts[counts > 0]
+    units, n = len(counts), counts.sum()
     if units < 2:
-        return np.full(len(gradients), np.nan)
-    scores = used[:, :-1] @ gradients.T - np.outer(used[:, -1], gradients @ moments.columns)  # (units, m)
+        return np.full(sums.shape[1], np.nan)
+    scores = sums - np.outer(counts, sums.sum(axis=0) / n)
     squares: Floats = (scores**2).sum(axis=0)
-    return units / (units - 1) * squares / moments.n**2
+    return units / (units - 1) * squares / n**2
 
 
 def _from_rows(moments: Moments, gradient: Floats) -> float:

@@ -33,6 +33,8 @@ def estimate_from(state: AutoState, summary: Summary, decision: Decision, plan: 
         flags=(*plan.flags, *_flags(state, decision)),
         details=_details(summary, decision, plan),
         interval_at=lambda wanted: _around(value, _interval(summary, decision, wanted)),
+        allowance=decision.allowance,
+        basis=decision.base,
     )
 
 
