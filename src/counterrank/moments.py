@@ -132,7 +132,7 @@ def moments_of(
     if bucket is not None:
         table = np.zeros((hashing.BUCKETS, 2 * length + 2))
         columns.add_buckets(tall_y, tall_w, base, bucket, table)
-        earned = np.column_stack([np.bincount(bucket, r, hashing.BUCKETS) for r in tall_r])
+        earned = np.column_stack([np.bincount(bucket, r, hashing.BUCKETS).astype(np.float64) for r in tall_r])
     positions, rows, peaks, histogram, totals = sums
     return Moments(n, alpha, positions, rows, peaks, histogram, gram, table, earned), totals
 

@@ -51,8 +51,8 @@ def clustered_variances(sums: Floats, counts: Floats) -> Floats:
     if units < 2:
         return np.full(sums.shape[1], np.nan)
     scores = sums - np.outer(counts, sums.sum(axis=0) / n)
-    squares: Floats = (scores**2).sum(axis=0)
-    return units / (units - 1) * squares / n**2
+    variances: Floats = units / (units - 1) * (scores**2).sum(axis=0) / n**2
+    return variances
 
 
 def _from_rows(moments: Moments, gradient: Floats) -> float:
