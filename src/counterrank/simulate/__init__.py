@@ -7,10 +7,14 @@ from counterrank.simulate.policy import behavior_probability
 from counterrank.simulate.presets import PRESETS, REAL_WORLD_ROWS, paper, preset, published, real_world
 from counterrank.simulate.replay import OracleView, Run, replay, replay_run, replay_value
 from counterrank.simulate.truth import Truth, true_value
+from counterrank.simulate.worlds import WORLDS, DrawnWorld, World, world
 from counterrank.simulate.write import batches, write_log
 
 __all__ = [
     "PRESETS",
+    "WORLDS",
+    "DrawnWorld",
+    "World",
     "OracleView",
     "Run",
     "behavior_probability",
@@ -30,5 +34,6 @@ __all__ = [
     "replay_run",
     "replay_value",
     "true_value",
+    "world",
     "write_log",
 ]

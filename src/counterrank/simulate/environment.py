@@ -102,11 +102,13 @@ class Environment:
         """Whether positions are drawn independently given the context."""
         return self.logging_kind == "factored"
 
-    def draw(self, n: int, rng: np.random.Generator) -> "SimulatedLog":
-        """Return n rankings shown by the logging policy."""
+    def draw(
+        self, n: int, rng: np.random.Generator, *, policy: Literal["logging", "target"] = "logging"
+    ) -> "SimulatedLog":
+        """Return n rankings shown by the logging policy, or by the target."""
         from counterrank.simulate.draw import draw
 
-        return draw(self, n, rng)
+        return draw(self, n, rng, policy=policy)
 
     def draw_on_policy(self, n: int, rng: np.random.Generator) -> "SimulatedLog":
         """Return n rankings shown by the target policy."""

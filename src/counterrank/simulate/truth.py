@@ -8,9 +8,9 @@ import numpy as np
 from counterrank.errors import ConfigError
 from counterrank.policies import Floats
 from counterrank.simulate.conditional import closed_form, enumeration, has_closed_form, n_rankings
-from counterrank.simulate.draw import draw
 from counterrank.simulate.environment import Environment
 from counterrank.simulate.policy import Which
+from counterrank.simulate.worlds import World
 
 #: Independent scramblings of the Sobol points: enough to judge their error, few enough to keep their rate.
 REPLICATES = 8
@@ -38,7 +38,7 @@ class Truth:
 _known: dict[tuple[str, Which, float], Truth] = {}
 
 
-def true_value(env: Environment, policy: Which = "target", *, relative_error: float = 5e-4) -> Truth:
+def true_value(env: Environment | World, policy: Which = "target", *, relative_error: float = 5e-4) -> Truth:
     """Return V and V_k of the target (or logging) policy; computed once per environment and accuracy.
 
     Given the contexts, actions and behaviours are summed out exactly where a formula or a small space allows;
@@ -58,7 +58,9 @@ def true_value(env: Environment, policy: Which = "target", *, relative_error: fl
     return _known[key]
 
 
-def _compute(env: Environment, policy: Which, relative_error: float) -> Truth:
+def _compute(env: Environment | World, policy: Which, relative_error: float) -> Truth:
+    if isinstance(env, World):
+        return _on_policy(env, policy, relative_error, rows=max(2**10, min(2**16, 2**22 // env.C)))
     if has_closed_form(env):
         return _over_contexts(env, policy, relative_error, first=12, method="closed form")
     if n_rankings(env) * env.M <= 1000:
@@ -98,12 +100,12 @@ def _sobol(env: Environment, size: int, replicate: int) -> Iterator[tuple[Floats
         yield normal[:, : env.d], normal[:, : env.d] if own else normal[:, env.d :]
 
 
-def _on_policy(env: Environment, policy: Which, relative_error: float) -> Truth:
+def _on_policy(env: Environment | World, policy: Which, relative_error: float, rows: int = 2**16) -> Truth:
     rng = np.random.default_rng([REPLICATES, 72])
     means: list[Floats] = []
     truth: Truth | None = None
-    while truth is None or len(means) < 64:
-        means.append(draw(env, 2**16, rng, policy=policy).q.mean(axis=0))
+    while truth is None or len(means) * rows < 2**22:
+        means.append(env.draw(rows, rng, policy=policy).q.mean(axis=0))
         if len(means) % 8 == 0:
             truth = _summary(np.array(means), "on-policy sample")
             if truth.stderr <= relative_error * abs(truth.value):
