@@ -2,6 +2,10 @@
 
 from counterrank.models.base import Prediction, RewardModel
 from counterrank.models.choice import CHOSEN, Chosen, fit_best
+from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
+from counterrank.models.clicks.fit import fit_history
+from counterrank.models.clicks.model import ClickModel, rivalry
+from counterrank.models.clicks.rankings import Rankings, rankings_of
 from counterrank.models.layout import (
     Arrays,
     Layout,
@@ -17,27 +21,39 @@ from counterrank.models.riesz import Riesz, fit_riesz
 from counterrank.models.tables import Tables, tables_of
 
 __all__ = [
+    "ALL",
     "CHOSEN",
+    "VARIANTS",
     "Arrays",
     "Chosen",
+    "ClickModel",
+    "History",
+    "Kind",
     "Layout",
     "LinearModel",
+    "ListModel",
     "Prediction",
+    "Rankings",
     "RewardModel",
     "Riesz",
     "Tables",
     "Training",
+    "Variant",
     "can_sample",
     "clear",
     "context_columns",
     "fit_best",
+    "fit_history",
     "fit_learner",
     "fit_linear",
     "fit_riesz",
     "fits_in_memory",
     "has_distribution",
     "logged_values",
+    "rankings_of",
+    "rivalry",
     "slimmed",
+    "squared_loss",
     "tables_of",
     "train",
     "whole_distribution",

@@ -1,0 +1,254 @@
+"""The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps on them.
+
+A slot k of a ranking with last click at l is clicked with probability s(u) s(v), where u (examination) and v
+(attraction) are linear in one flat vector of parameters. Its parts stand in this order:
+
+    position (K) | clicked (1) | distance (K) | cell (K K) | item after click (I + 1) |
+    constant (1) | context (d) | columns (p) | item (I + 1) | item x context ((I + 1) d)
+
+Item number I stands for all that were not seen: its parameters have no data and stay where their prior is.
+
+Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked above), `last` the item
+clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d), whose first column is 1, `columns` (N, p).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.sigmoid import sigmoid
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Chances are kept this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
+_LEAST = 1e-9
+#: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact Hessian converges.
+_NEAR = 10.0
+#: Conjugate gradients end at this part of the first squared residual, in the norm of the scaling.
+_ROUGH = 1e-2
+
+
+@jit
+def slots_of(item: Ints, click: Floats, lengths: Ints, rows: Ints, items: int, cell: Ints, last: Ints, own: Ints,
+             row: Ints) -> None:  # fmt: skip
+    """Write the slots of the given rankings (n, K); `items` is I."""
+    K = item.shape[1]
+    s = 0
+    for i in rows:
+        before = -1
+        for k in range(lengths[i]):
+            cell[s] = k * (K + 1) + before + 1
+            last[s] = items + 1 if before < 0 else item[i, before]
+            own[s] = item[i, k]
+            row[s] = i
+            s += 1
+            if click[i, k] > 0.0:
+                before = k
+
+
+@jit
+def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats, columns: Floats,
+           u: Floats, v: Floats) -> None:  # fmt: skip
+    """Write the linear predictors (N,) of all slots."""
+    d, p = x.shape[1] - 1, columns.shape[1]
+    after = 2 * K + 1 + K * K
+    base = after + items + 1
+    start = base + 1 + d + p
+    t = np.zeros(K * (K + 1))
+    for k in range(K):
+        t[k * (K + 1)] = theta[k]
+        for before in range(k):
+            cells = theta[K] + theta[K + 1 + k - before] + theta[2 * K + 1 + k * K + before]
+            t[k * (K + 1) + before + 1] = theta[k] + cells
+    h = np.zeros(items + 2)
+    h[: items + 1] = theta[after:base]
+    table = np.empty((items + 1, d + 1))
+    for a in range(items + 1):
+        table[a, 0] = theta[base] + theta[start + a]
+        for j in range(d):
+            table[a, j + 1] = theta[base + 1 + j] + theta[start + items + 1 + a * d + j]
+    beta = theta[base + 1 + d : start]
+    for s in range(len(cell)):
+        u[s] = t[cell[s]] + h[last[s]]
+        a, i = own[s], row[s]
+        total = 0.0
+        for j in range(d + 1):
+            total += x[i, j] * table[a, j]
+        for j in range(p):
+            total += columns[s, j] * beta[j]
+        v[s] = total
+
+
+@jit
+def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats,
+            columns: Floats, out: Floats) -> None:  # fmt: skip
+    """Write the transpose of `linear` applied to u and v (N,) into out (P,)."""
+    d, p = x.shape[1] - 1, columns.shape[1]
+    after = 2 * K + 1 + K * K
+    base = after + items + 1
+    start = base + 1 + d + p
+    t, h, table, beta = np.zeros(K * (K + 1)), np.zeros(items + 2), np.zeros((items + 1, d + 1)), np.zeros(p)
+    for s in range(len(cell)):
+        t[cell[s]] += u[s]
+        h[last[s]] += u[s]
+        a, i, weight = own[s], row[s], v[s]
+        for j in range(d + 1):
+            table[a, j] += x[i, j] * weight
+        for j in range(p):
+            beta[j] += columns[s, j] * weight
+    out[:] = 0.0
+    for k in range(K):
+        out[k] += t[k * (K + 1)]
+        for before in range(k):
+            own_cell = t[k * (K + 1) + before + 1]
+            out[k] += own_cell
+            out[K] += own_cell
+            out[K + 1 + k - before] += own_cell
+            out[2 * K + 1 + k * K + before] = own_cell
+    out[after:base] = h[: items + 1]
+    for a in range(items + 1):
+        out[base] += table[a, 0]
+        out[start + a] = table[a, 0]
+        for j in range(d):
+            out[base + 1 + j] += table[a, j + 1]
+            out[start + items + 1 + a * d + j] = table[a, j + 1]
+    out[base + 1 + d : start] = beta
+
+
+@jit
+def likelihood(u: Floats, v: Floats, click: Floats, su: Floats, sv: Floats) -> float:
+    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v)."""
+    su[:] = u
+    sv[:] = v
+    sigmoid(su, len(su))
+    sigmoid(sv, len(sv))
+    total, product = 0.0, 1.0
+    for s in range(len(u)):
+        chance = su[s] * sv[s]
+        miss = (1.0 - su[s]) + su[s] * (1.0 - sv[s])
+        own = chance if click[s] > 0.0 else miss
+        product *= own if own > _LEAST else _LEAST
+        # One logarithm for many slots: it costs more than all the rest.
+        if product < 1e-280:
+            total += np.log(product)
+            product = 1.0
+    return float(total + np.log(product))
+
+
+@jit
+def derivatives(su: Floats, sv: Floats, click: Floats, exact: bool, ru: Floats, rv: Floats, huu: Floats, huv: Floats,
+                hvv: Floats) -> None:  # fmt: skip
+    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the Fisher matrix)."""
+    for s in range(len(su)):
+        miss_u, miss_v = 1.0 - su[s], 1.0 - sv[s]
+        chance = su[s] * sv[s]
+        miss = miss_u + su[s] * miss_v
+        miss = miss if miss > _LEAST else _LEAST
+        odds = chance / miss
+        clicked = click[s] > 0.0
+        slope = 1.0 if clicked else -odds
+        ru[s], rv[s] = slope * miss_u, slope * miss_v
+        if not exact:
+            huu[s], huv[s], hvv[s] = odds * miss_u * miss_u, odds * miss_u * miss_v, odds * miss_v * miss_v
+        elif clicked:
+            huu[s], huv[s], hvv[s] = su[s] * miss_u, 0.0, sv[s] * miss_v
+        else:
+            huu[s] = odds * miss_u * (miss_u - su[s] + odds * miss_u)
+            hvv[s] = odds * miss_v * (miss_v - sv[s] + odds * miss_v)
+            huv[s] = odds / miss * miss_u * miss_v
+
+
+@vector_jit
+def _dot(a: Floats, b: Floats) -> float:
+    out = 0.0
+    for j in range(len(a)):
+        out += a[j] * b[j]
+    return out
+
+
+@vector_jit
+def _penalty(theta: Floats, mean: Floats, precision: Floats) -> float:
+    out = 0.0
+    for j in range(len(theta)):
+        out += precision[j] * (theta[j] - mean[j]) ** 2
+    return 0.5 * out
+
+
+@jit
+def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
+           row: Ints, x: Floats, columns: Floats, click: Floats, most: int, enough: float, inner: int, near: bool,
+           diagonal: Floats) -> tuple[float, int]:  # fmt: skip
+    """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
+
+    Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher diagonal, and is halved
+    until the objective rises. The first step that promises less than `enough` nats is the last. `near` says that the
+    start is close. Returns the objective before the last step and the number of steps; `diagonal` gets the Fisher's.
+    """
+    N, P = len(cell), len(theta)
+    u, v, du, dv, su, sv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
+    ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
+    slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
+    linear(theta, K, items, cell, last, own, row, x, columns, u, v)
+    value = likelihood(u, v, click, su, sv) - _penalty(theta, mean, precision)
+    derivatives(su, sv, click, False, ru, rv, huu, huv, hvv)
+    adjoint(huu, hvv, K, items, cell, last, own, row, x * x, columns * columns, diagonal)
+    exact = near
+    for taken in range(most):
+        derivatives(su, sv, click, exact, ru, rv, huu, huv, hvv)
+        adjoint(ru, rv, K, items, cell, last, own, row, x, columns, slope)
+        for j in range(P):
+            slope[j] -= precision[j] * (theta[j] - mean[j])
+            scale[j] = 1.0 / (diagonal[j] + precision[j])
+        step, residual = np.zeros(P), slope.copy()
+        direction = residual * scale
+        energy = _dot(residual, direction)
+        first = energy
+        for c in range(inner):
+            if energy <= _ROUGH * first or energy <= 1e-300:
+                break
+            linear(direction, K, items, cell, last, own, row, x, columns, du, dv)
+            for s in range(N):
+                through = huu[s] * du[s] + huv[s] * dv[s]
+                dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
+                du[s] = through
+            adjoint(du, dv, K, items, cell, last, own, row, x, columns, image)
+            for j in range(P):
+                image[j] += precision[j] * direction[j]
+            bend = _dot(direction, image)
+            if bend <= 1e-3 * _dot(direction, direction / scale):
+                # Far from the maximum the Hessian may bend the other way: go no further than it is trusted.
+                if c == 0:
+                    step[:] = direction
+                break
+            length = energy / bend
+            for j in range(P):
+                step[j] += length * direction[j]
+                residual[j] -= length * image[j]
+            before = energy
+            energy = _dot(residual, residual * scale)
+            for j in range(P):
+                direction[j] = residual[j] * scale[j] + energy / before * direction[j]
+        promise = 0.5 * _dot(slope, step)
+        exact = near or promise < _NEAR
+        if not promise > enough:
+            theta += step
+            return value, taken + 1
+        linear(step, K, items, cell, last, own, row, x, columns, du, dv)
+        size, reached = 1.0, value
+        for _ in range(30):
+            for s in range(N):
+                ru[s], rv[s] = u[s] + size * du[s], v[s] + size * dv[s]
+            for j in range(P):
+                moved[j] = theta[j] + size * step[j]
+            reached = likelihood(ru, rv, click, su, sv) - _penalty(moved, mean, precision)
+            if reached >= value + 1e-4 * size * promise:
+                break
+            size *= 0.5
+        if not reached > value:
+            return value, taken
+        value = reached
+        theta[:] = moved
+        for s in range(N):
+            u[s], v[s] = ru[s], rv[s]
+    return value, most

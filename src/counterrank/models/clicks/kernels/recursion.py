@@ -1,0 +1,132 @@
+"""Click histories of a shown ranking, exactly: forwards for what is expected, backwards for what is still to come.
+
+The state before slot k is the place of the last click, none or 0..k-1: k + 1 states, so that both passes cost O(K^2)
+where the click sequences are 2^K. Column l + 1 of a table of chances stands for the last click at l, column 0 for none.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.kernels.jit import jit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@jit
+def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
+    """Write P(click at k) of one ranking into out (K,), from chance (K, K + 1) given the last click."""
+    state[0] = 1.0
+    for k in range(length):
+        clicked = 0.0
+        for s in range(k + 1):
+            here = state[s] * chance[k, s]
+            clicked += here
+            state[s] -= here
+        state[k + 1] = clicked
+        out[k] = clicked
+
+
+@jit
+def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
+    """Write V_k(l), the gains still to come from slot k on, into ahead (K + 1, K + 1); gain (K,) is that of a click."""
+    for s in range(length + 1):
+        ahead[length, s] = 0.0
+    for k in range(length - 1, -1, -1):
+        for s in range(k + 1):
+            p = chance[k, s]
+            ahead[k, s] = p * (gain[k] + ahead[k + 1, k + 1]) + (1.0 - p) * ahead[k + 1, s]
+
+
+@jit
+def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, chance: Floats) -> None:
+    """Write s(v_k) s(t_kl + h) into chance: odds (K, K + 1) are exp(-t_kl), after (I + 1,) exp(-h)."""
+    for k in range(length):
+        chance[k, 0] = attraction[k] / (1.0 + odds[k, 0])
+        for last in range(k):
+            chance[k, last + 1] = attraction[k] / (1.0 + odds[k, last + 1] * after[item[last]])
+
+
+@jit
+def click_expected(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
+                   out: Floats) -> None:  # fmt: skip
+    """Write P(click at k) (m, K) into out; odds (F, K, K + 1) and after (F, I + 1) by fold, zero in the padding."""
+    m, K = item.shape
+    chance, state = np.zeros((K, K + 1)), np.zeros(K + 1)
+    for i in range(m):
+        _chances(attraction[i], odds[fold[i]], after[fold[i]], item[i], lengths[i], chance)
+        forward(chance, lengths[i], state, out[i])
+
+
+@jit
+def click_ahead(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints, gain: Floats,
+                click: Floats, out: Floats) -> None:  # fmt: skip
+    """Write V_k at the observed last click (m, K + 1) into out; gain (m, K) is what a click at k is worth."""
+    m, K = item.shape
+    chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
+    for i in range(m):
+        _chances(attraction[i], odds[fold[i]], after[fold[i]], item[i], lengths[i], chance)
+        backward(chance, gain[i], lengths[i], ahead)
+        _observed(ahead, click[i], lengths[i], out[i])
+
+
+@jit
+def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
+    state = 0
+    for k in range(length):
+        out[k] = ahead[k, state]
+        if click[k] > 0.0:
+            state = k + 1
+
+
+@jit
+def table_expected(chances: Floats, lengths: Ints, out: Floats) -> None:
+    """Write P(click at k) (m, K) into out, from chances (m, K, K + 1)."""
+    state = np.zeros(chances.shape[2])
+    for i in range(len(chances)):
+        forward(chances[i], lengths[i], state, out[i])
+
+
+@jit
+def table_ahead(chances: Floats, lengths: Ints, gain: Floats, click: Floats, out: Floats) -> None:
+    """Write V_k at the observed last click (m, K + 1) into out, from chances (m, K, K + 1)."""
+    K = chances.shape[1]
+    ahead = np.zeros((K + 1, K + 1))
+    for i in range(len(chances)):
+        backward(chances[i], gain[i], lengths[i], ahead)
+        _observed(ahead, click[i], lengths[i], out[i])
+
+
+@jit
+def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, lengths: Ints,
+                fold: Ints, out: Floats) -> None:  # fmt: skip
+    """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of columns."""
+    d, p = x.shape[1], columns.shape[2]
+    for i in range(len(item)):
+        f, r = fold[i], row[i]
+        for k in range(lengths[i]):
+            a = item[i, k]
+            total = table[f, a, 0]
+            for j in range(d):
+                total += x[r, j] * table[f, a, 1 + j]
+            for j in range(p):
+                total += columns[i, k, j] * beta[f, j]
+            out[i, k] = total
+
+
+@jit
+def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
+    """Write (m, K, 4): strengths summed above, of the item before, at most above, summed below."""
+    for i in range(len(strength)):
+        below, above, most = 0.0, 0.0, 0.0
+        for k in range(lengths[i]):
+            below += strength[i, k]
+        for k in range(lengths[i]):
+            own = strength[i, k]
+            below -= own
+            out[i, k, 0] = above
+            out[i, k, 1] = strength[i, k - 1] if k else 0.0
+            out[i, k, 2] = most
+            out[i, k, 3] = below
+            above += own
+            most = max(most, own)

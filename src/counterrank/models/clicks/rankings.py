@@ -1,0 +1,166 @@
+"""What a reward model may know of shown rankings, and the other rankings of the same requests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.errors import EstimatorError
+from counterrank.log import RankingLog
+from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.layout import context_columns
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rankings:
+    """m rankings of n requests: `item` (m, K) ids, -1 pads at the end; `x` (n, d) the requests' context; `row` (m,) the
+    request of each ranking; `features` (m, K, p) and `extra` (m, K, e) numbers of each slot. NaN is missing.
+
+    `lookup` gives the features (n, D, K, p) of other items (n, D, K) of the same requests.
+
+    >>> logged = Rankings(item=[[4, 2], [1, -1]], x=np.empty((2, 0)))
+    >>> drawn = logged.others([[[2, 4], [4, 1]], [[1, -1], [2, -1]]])
+    >>> drawn.row.tolist(), drawn.lengths.tolist()
+    ([0, 0, 1, 1], [2, 2, 1, 1])
+    """
+
+    item: Ints
+    x: Floats
+    row: Ints | None = None
+    features: Floats | None = None
+    extra: Floats | None = None
+    lookup: Callable[[Ints], Floats] | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        item = np.ascontiguousarray(self.item, dtype=np.int64)
+        if item.ndim != 2:
+            raise EstimatorError(f"items have shape {item.shape}; a reward model reads rankings (m, K)")
+        put(self, "item", item)
+        put(self, "x", np.ascontiguousarray(self.x, dtype=np.float64))
+        if self.row is None:
+            if len(self.x) != len(item):
+                raise EstimatorError(f"there are {len(item)} rankings and {len(self.x)} rows of context; give `row`")
+            put(self, "row", np.arange(len(item)))
+        for name in ("features", "extra"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            values = np.ascontiguousarray(given, dtype=np.float64)
+            values = values[..., None] if values.shape == item.shape else values
+            if values.shape[:2] != item.shape or values.ndim != 3:
+                raise EstimatorError(f"{name} have shape {values.shape}; expected {item.shape} and one axis of numbers")
+            put(self, name, values)
+
+    @property
+    def m(self) -> int:
+        """Number of rankings."""
+        return len(self.item)
+
+    @property
+    def n(self) -> int:
+        """Number of requests."""
+        return len(self.x)
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the letter of the papers
+        """Number of slots."""
+        return int(self.item.shape[1])
+
+    @property
+    def lengths(self) -> Ints:
+        """Number of items of each ranking (m,)."""
+        out: Ints = (self.item >= 0).sum(axis=1)
+        return out
+
+    def others(self, item: ArrayLike, *, extra: ArrayLike | None = None) -> Self:
+        """Return other rankings (n, D, K) or (n, K) of the same requests; number i D + j is the j-th of request i."""
+        ids = np.asarray(item, dtype=np.int64)
+        ids = ids[:, None, :] if ids.ndim == 2 else ids
+        n, D, K = ids.shape
+        if n != self.n:
+            raise EstimatorError(f"rankings of {n} requests were given to a log of {self.n}")
+        if self.features is not None and self.lookup is None:
+            raise EstimatorError("the features of other items are not known: give `lookup` with `features`")
+        features = None if self.lookup is None else self.lookup(ids).reshape(n * D, K, -1)
+        more = None if extra is None else np.asarray(extra, dtype=float).reshape(n * D, K, -1)
+        row = np.repeat(np.arange(n), D)
+        return replace(self, item=ids.reshape(n * D, K), row=row, features=features, extra=more)
+
+    def take(self, rows: slice | Ints) -> Self:
+        """Return some of the rankings; the requests stay."""
+        assert self.row is not None
+        parts: dict[str, Any] = {"item": self.item[rows], "row": self.row[rows]}
+        for name in ("features", "extra"):
+            values = getattr(self, name)
+            parts[name] = None if values is None else values[rows]
+        return replace(self, **parts)
+
+
+def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:
+    """Return the logged rankings; item and candidate features are encoded where the log has them."""
+    x = context_columns(log)
+    names: tuple[str, ...] = tuple(getattr(log, "item_feature_names", ()))
+    if not names:
+        return Rankings(log.action, x, extra=_given(extra))
+    known: dict[str, tuple[str, ...]] = dict(getattr(log, "categories_of_items", {}))
+    features_of: Callable[[Ints], Floats] = log.features_of  # type: ignore[attr-defined]
+
+    def lookup(items: Ints) -> Floats:
+        return encoded(features_of(items), names, known)
+
+    shown = lookup(log.action[:, None, :])[:, 0]
+    return Rankings(log.action, x, features=shown, extra=_given(extra), lookup=lookup)
+
+
+def _given(values: ArrayLike | None) -> Floats | None:
+    return None if values is None else np.asarray(values, dtype=np.float64)
+
+
+def encoded(values: Floats, names: tuple[str, ...], categories: dict[str, tuple[str, ...]]) -> Floats:
+    """Return features (..., p) as numbers: few labels become indicators, many share hashed ones.
+
+    >>> encoded(np.array([[2.0, 1.0]]), ("price", "shop"), {"shop": ("a", "b", "c")}).tolist()
+    [[2.0, 1.0, 0.0]]
+    """
+    most = int(SETTINGS["labels"].value)
+    columns: list[Floats] = []
+    for j, name in enumerate(names):
+        labels, own = categories.get(name, ()), values[..., j]
+        if not labels:
+            columns.append(own)
+            continue
+        # Fibonacci hashing spreads neighbouring codes; code 0 is the reference where there are few labels.
+        code = own if len(labels) <= most else np.floor((own * 0.6180339887498949) % 1.0 * most)
+        first, size = (1, len(labels)) if len(labels) <= most else (0, most)
+        columns.extend((code == c).astype(float) for c in range(first, size))
+    return np.stack(columns, axis=-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Mean and spread of columns, to make them comparable for the ridge; missing becomes the mean, that is zero."""
+
+    mean: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> "Scaling":
+        """Return the scaling of values (N, p)."""
+        known = ~np.isnan(values)
+        count = np.maximum(known.sum(axis=0), 1)
+        mean = np.where(known, values, 0.0).sum(axis=0) / count
+        away = np.where(known, values - mean, 0.0)
+        spread = np.sqrt((away**2).sum(axis=0) / count)
+        # A spread of rounding errors is a constant column.
+        return cls(mean, np.where(spread > 1e-9 * np.maximum(np.abs(mean), 1.0), spread, np.inf))
+
+    def apply(self, values: Floats) -> Floats:
+        """Return (values - mean) / spread, zero where missing or constant."""
+        out = np.nan_to_num((values - self.mean) / self.spread, nan=0.0)
+        return np.ascontiguousarray(np.clip(out, -SETTINGS["far"].value, SETTINGS["far"].value))

@@ -1,0 +1,123 @@
+"""The compiled likelihood against a slow one: value, slopes, second derivatives, the transpose, the maximum."""
+
+import numpy as np
+import pytest
+
+from counterrank.models.clicks.fit import prior_of
+from counterrank.models.clicks.kernels.likelihood import adjoint, derivatives, likelihood, linear, newton, slots_of
+
+K, ITEMS, D, P = 4, 6, 2, 3
+
+
+def _data(seed, n=60):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, K + 1, n)
+    item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
+    click = (rng.random((n, K)) < 0.4).astype(float)
+    x = np.concatenate([np.ones((n, 1)), rng.normal(size=(n, D))], axis=1)
+    wide = rng.normal(size=(n, K, P))
+    used = np.flatnonzero(rng.random(n) < 0.8)
+    N = int(lengths[used].sum())
+    cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
+    slots_of(item, click, lengths, used, ITEMS, cell, last, own, row)
+    k = cell // (K + 1)
+    size = 2 * K + 1 + K * K + ITEMS + 1 + 1 + D + P + (ITEMS + 1) * (1 + D)
+    slots = (K, ITEMS, cell, last, own, row, x, wide[row, k])
+    return rng, item, click, lengths, used, slots, click[row, k], rng.normal(size=size) * 0.7
+
+
+def _slow(theta, item, click, lengths, used, slots):
+    """The log likelihood written down slot by slot, as the module's docstring has it."""
+    _, _, _, _, _, _, x, columns = slots
+    parts = np.split(theta, np.cumsum([K, 1, K, K * K, ITEMS + 1, 1, D, P, ITEMS + 1]))
+    position, clicked, distance, cell, after, constant, context, beta, own, slopes = parts
+    slopes = slopes.reshape(ITEMS + 1, D)
+    total, s = 0.0, 0
+    for i in used:
+        last = None
+        for k in range(lengths[i]):
+            a = item[i, k]
+            u = position[k]
+            if last is not None:
+                u += clicked[0] + distance[k - last] + cell[k * K + last] + after[item[i, last]]
+            v = constant[0] + x[i, 1:] @ (context + slopes[a]) + columns[s] @ beta + own[a]
+            p = 1 / (1 + np.exp(-u)) / (1 + np.exp(-v))
+            total += np.log(p) if click[i, k] else np.log1p(-p)
+            last = k if click[i, k] else last
+            s += 1
+    return total
+
+
+def _value(theta, slots, click):
+    N = len(click)
+    u, v, su, sv = (np.empty(N) for _ in range(4))
+    linear(theta, *slots, u, v)
+    return likelihood(u, v, click, su, sv), u, v, su, sv
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_likelihood_equals_its_slow_twin(seed):
+    _, item, click, lengths, used, slots, shown, theta = _data(seed)
+    assert _value(theta, slots, shown)[0] == pytest.approx(_slow(theta, item, click, lengths, used, slots), rel=1e-12)
+
+
+def test_transpose_is_the_transpose():
+    rng, *_, slots, shown, theta = _data(1)
+    N = len(shown)
+    u, v, out = np.empty(N), np.empty(N), np.empty(len(theta))
+    linear(theta, *slots, u, v)
+    a, b = rng.normal(size=N), rng.normal(size=N)
+    adjoint(a, b, *slots, out)
+    assert out @ theta == pytest.approx(a @ u + b @ v, rel=1e-12)
+
+
+def test_slopes_and_curvature_are_those_of_finite_differences():
+    _, *_, slots, shown, theta = _data(2)
+    N, step = len(shown), 1e-5
+    _, _, _, su, sv = _value(theta, slots, shown)
+    ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
+    derivatives(su, sv, shown, True, ru, rv, huu, huv, hvv)
+    slope = np.empty(len(theta))
+    adjoint(ru, rv, *slots, slope)
+    direction = np.random.default_rng(0).normal(size=len(theta))
+    du, dv = np.empty(N), np.empty(N)
+    linear(direction, *slots, du, dv)
+    bend = -(huu * du**2 + 2 * huv * du * dv + hvv * dv**2).sum()
+    up, here, down = (_value(theta + t * direction, slots, shown)[0] for t in (step, 0.0, -step))
+    assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=1e-6)
+    step = 1e-3
+    up, down = (_value(theta + t * direction, slots, shown)[0] for t in (step, -step))
+    assert bend == pytest.approx((up - 2 * here + down) / step**2, rel=1e-3)
+    for j in range(0, len(theta), 7):
+        unit = np.zeros(len(theta))
+        unit[j] = 1e-5
+        up, down = (_value(theta + t * unit, slots, shown)[0] for t in (1, -1))
+        assert slope[j] == pytest.approx((up - down) / 2e-5, abs=1e-5)
+
+
+def test_fisher_matrix_is_the_mean_of_the_exact_one():
+    rng = np.random.default_rng(4)
+    su, sv = rng.random(50), rng.random(50)
+    out = []
+    for click in (np.ones(50), np.zeros(50)):
+        parts = [np.empty(50) for _ in range(5)]
+        derivatives(su, sv, click, True, *parts)
+        out.append(np.array(parts[2:]))
+    parts = [np.empty(50) for _ in range(5)]
+    derivatives(su, sv, np.ones(50), False, *parts)
+    p = su * sv
+    np.testing.assert_allclose(p * out[0] + (1 - p) * out[1], np.array(parts[2:]), rtol=1e-9, atol=1e-12)
+
+
+def test_newton_ends_where_the_slope_is_zero():
+    _, *_, slots, shown, _ = _data(3, n=400)
+    prior = prior_of(K, ITEMS, D, P, float(shown.mean()))
+    theta = prior.mean.copy()
+    newton(theta, prior.mean, prior.precision, *slots, shown, 50, 1e-9, 200, False, np.empty(len(theta)))
+    N = len(shown)
+    _, _, _, su, sv = _value(theta, slots, shown)
+    ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
+    derivatives(su, sv, shown, True, ru, rv, huu, huv, hvv)
+    slope = np.empty(len(theta))
+    adjoint(ru, rv, *slots, slope)
+    assert np.abs(slope - prior.precision * (theta - prior.mean)).max() < 1e-3

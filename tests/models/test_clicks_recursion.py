@@ -1,0 +1,123 @@
+"""Click histories against all 2^K click sequences, and the identities that must hold for any reward."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from counterrank.models.clicks.kernels.recursion import (
+    backward,
+    click_ahead,
+    click_expected,
+    competition,
+    forward,
+    table_ahead,
+    table_expected,
+)
+
+
+def _sequences(chance, length):
+    """Yield every click sequence of a ranking and its probability."""
+    for clicks in itertools.product((0, 1), repeat=length):
+        p, state = 1.0, 0
+        for k, c in enumerate(clicks):
+            p *= chance[k, state] if c else 1 - chance[k, state]
+            state = k + 1 if c else state
+        yield np.array(clicks, dtype=float), p
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_forward_is_the_sum_over_all_click_sequences(length):
+    K = 5
+    chance = np.random.default_rng(length).random((K, K + 1))
+    out, state = np.zeros(K), np.zeros(K + 1)
+    forward(chance, length, state, out)
+    wanted = sum(p * np.pad(clicks, (0, K - length)) for clicks, p in _sequences(chance, length))
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_backward_is_the_mean_of_later_gains_given_the_last_click(length):
+    K = 5
+    rng = np.random.default_rng(length)
+    chance, gain = rng.random((K, K + 1)), rng.normal(size=K)
+    ahead = np.zeros((K + 1, K + 1))
+    backward(chance, gain, length, ahead)
+    for k in range(length):
+        for s in range(k + 1):
+            total, mass = 0.0, 0.0
+            for clicks, p in _sequences(chance, length):
+                seen = np.flatnonzero(clicks[:k])
+                if (seen[-1] + 1 if len(seen) else 0) == s:
+                    total += p * float(clicks[k:] @ gain[k:length])
+                    mass += p
+            assert ahead[k, s] == pytest.approx(total / mass, abs=1e-12)
+
+
+def _random(seed, m=40, K=4, items=6, folds=2):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, K + 1, m)
+    item = np.where(np.arange(K) < lengths[:, None], rng.permuted(np.tile(np.arange(items), (m, 1)), axis=1)[:, :K], -1)
+    attraction = np.where(item >= 0, rng.random((m, K)), 0.0)
+    odds, after = np.exp(rng.normal(size=(folds, K, K + 1))), np.exp(rng.normal(size=(folds, items + 1)))
+    return rng, lengths, item, attraction, odds, after, rng.integers(0, folds, m)
+
+
+def _table(i, item, attraction, odds, after, fold):
+    K = item.shape[1]
+    chance = np.zeros((K, K + 1))
+    for k in range(K):
+        chance[k, 0] = attraction[i, k] / (1 + odds[fold[i], k, 0])
+        for last in range(k):
+            chance[k, last + 1] = attraction[i, k] / (1 + odds[fold[i], k, last + 1] * after[fold[i], item[i, last]])
+    return chance
+
+
+def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
+    rng, lengths, item, attraction, odds, after, fold = _random(1)
+    m, K = item.shape
+    chances = np.stack([_table(i, item, attraction, odds, after, fold) for i in range(m)])
+    one, two = np.zeros((m, K)), np.zeros((m, K))
+    click_expected(attraction, odds, after, item, lengths, fold, one)
+    table_expected(chances, lengths, two)
+    np.testing.assert_allclose(one, two, atol=1e-14)
+    assert not one[item < 0].any()
+    gain = rng.normal(size=(m, K))
+    click = np.where(item >= 0, rng.random((m, K)) < 0.5, 0.0)
+    first, second = np.zeros((m, K + 1)), np.zeros((m, K + 1))
+    click_ahead(attraction, odds, after, item, lengths, fold, gain, click, first)
+    table_ahead(chances, lengths, gain, click, second)
+    np.testing.assert_allclose(first, second, atol=1e-14)
+    # The value at the start is what is expected.
+    np.testing.assert_allclose(first[:, 0], (one * gain).sum(axis=1), atol=1e-12)
+
+
+def test_surprises_have_mean_zero_given_what_was_clicked_above():
+    """Martingale property by enumeration: E[delta_k | clicks above] = 0 for every history."""
+    K, length = 4, 4
+    rng = np.random.default_rng(5)
+    chance, gain = rng.random((K, K + 1)), rng.normal(size=K)
+    ahead = np.zeros((K + 1, K + 1))
+    backward(chance, gain, length, ahead)
+    for k in range(K):
+        for above in itertools.product((0, 1), repeat=k):
+            s = max((j + 1 for j, c in enumerate(above) if c), default=0)
+            p = chance[k, s]
+            after_click, after_none = gain[k] + ahead[k + 1, k + 1] - ahead[k, s], ahead[k + 1, s] - ahead[k, s]
+            assert p * after_click + (1 - p) * after_none == pytest.approx(0.0, abs=1e-12)
+
+
+def test_competition_is_what_its_name_says():
+    rng = np.random.default_rng(0)
+    strength, lengths = rng.random((30, 5)), rng.integers(1, 6, 30)
+    out = np.zeros((30, 5, 4))
+    competition(strength, lengths, out)
+    for i in range(30):
+        for k in range(5):
+            s = strength[i, : lengths[i]]
+            if k >= lengths[i]:
+                assert not out[i, k].any()
+                continue
+            above = s[:k]
+            wanted = [above.sum(), above[-1] if k else 0.0, above.max(initial=0.0), s[k + 1 :].sum()]
+            np.testing.assert_allclose(out[i, k], wanted, atol=1e-12)
