@@ -21,7 +21,7 @@ from counterrank.behavior.candidates import Candidate
 from counterrank.estimators import registry
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import Estimator, View, Workspace
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 from counterrank.tree.behavior_tree import BehaviorTree
 from counterrank.tree.mse.oracle import Oracle
 

@@ -15,7 +15,7 @@ from counterrank import simulate
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 
 def plain_ips(log: RankingLog) -> tuple[float, float]:

@@ -21,8 +21,8 @@ import numpy as np
 import counterrank as cr
 from counterrank.cli.reading import reading
 from counterrank.errors import CounterrankError
-from counterrank.readers import scan_log
 from counterrank.readers.options import ReadOptions
+from counterrank.sources import scan_log
 from counterrank.sources.opening import opened
 
 #: Pieces that parsers trip over.

@@ -9,7 +9,7 @@ import counterrank as cr
 from benchmarks import cpu_seconds, show
 from counterrank import simulate
 from counterrank.estimators import registry
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 FIXED = ("ips", "iips", "rips", "snips", "order-2")
 SETS: dict[str, tuple[str, ...]] = {

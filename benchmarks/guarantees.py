@@ -15,7 +15,7 @@ import counterrank as cr
 from benchmarks.interval_coverage import LEVEL, World, by, fixed_normaliser, without_units
 from counterrank.diagnostics.audit import audit
 from counterrank.estimators import registry
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guarantees.md"
 Log = cr.RankingLog

@@ -18,7 +18,7 @@ from counterrank.behavior.masks import standard
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.simulate import Environment, SimulatedLog, paper, published, random, true_value
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 from counterrank.tree.behavior_tree import BehaviorTree
 from counterrank.tree.cross_fitted import fit_cross_fitted
 from counterrank.tree.limits import Limits

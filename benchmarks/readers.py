@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterrank.readers import from_frame, read_log, scan_log
+from counterrank.readers import from_frame, read_log
 from counterrank.readers.fingerprint import fingerprint
+from counterrank.sources import scan_log
 
 COLUMNS = ["action", "reward", "propensity", "new", *(f"x_{j}" for j in range(5))]
 

@@ -69,7 +69,7 @@ def read(path: str) -> dict[str, float]:
     """Read what an evaluation reads, a row group at a time, and do nothing with it."""
     import pyarrow.parquet as pq
 
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
 
     columns = list(scan_log(path, targets="new").spec.columns)
 
@@ -83,7 +83,7 @@ def read(path: str) -> dict[str, float]:
 
 def evaluate(path: str, *names: str) -> dict[str, float]:
     import counterrank as cr
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
 
     # A first evaluation in miniature, so that imports and compiled kernels are there.
     cr.evaluate(environment().draw(300, _rng()).to_log(), ["new"], estimators=list(names))
@@ -129,21 +129,21 @@ def _run(source: Any) -> Callable[[], object]:
 @contextmanager
 def _memory(path: str, workers: int) -> Iterator[Callable[[], object]]:
     import counterrank as cr
-    from counterrank.sources.local import MemorySource
+    from counterrank.sources import MemorySource
 
     yield _run(MemorySource(cr.read_log(path, targets="new"), threads=workers))
 
 
 @contextmanager
 def _files(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
 
     yield _run(scan_log(path, targets="new", workers=workers))
 
 
 @contextmanager
 def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
     from counterrank.sources.dask import file_source, local_client
 
     with local_client(workers) as client:
@@ -152,7 +152,7 @@ def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def _spark(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
     from counterrank.sources.spark import file_source, local_session
 
     with ExitStack() as stack:

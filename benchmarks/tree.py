@@ -15,7 +15,7 @@ from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.simulate import published
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 from counterrank.tree.behavior_tree import BehaviorTree
 from counterrank.tree.cross_fitted import fit_cross_fitted
 from counterrank.tree.limits import Limits

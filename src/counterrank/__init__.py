@@ -8,7 +8,8 @@ __getattr__, __dir__, __all__ = attach(
         "errors": ["CounterrankError", "CounterrankWarning"],
         "log": ["RankingLog"],
         "propensity": ["Propensity"],
-        "readers": ["read_log", "scan_log"],
+        "readers": ["read_log"],
+        "sources": ["scan_log"],
         "policies": [
             "Policy",
             "Factored",

@@ -5,7 +5,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.diagnostics.audit import CHECKS, audit
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 N, K, A = 4000, 3, 5
 

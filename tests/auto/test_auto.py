@@ -12,7 +12,7 @@ from counterrank.log import RankingLog
 from counterrank.policies import PlackettLuce
 from counterrank.propensity import Propensity
 from counterrank.simulate import random, true_value
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 
 def without_distributions(log):

@@ -113,7 +113,7 @@ def test_a_model_without_fit_is_refused(log):
 
 def test_logistic_model_predicts_clicks_better_than_their_mean():
     from counterrank.models.linear import fit_linear, train
-    from counterrank.sources.local import MemorySource
+    from counterrank.sources import MemorySource
 
     part = random(1, K=3, actions=3, reward="binary", form="paper").draw(3000, np.random.default_rng(0)).to_log()
     model = fit_linear(train(MemorySource(part, threads=1), "new"))

@@ -11,7 +11,7 @@ from counterrank.estimators.auto.routes import MODEL, WEIGHTS
 from counterrank.estimators.auto.rule import decide, standings, stderr, unit
 from counterrank.estimators.auto.state import Summary
 from counterrank.estimators.base import View, Workspace
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 K, P = 10, 0.9
 

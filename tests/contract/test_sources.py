@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 from counterrank.testing import check_source, random_log
 
 
@@ -25,7 +25,7 @@ def test_files_keep_the_contract(tmp_path, layout):
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
 
     log = random_log(np.random.default_rng(5), n=700)
     columns = {"action": log.action, "reward": log.reward, "propensity": log.propensity.values}

@@ -9,10 +9,9 @@ from counterrank.errors import ConfigError, PropensityError
 from counterrank.log import LOGGING
 from counterrank.policies.enumerated import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
-from counterrank.propensity_models.features import Features
-from counterrank.propensity_models.fitting import Recipe, calibrate, fit_model
-from counterrank.propensity_models.logistic import fit_logistic, log_softmax
-from counterrank.sources.local import MemorySource
+from counterrank.propensity_models.methods import Features, fit_logistic, log_softmax
+from counterrank.propensity_models.model import Recipe, calibrate, fit_model
+from counterrank.sources import MemorySource
 
 
 def test_the_logistic_fit_is_at_a_minimum():

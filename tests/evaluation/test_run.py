@@ -67,7 +67,7 @@ def test_the_same_call_gives_the_same_bytes(gentle):
 
 
 def test_the_order_of_threads_does_not_change_the_bytes(gentle):
-    from counterrank.sources.local import MemorySource
+    from counterrank.sources import MemorySource
 
     texts = {cr.evaluate(MemorySource(gentle, threads=t), ["new"], estimators=["iips"]).to_json() for t in (1, 2)}
     assert len(texts) == 1

@@ -23,7 +23,7 @@ from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.switch import Switch
 from counterrank.models.base import Prediction
 from counterrank.ratios import ratios_of
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 N, K, A = 12, 3, 4
 RNG = np.random.default_rng(11)

@@ -23,7 +23,7 @@ from counterrank.models.visibility.rows import rows_of
 from counterrank.models.visibility.steps import start
 from counterrank.simulate.draw import SimulatedLog
 from counterrank.simulate.truth import true_value
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 Floats = NDArray[np.float64]
 ROWS = 3000

@@ -20,7 +20,7 @@ from counterrank.models.visibility.links import PRODUCT, SUM, Link
 from counterrank.models.visibility.model import VisibilityModel
 from counterrank.models.visibility.rows import rows_of
 from counterrank.models.visibility.steps import effects_step, sight_step, start, tilt_step
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 
 
 def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.RankingLog:

@@ -8,6 +8,7 @@ import pytest
 
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.log import RankingLog
+from counterrank.readers import adapters as registry
 from counterrank.readers import (
     from_obp,
     read_kuairand,
@@ -16,7 +17,6 @@ from counterrank.readers import (
     read_seznam,
     read_vw_ccb,
     read_vw_slates,
-    registry,
 )
 from counterrank.readers.adapters.seznam import HEAD, NAMES
 
@@ -352,7 +352,7 @@ def test_seznam_with_a_header_and_of_another_width(tmp_path):
 def test_registry():
     for name in registry.ADAPTERS:
         assert callable(registry.adapter(name))
-    assert registry.adapter("parquet") is None and "seznam" in registry.names()
+    assert registry.adapter("parquet") is None and "seznam" in registry.ADAPTERS
     with pytest.raises(ConfigError, match="did you mean 'vw-ccb'"):
         registry.adapter("vw-cbb")
 

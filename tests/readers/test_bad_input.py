@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from counterrank.errors import CounterrankError, LogError, PropensityError
-from counterrank.readers import from_frame, read_log, scan_log
+from counterrank.readers import from_frame, read_log
+from counterrank.sources import scan_log
 
 GOOD = {
     "action": [[0, 1], [2, 0], [1, 2]],

@@ -5,8 +5,9 @@ import pytest
 
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
-from counterrank.readers import from_frame, read_log, scan_log
+from counterrank.readers import from_frame, read_log
 from counterrank.readers.fingerprint import fingerprint, partial
+from counterrank.sources import scan_log
 
 
 @pytest.mark.parametrize("shape", [{}, {"ragged": True, "names": True}])

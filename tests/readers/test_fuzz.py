@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from counterrank.errors import CounterrankError
-from counterrank.readers import read_log, scan_log
+from counterrank.readers import read_log
+from counterrank.sources import scan_log
 
 ROUNDS = 60
 

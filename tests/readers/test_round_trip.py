@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from counterrank.readers import from_frame, read_log, scan_log
-from counterrank.readers.concat import concat
+from counterrank.readers import from_frame, read_log
+from counterrank.readers.reading import concat
+from counterrank.sources import scan_log
 
 FORMATS = ("log.parquet", "log.feather", "log.csv", "log.csv.gz", "log.csv.zst", "log.jsonl", "log.jsonl.gz")
 LAYOUTS = ("list", "numbered", "long")

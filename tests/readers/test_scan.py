@@ -8,15 +8,16 @@ import pytest
 
 from counterrank.errors import ConfigError, LogError
 from counterrank.readers import parts as parts_module
-from counterrank.readers import read_log, scan_log
-from counterrank.readers.concat import concat
+from counterrank.readers import read_log
 from counterrank.readers.parts import Part, batch_rows, read_part
-from counterrank.readers.spec import LogSpec
+from counterrank.readers.reading import concat
+from counterrank.readers.schema import LogSpec
+from counterrank.sources import scan_log
 
 
 @pytest.fixture
 def many_parts(kit, tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.planning.BATCH_ROWS", 50)
+    monkeypatch.setattr("counterrank.readers.parts.BATCH_ROWS", 50)
     path = kit.write(kit.make(n=1000, ragged=True), tmp_path / "log.parquet", row_group_size=25)
     return scan_log(path, targets="new", segments="country"), kit.log(kit.make(n=1000, ragged=True))
 
@@ -134,7 +135,7 @@ def test_samples_are_uniform(many_parts):
 
 
 def test_samples_of_many_parts_open_few_of_them(many_parts, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.scan._SAMPLED_PARTS", 3)
+    monkeypatch.setattr("counterrank.sources.files._SAMPLED_PARTS", 3)
     source, _ = many_parts
     sample = source.sample(1000, np.random.default_rng(0))
     assert sample.n == 150
@@ -182,7 +183,7 @@ def test_few_batches_are_alive_at_a_time(many_parts):
 
 
 def test_parts_without_the_segment_are_not_opened(kit, tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.planning.BATCH_ROWS", 20)
+    monkeypatch.setattr("counterrank.readers.parts.BATCH_ROWS", 20)
     columns = kit.make(n=100)
     columns["day"] = [i // 10 for i in range(100)]
     path = kit.write(columns, tmp_path / "log.parquet", row_group_size=20)

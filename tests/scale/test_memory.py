@@ -10,7 +10,7 @@ RUN = """
 import json, resource, sys
 import counterrank as cr
 from counterrank import simulate
-from counterrank.readers import scan_log
+from counterrank.sources import scan_log
 import numpy as np
 env = simulate.random(0, K=10, actions=3)
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank import simulate
-from counterrank.readers import ReadOptions, read_log, scan_log
-from counterrank.sources import dask, spark
+from counterrank.readers import ReadOptions, read_log
+from counterrank.sources import dask, scan_log, spark
 
 PARTS, ROWS = 4, 500
 

@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.errors import CounterrankError, EngineError
 from counterrank.kernels import hashing
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 from counterrank.testing import check_source
 
 pytestmark = [
@@ -152,7 +152,7 @@ def test_samples_are_uniform_and_repeatable(make, engine):
 
 
 def test_threads_do_not_change_the_last_digit(make, folders):
-    from counterrank.readers import scan_log
+    from counterrank.sources import scan_log
 
     log = make("memory")
     one, three = (cr.evaluate(MemorySource(log, threads=t), ["new"], estimators=FIXED) for t in (1, 3))

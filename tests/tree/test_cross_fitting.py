@@ -8,7 +8,7 @@ from counterrank.behavior.candidates import Candidate
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.ratios import ratios_of
 from counterrank.simulate import published, true_value
-from counterrank.sources.local import MemorySource
+from counterrank.sources import MemorySource
 from counterrank.tree.behavior_tree import BehaviorTree
 from counterrank.tree.cross_fitted import fit_cross_fitted
 from counterrank.tree.limits import Limits

@@ -26,7 +26,8 @@ def _opened(log: Any, targets: Any, carried: list[str], reading: dict[str, Any])
         return open_source(log, targets, segments=tuple(carried), **reading)
     if isinstance(log, RankingLog):
         return MemorySource(log), tuple(log.targets)
-    from counterrank.readers import read_log, scan_log
+    from counterrank.readers import read_log
+    from counterrank.sources import scan_log
 
     if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:
         found = read_log(log, **reading)

@@ -11,7 +11,7 @@ from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut
 from counterrank.evaluation.state import PassState, totals_of
 from counterrank.log import RankingLog
-from counterrank.readers import partial as fingerprint_of
+from counterrank.readers import fingerprint_of
 
 
 def make_partial(

@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from counterrank.diagnostics import FAILED, WARNED, Finding, examples_at
 from counterrank.log import LOGGING, RankingLog
-from counterrank.readers import Field, LogSpec, ReadOptions, Survey, expand, from_table, matrices, resolve, tables
+from counterrank.readers import (
+    Field,
+    LogSpec,
+    ReadOptions,
+    Survey,
+    action_ids,
+    expand,
+    from_table,
+    numbers,
+    read_table,
+    resolve,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -21,18 +32,18 @@ def repaired(
 ) -> tuple[list[Finding], RankingLog | None]:
     """Return findings about single numbers, and the log of the rows whose numbers can be used, if there are any."""
     options = ReadOptions.of(**{**reading, "targets": tuple(targets)})
-    pieces = [tables.read_table(file) for file in expand(path, format)]
+    pieces = [read_table(file) for file in expand(path, format)]
     table = pa.concat_tables(pieces, promote_options="permissive")
     survey = Survey(resolve(table, options, in_memory=True), options.encode_actions)
     survey.absorb(table)
     spec = survey.finish(table.slice(0, 1000))
     if spec.layout == "long":
         return [], None
-    used = matrices.actions(table, spec, 0)[0] >= 0
+    used = action_ids(table, spec, 0)[0] >= 0
     good: Bools = np.asarray(used.any(axis=1))
     findings: list[Finding] = []
     for role, field in _fields(spec).items():
-        values = matrices.numbers(table, field, spec, 0)[0]
+        values = numbers(table, field, spec, 0)[0]
         cells = used if values.shape == used.shape else np.ones(values.shape, dtype=bool)
         found, fine = look_at(role, field.name, values, cells)
         findings += found

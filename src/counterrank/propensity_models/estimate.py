@@ -1,7 +1,6 @@
 """estimate_propensities(): from a log without them to one with, flagged; and the same for a source of any size."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +9,10 @@ from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.log import RankingLog
 from counterrank.policies import Policy
-from counterrank.propensity_models.fitting import Recipe, fit_model, parse, refit
 from counterrank.propensity_models.lists import by_list
-from counterrank.propensity_models.model import PropensityModel
-from counterrank.source import Partial, Source, State
-from counterrank.sources import MemorySource
+from counterrank.propensity_models.model import PropensityModel, Recipe, fit_model, parse, refit
+from counterrank.source import Source
+from counterrank.sources import MemorySource, mapped
 
 Ints = NDArray[np.int64]
 
@@ -64,8 +62,8 @@ def estimated_source(
     others: list[Source] = []
     for counts in rng.poisson(1.0, (count, BUCKETS)):
         change = _Redrawn(refit(sample, model, recipe, counts.astype(np.float64)), counts)
-        others.append(_mapped(source, change))
-    return _mapped(source, model.apply), others
+        others.append(mapped(source, change))
+    return mapped(source, model.apply), others
 
 
 class _Redrawn:
@@ -103,38 +101,3 @@ def _in_memory(source: Source) -> RankingLog:
     if isinstance(source, MemorySource):
         return source.log
     raise PropensityError("by-list counts lists in memory; read the log with read_log first, or use frequency:COLUMNS")
-
-
-def _mapped(source: Source, change: Any) -> Source:
-    if isinstance(source, MemorySource):
-        return MemorySource(change(source.log), threads=source.threads)
-    return MappedSource(source, change)
-
-
-class MappedSource:
-    """A source each of whose batches is changed on the way."""
-
-    def __init__(self, source: Source, change: Any) -> None:
-        self.source = source
-        self.change = change
-
-    @property
-    def first(self) -> RankingLog:
-        """The first rows, changed."""
-        changed: RankingLog = self.change(self.source.first)
-        return changed
-
-    @property
-    def n(self) -> int | None:
-        """Number of rankings."""
-        return self.source.n
-
-    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
-        """Return the sum over changed batches."""
-        change = self.change
-        return self.source.reduce(lambda batch: partial(change(batch)), label=label)
-
-    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
-        """Return a sample, changed."""
-        changed: RankingLog = self.change(self.source.sample(rows, rng))
-        return changed

@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 from counterrank.errors import PropensityError
 from counterrank.log import RankingLog
 from counterrank.policies import Enumerated
-from counterrank.propensity_models.fitting import group_keys
-from counterrank.propensity_models.model import with_propensity
+from counterrank.propensity_models.model import group_keys, with_propensity
 
 _NUMBERS = 50_000_000
 

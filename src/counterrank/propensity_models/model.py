@@ -1,4 +1,4 @@
-"""A cross-fitted, calibrated model of what the logger showed at each position."""
+"""A cross-fitted, calibrated model of what the logger showed at each position, and how it is fitted."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,9 +7,20 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.diagnostics import column_of
+from counterrank.errors import ConfigError, PropensityError
+from counterrank.kernels.hashing import BUCKETS
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
-from counterrank.propensity_models.logistic import log_softmax
+from counterrank.propensity_models.methods import (
+    Certain,
+    Features,
+    Logistic,
+    fit_boosting,
+    fit_frequency,
+    fit_logistic,
+    log_softmax,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -109,3 +120,174 @@ def with_propensity(log: RankingLog, propensity: object, whole: Floats | None, n
     put(part, "dists", dists if whole is None else {**dists, LOGGING: whole})
     put(part, "notes", (*(note for note in log.notes if not note.startswith("propensity-missing")), *notes))
     return part
+
+
+METHODS = ("logistic", "boosting", "frequency")
+FOLDS = 2
+#: Items beyond this many are too many for a model with a score each.
+MAX_ITEMS = 500
+#: A logger whose shown items a model predicts this well leaves no choice to learn from.
+CERTAIN = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to fit: the method, the columns of "frequency", the kind of probability."""
+
+    method: str
+    columns: tuple[str, ...] = ()
+    kind: str = "factored"
+    seed: int = 0
+
+
+def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
+    """Return the calibrated model of a log, or refuse a deterministic logger."""
+    size = log.n_actions
+    if size > MAX_ITEMS:
+        raise PropensityError(
+            f"{size:,} items are too many to estimate propensities with a score for each (at most {MAX_ITEMS}); "
+            "if the same context saw few different lists, use by-list:COLUMNS, else group the items"
+        )
+    features = features_of(log, recipe)
+    repeats = has_repeats(log)
+    model = PropensityModel(
+        features=features, models=(), power=np.ones(log.K), kind=recipe.kind, size=size,
+        without_replacement=recipe.kind in ("prefix", "joint") and not repeats,
+        floor=min(0.01, size / (log.n + size)), notes=(_note(recipe),),
+    )  # fmt: skip
+    model = model.with_models(fit_folds(log, model, recipe, np.ones(BUCKETS)))
+    calibrated = replace(model, power=calibrate(log, model))
+    refuse_certain(log, calibrated)
+    return calibrated
+
+
+def refit(log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats) -> PropensityModel:
+    """Return the model fitted again with other weights (1024,) on the buckets of units."""
+    return model.with_models(fit_folds(log, model, recipe, bucket_weight))
+
+
+def fit_folds(
+    log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats
+) -> tuple[tuple[PositionModel, ...], ...]:
+    """Return models[f][k], fitted without fold f, starting from those of `model` where it has some."""
+    x, fold = model.features(log), log.bucket % FOLDS
+    weight = bucket_weight[log.bucket]
+    result = []
+    for f in range(FOLDS):
+        row_models = []
+        for k in range(log.K):
+            rows = np.flatnonzero((fold != f) & (log.action[:, k] >= 0))
+            available = model.available(log, k)
+            before = model.models[f][k] if model.models else None
+            allowed = None if available is None else available[rows]
+            row_models.append(
+                fit_position(x[rows], log.action[rows, k], weight[rows], allowed, recipe, model.size, before)
+            )
+        result.append(tuple(row_models))
+    return tuple(result)
+
+
+def fit_position(
+    x: Floats, action: Ints, weight: Floats, available: Bools | None, recipe: Recipe, size: int,
+    before: PositionModel | None,
+) -> PositionModel:  # fmt: skip
+    """Return the model of one position by the recipe's method."""
+    if len(action) == 0:
+        raise PropensityError("a position has no items to learn from in one half of the log; more rows are needed")
+    if recipe.method == "frequency":
+        return fit_frequency(x, action, size, weight=weight)
+    if recipe.method == "boosting":
+        if (action == action[0]).all():
+            return Certain(int(action[0]), size)
+        return fit_boosting(x, action, size, weight=weight, seed=recipe.seed)
+    start = before.theta if isinstance(before, Logistic) else None
+    return fit_logistic(x, action, size, weight=weight, available=available, start=start)
+
+
+def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
+    """Return the power (K,) that makes held-out probabilities most likely: 1 when they are calibrated as they are.
+
+    Temperature scaling (Guo et al. 2017) on rows that the models have not seen.
+    """
+    from scipy import optimize
+
+    powers = np.ones(log.K)
+    for k in range(log.K):
+        log_p = model.log_prob(log, k)
+        rows = np.flatnonzero(log.action[:, k] >= 0)
+        items = log.action[rows, k]
+        table = np.maximum(log_p[rows], -700.0)
+
+        def loss(power: float, table: Floats = table, items: Ints = items) -> float:
+            return -float(log_softmax(power * table)[np.arange(len(items)), items].mean())
+
+        powers[k] = float(optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded").x)
+    return powers
+
+
+def refuse_certain(log: RankingLog, model: PropensityModel) -> None:
+    """Raise when the context predicts what is shown: there is nothing to compare."""
+    values = model.propensity(log)[0].values.reshape(log.n, -1)
+    typical = float(np.exp(np.log(values).mean())) if model.kind != "joint" else float(values.mean())
+    if typical < CERTAIN:
+        return
+    raise PropensityError(
+        f"the logging policy looks deterministic: the context predicts each shown item with probability {typical:.3f}. "
+        "Other policies cannot be evaluated from it. What is possible: show a random list, or swap neighbouring items "
+        "at random, for a few percent of requests and log the probabilities; use periods in which the policy "
+        "changed for the same contexts (by-list:COLUMNS); or run an A/B test"
+    )
+
+
+def has_repeats(log: RankingLog) -> bool:
+    """Return whether any ranking shows an item twice."""
+    padded = np.where(log.action >= 0, log.action, -1 - np.arange(log.K))
+    return bool((np.diff(np.sort(padded, axis=1), axis=1) == 0).any())
+
+
+def features_of(log: RankingLog, recipe: Recipe) -> Callable[[RankingLog], Floats]:
+    """Return what turns a batch into features."""
+    if recipe.method != "frequency":
+        return Features.learn(log).of
+    keys = group_keys(log, recipe.columns)
+    names = np.unique(keys)
+
+    def group(batch: RankingLog) -> Floats:
+        mine = group_keys(batch, recipe.columns)
+        place = np.minimum(np.searchsorted(names, mine), len(names) - 1)
+        return np.stack([np.ones(batch.n), np.where(names[place] == mine, place, -1)], axis=1)
+
+    return group
+
+
+def group_keys(log: RankingLog, columns: tuple[str, ...]) -> NDArray[np.str_]:
+    """Return a text for each row (n,) that is equal where all named columns are."""
+    keys = np.full(log.n, "", dtype="<U1")
+    for name in columns:
+        keys = np.char.add(np.char.add(keys, "\x1f"), column_of(log, name).astype(str))
+    return keys
+
+
+def parse(method: str) -> tuple[str, tuple[str, ...]]:
+    """Return method and columns of a text such as "by-list:query,region".
+
+    >>> parse("by-list:query,region")
+    ('by-list', ('query', 'region'))
+    """
+    name, _, rest = method.partition(":")
+    columns = tuple(part.strip() for part in rest.split(",") if part.strip())
+    if name not in ("auto", "by-list", *METHODS):
+        raise ConfigError(
+            f"propensities cannot be estimated by '{name}'; use auto, {', '.join(METHODS)} or by-list:COLUMNS"
+        )
+    if columns and name not in ("frequency", "by-list"):
+        raise ConfigError(f"'{name}' takes no columns: it uses the context; only frequency and by-list group rows")
+    return name, columns
+
+
+def _note(recipe: Recipe) -> str:
+    return (
+        f"estimated-propensity: propensities were not logged but estimated ({recipe.method}, {FOLDS}-fold, calibrated, "
+        "by position); intervals include the model's own spread, but not reasons for showing an item that the log "
+        "does not hold"
+    )

@@ -1,53 +1,61 @@
-"""From data outside to RankingLog: files, tables in memory, streams, other libraries' formats."""
+"""From data outside to RankingLog: files, tables in memory, other libraries' formats."""
 
-from counterrank.readers.adapters.kuairand import read_kuairand
-from counterrank.readers.adapters.obp import from_obp
-from counterrank.readers.adapters.open_bandit import read_open_bandit
-from counterrank.readers.adapters.seznam import read_seznam
-from counterrank.readers.adapters.vowpal import read_vw_ccb, read_vw_slates
-from counterrank.readers.concat import concat
-from counterrank.readers.decode import decode
-from counterrank.readers.files import read_log
-from counterrank.readers.fingerprint import Fingerprint, partial
-from counterrank.readers.frames import as_table, from_frame, from_table
-from counterrank.readers.names import listed, suggestion
-from counterrank.readers.notes import explain
-from counterrank.readers.options import ReadOptions, log_table
-from counterrank.readers.parts import batch_rows
-from counterrank.readers.paths import expand
-from counterrank.readers.registry import ADAPTERS
-from counterrank.readers.resolve import resolve
-from counterrank.readers.scan import FileSource, scan_log
-from counterrank.readers.spec import Field, LogSpec
+from counterrank.readers.adapters import (
+    ADAPTERS,
+    from_obp,
+    read_kuairand,
+    read_open_bandit,
+    read_seznam,
+    read_vw_ccb,
+    read_vw_slates,
+)
+from counterrank.readers.columns import action_ids, numbers
+from counterrank.readers.decoding import decode
+from counterrank.readers.files import expand
+from counterrank.readers.fingerprint import Fingerprint
+from counterrank.readers.fingerprint import partial as fingerprint_of
+from counterrank.readers.messages import explain, listed, suggestion
+from counterrank.readers.options import Options, ReadOptions, log_table
+from counterrank.readers.parts import Part, Where, batch_rows, plan, pruned, read_part
+from counterrank.readers.reading import as_table, concat, from_frame, from_table, read_log
+from counterrank.readers.schema import Field, LogSpec, resolve
 from counterrank.readers.survey import Survey
+from counterrank.readers.tables import read_table
 
 __all__ = [
     "ADAPTERS",
     "Field",
-    "FileSource",
     "Fingerprint",
     "LogSpec",
+    "Options",
+    "Part",
     "ReadOptions",
     "Survey",
+    "Where",
+    "action_ids",
     "as_table",
     "batch_rows",
     "concat",
     "decode",
     "expand",
     "explain",
+    "fingerprint_of",
     "from_frame",
     "from_obp",
     "from_table",
     "listed",
     "log_table",
-    "partial",
+    "numbers",
+    "plan",
+    "pruned",
     "read_kuairand",
     "read_log",
     "read_open_bandit",
+    "read_part",
     "read_seznam",
+    "read_table",
     "read_vw_ccb",
     "read_vw_slates",
     "resolve",
-    "scan_log",
     "suggestion",
 ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.readers import values
-from counterrank.readers.spec import Field, LogSpec
+from counterrank.readers.schema import Field, LogSpec
 
 Ints = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict
 
 from counterrank.errors import ConfigError
 from counterrank.propensity import MEANING
-from counterrank.readers.names import suggestion
+from counterrank.readers.messages import suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
 ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior")

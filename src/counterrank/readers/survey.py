@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterrank.errors import LogError
-from counterrank.readers import matrices, text_lists, values
-from counterrank.readers.spec import Field, LogSpec
+from counterrank.readers import columns, values
+from counterrank.readers.schema import Field, LogSpec
 
 #: More distinct names than this are ids or free text, not a vocabulary.
 MOST_LABELS = 1_000_000
@@ -69,7 +69,7 @@ class Survey:
             self.longest = len(action.columns)
         else:
             array = _lists(table[action.name], action)
-            self.longest = max(self.longest, int(matrices.entry_counts(array).max(initial=0)))
+            self.longest = max(self.longest, int(columns.entry_counts(array).max(initial=0)))
 
     def _actions(self, array: pa.Array, name: str) -> None:
         action = self.spec.fields["action"]
@@ -99,7 +99,7 @@ def _ordered(labels: set[str]) -> tuple[str, ...]:
 
 def _lists(column: pa.ChunkedArray, item: Field) -> pa.Array:
     array = values.one_chunk(column)
-    return array if values.is_list(array.type) else text_lists.parse(array, item.name, 0)
+    return array if values.is_list(array.type) else values.parse_lists(array, item.name, 0)
 
 
 def _all_whole(array: pa.Array) -> bool:
@@ -111,6 +111,6 @@ def _actions_of(sample: pa.Table, item: Field) -> int:
         return len(item.columns)
     array = _lists(sample[item.name], item).drop_null()
     while values.is_list(array.type):
-        size = int(matrices.entry_counts(array).max(initial=0))
+        size = int(columns.entry_counts(array).max(initial=0))
         array = array.flatten()
     return size

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from counterrank.errors import LogError
-from counterrank.readers import memory, streams
-from counterrank.readers.guard import guard
-from counterrank.readers.paths import DataFile
+from counterrank.readers import bounds
+from counterrank.readers.files import DataFile
+from counterrank.readers.messages import guard
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
@@ -113,12 +113,12 @@ def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list
 def _parquet(file: DataFile, columns: Columns) -> pa.Table:
     with open_parquet(file) as opened:
         wanted = _present(opened.schema_arrow.names, columns, file)
-        memory.refuse_bomb(opened, file, wanted)
+        bounds.refuse_bomb(opened, file, wanted)
         if not _holds_text(opened, wanted):
             return opened.read(columns=wanted)
         # A dictionary of long texts is small in the file and in its metadata, and huge once written out.
         pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
-        found = list(memory.bounded(map(_as_table, pieces), file))
+        found = list(bounds.bounded(map(_as_table, pieces), file))
         return pa.concat_tables(found) if found else opened.read(columns=wanted)
 
 
@@ -138,7 +138,7 @@ def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa
 
 
 def _arrow(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(memory.bounded(_arrow_batches(file, columns, 0), file))
+    found = list(bounds.bounded(_arrow_batches(file, columns, 0), file))
     if not found:
         raise LogError(f"{file.path} is empty: it has columns but no rows")
     return pa.concat_tables(found)
@@ -179,7 +179,7 @@ def _csv_options(file: DataFile, columns: Columns, types: dict[str, pa.DataType]
 
 def _header(file: DataFile) -> tuple[str, list[str]]:
     """The delimiter and the names in the first line of a CSV file."""
-    with streams.Unpacked(file) as stream:
+    with bounds.Unpacked(file) as stream:
         line = stream.read(1 << 20).partition(b"\n")[0]
     text = line.decode("utf-8-sig").strip("\r")
     if "\0" in text:
@@ -191,21 +191,21 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
 def _csv(file: DataFile, columns: Columns) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
-    with streams.arrow_stream(file) as stream:
+    with bounds.arrow_stream(file) as stream:
         return arrow_csv.read_csv(stream, **_csv_options(file, columns))
 
 
 def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
     from pyarrow import csv as arrow_csv
 
-    with streams.arrow_stream(file) as stream:
+    with bounds.arrow_stream(file) as stream:
         for batch in arrow_csv.open_csv(stream, **_csv_options(file, columns, types)):
             for first in range(0, batch.num_rows, rows):
                 yield pa.Table.from_batches([batch.slice(first, rows)])
 
 
 def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(memory.bounded(_jsonl_blocks(file, columns), file))
+    found = list(bounds.bounded(_jsonl_blocks(file, columns), file))
     if not found:
         raise LogError(f"{file.path} is empty: there are no rows")
     return pa.concat_tables(found, promote_options="permissive")
@@ -243,7 +243,7 @@ def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _line_blocks(file: DataFile) -> Iterator[bytes]:
-    with streams.Unpacked(file) as stream:
+    with bounds.Unpacked(file) as stream:
         rest = b""
         while chunk := stream.read(BLOCK):
             whole, newline, tail = (rest + chunk).rpartition(b"\n")

@@ -1,12 +1,18 @@
-"""Where the sums are made: here, or on a cluster."""
+"""A log as a source of batches: in memory, in files, changed on the way, on a cluster."""
 
-from counterrank.sources.local import MemorySource, default_threads
+from counterrank.sources.changed import MappedSource, mapped
+from counterrank.sources.files import FileSource, scan_log
+from counterrank.sources.memory import MemorySource, default_threads
 from counterrank.sources.opening import IN_MEMORY_BYTES, open_source, opened
 
 __all__ = [
     "IN_MEMORY_BYTES",
+    "FileSource",
+    "MappedSource",
     "MemorySource",
     "default_threads",
+    "mapped",
     "open_source",
     "opened",
+    "scan_log",
 ]

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from counterrank.errors import EngineError, LogError
 from counterrank.log import RankingLog
 from counterrank.progress import reporter
-from counterrank.readers import FileSource, LogSpec, ReadOptions, Survey, decode, resolve
+from counterrank.readers import LogSpec, ReadOptions, Survey, concat, decode, resolve
 from counterrank.source import Partial, State
-from counterrank.sources.sampling import Sampler, share_for
+from counterrank.sources.files import FileSource
 from counterrank.sources.work import FilePass, FramePass, Outcome, SurveyPass, Work
+
+Floats = NDArray[np.float64]
 
 
 class Runner(Protocol):
@@ -184,4 +188,54 @@ def _count(batch: RankingLog) -> _Count:
     return _Count()
 
 
-__all__ = ["FilesOnCluster", "FrameOnCluster", "FrameRunner", "OnWorker", "Runner", "filtered_names"]
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Rankings that were drawn, and their keys (n,): uniform numbers that decide who stays."""
+
+    logs: tuple[RankingLog, ...]
+    keys: Floats
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)((*self.logs, *other.logs), np.concatenate([self.keys, other.keys]))
+
+    def at_most(self, rows: int) -> RankingLog:
+        """Return the rankings with the `rows` smallest keys, in the order of the log."""
+        log = concat(self.logs)
+        if log.n <= rows:
+            return log
+        return log.take(np.sort(np.argpartition(self.keys, rows - 1)[:rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number alone."""
+
+    seed: int
+    share: float
+
+    def __call__(self, batch: RankingLog) -> Sampled:
+        """Return the rankings of a batch that stay."""
+        keys = uniforms(self.seed, batch.start, batch.n)
+        kept = np.flatnonzero(keys < self.share)
+        return Sampled((batch.take(kept),) if len(kept) else (), keys[kept])
+
+
+def share_for(rows: int, n: int) -> float:
+    """Return the probability with which at least `rows` of n are kept, but for one time in a billion.
+
+    >>> round(share_for(100, 10_000), 4), share_for(100, 50)
+    (0.018, 1.0)
+    """
+    return min(1.0, (rows + 7 * rows**0.5 + 10) / n) if n > rows else 1.0
+
+
+def uniforms(seed: int, start: int, n: int) -> Floats:
+    """Return numbers in [0, 1) for rows start, start+1, ... (n,), by SplitMix64.
+
+    >>> np.array_equal(uniforms(7, 2, 3), uniforms(7, 0, 5)[2:])
+    True
+    """
+    z = np.arange(n, dtype=np.uint64) + np.uint64((start + seed * 0xD1342543DE82EF95) % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 0x9E3779B97F4A7C15)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return (z ^ (z >> np.uint64(32))).astype(np.float64) / 2.0**64

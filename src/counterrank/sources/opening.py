@@ -10,7 +10,7 @@ import numpy as np
 from counterrank.errors import ConfigError
 from counterrank.log import RankingLog
 from counterrank.source import Source
-from counterrank.sources.local import MemorySource, default_threads
+from counterrank.sources.memory import MemorySource, default_threads
 
 #: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
 IN_MEMORY_BYTES = 256 * 2**20
@@ -161,7 +161,8 @@ def _column(log: RankingLog, name: str) -> Any:
 
 
 def _from_path(path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any) -> Source:
-    from counterrank.readers import ADAPTERS, read_log, scan_log
+    from counterrank.readers import ADAPTERS, read_log
+    from counterrank.sources.files import scan_log
 
     here = engine in (None, "local")
     small = os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from counterrank.errors import CounterrankError
 from counterrank.log import RankingLog
-from counterrank.readers import FileSource, LogSpec, Survey, batch_rows, decode
+from counterrank.readers import LogSpec, Survey, batch_rows, decode
 from counterrank.source import summed
+from counterrank.sources.files import FileSource
 
 #: Rows of partition p are numbered from p * 2**32, whatever the order in which partitions are done.
 ROWS_OF_A_PARTITION = 2**32

@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 
 from counterrank.errors import PropensityError
 from counterrank.log import RankingLog
-from counterrank.readers.adapters import tabular
-from counterrank.readers.frames import from_table
-from counterrank.readers.guard import guard
-from counterrank.readers.notes import STANDARD_DROPPED
+from counterrank.readers.adapters import common
+from counterrank.readers.files import expand
+from counterrank.readers.messages import STANDARD_DROPPED, guard
 from counterrank.readers.options import Options, ReadOptions
-from counterrank.readers.paths import expand
+from counterrank.readers.reading import from_table
 
 #: Videos in the pool of the random intervention, as the data set's own description says.
 POOL = 7583
@@ -34,18 +33,18 @@ def read_kuairand(path: str | os.PathLike[str], **options: Unpack[Options]) -> R
     The reward is `is_click`, or another signal with columns={"reward": "long_view"}. Rows of the standard policy
     are left out, and a note says so; with require_propensity=False every row is read and none has a propensity.
     """
-    return load(path, ReadOptions.of(**options))
+    return load_kuairand(path, ReadOptions.of(**options))
 
 
-def load(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
+def load_kuairand(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
     """Return the log at `path`."""
     files = expand(path)
     with guard(os.fspath(path), prefix=True):
-        table = tabular.read(files, tabular.wanted(options, [*_NEEDED, *_CARRIED]), _NEEDED, "a KuaiRand log")
+        table = common.read_columns(files, common.wanted(options, [*_NEEDED, *_CARRIED]), _NEEDED, "a KuaiRand log")
         notes: tuple[str, ...] = ()
         if options.require_propensity:
             table, notes = _random_rows(table)
-        merged = tabular.merged(options, _ROLES, ("tab",), "factored")
+        merged = common.merged(options, _ROLES, ("tab",), "factored")
         log = from_table(table, replace(merged, encode_actions=True))
     object.__setattr__(log, "notes", (*log.notes, *notes))
     return log
@@ -61,6 +60,3 @@ def _random_rows(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
     if "propensity" not in random.column_names:
         random = random.append_column("propensity", pa.array(np.full(random.num_rows, 1.0 / POOL)))
     return random, ((STANDARD_DROPPED,) if random.num_rows < table.num_rows else ())
-
-
-LOAD = {"kuairand": load}

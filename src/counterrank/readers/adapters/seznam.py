@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from counterrank.errors import LogError
 from counterrank.log import RankingLog
-from counterrank.readers import streams
-from counterrank.readers.adapters import tabular
-from counterrank.readers.frames import from_table
-from counterrank.readers.guard import guard
+from counterrank.readers import bounds
+from counterrank.readers.adapters import common
+from counterrank.readers.files import DataFile, expand
+from counterrank.readers.messages import guard
 from counterrank.readers.options import Options, ReadOptions
-from counterrank.readers.paths import DataFile, expand
+from counterrank.readers.reading import from_table
 
 POSITIONS = 14
 HEAD = ("serp_id", "query", "num_tokens", "num_skips", "timestamp", "alternative_actions", "hardware")
@@ -35,16 +35,16 @@ _TYPES: dict[str, Any] = {
 
 def read_seznam(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
     """Return search pages of up to 14 positions; context is tokens, skips and hardware."""
-    return load(path, ReadOptions.of(**options))
+    return load_seznam(path, ReadOptions.of(**options))
 
 
-def load(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
+def load_seznam(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
     """Return the log at `path`."""
     files = expand(path, "csv")
     with guard(os.fspath(path), prefix=True):
         table = pa.concat_tables([_read(file) for file in files])
         context = ("num_tokens", "num_skips", "hardware")
-        merged = tabular.merged(options, {"action": "action", "reward": "click"}, context, "prefix")
+        merged = common.merged(options, {"action": "action", "reward": "click"}, context, "prefix")
         if merged.segments is None:
             merged = replace(merged, segments=("query", *context, "timestamp"))
         return from_table(table, replace(merged, targets=merged.targets or ()))
@@ -53,17 +53,14 @@ def load(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
 def _read(file: DataFile) -> pa.Table:
     from pyarrow import csv
 
-    with streams.Unpacked(file) as stream:
+    with bounds.Unpacked(file) as stream:
         first = stream.read(1 << 16).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
     if len(first) != len(NAMES):
         raise LogError(f"{file.path} has {len(first)} tab-separated columns, Seznam's format has {len(NAMES)}")
-    with streams.arrow_stream(file) as stream:
+    with bounds.arrow_stream(file) as stream:
         return csv.read_csv(
             stream,
             read_options=csv.ReadOptions(column_names=NAMES, skip_rows=int(first[0] == "serp_id")),
             parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
             convert_options=csv.ConvertOptions(column_types=_TYPES, strings_can_be_null=True),
         )
-
-
-LOAD = {"seznam": load}

@@ -10,30 +10,39 @@ slot. Formats: github.com/VowpalWabbit/vowpal_wabbit/wiki (DSJSON, Conditional-C
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Unpack
 
 import pyarrow as pa
 
 from counterrank.errors import LogError
 from counterrank.log import RankingLog
-from counterrank.readers.adapters import features, json_lines, tabular
-from counterrank.readers.frames import from_table
-from counterrank.readers.guard import guard
-from counterrank.readers.notes import BY_INDEX
+from counterrank.readers.adapters import common
+from counterrank.readers.messages import BY_INDEX, guard
 from counterrank.readers.options import Options, ReadOptions
+from counterrank.readers.reading import from_table
 
 Event = dict[str, Any]
 
 
 def read_vw_ccb(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
     """Return a CCB log; a target policy is a key of the outcomes, its probability of what was shown, or "uniform"."""
-    return _load(path, ReadOptions.of(**options), slates=False)
+    return load_vw_ccb(path, ReadOptions.of(**options))
 
 
 def read_vw_slates(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
     """Return a Slates log; a target policy is a key of the outcomes or "uniform"."""
-    return _load(path, ReadOptions.of(**options), slates=True)
+    return load_vw_slates(path, ReadOptions.of(**options))
+
+
+def load_vw_ccb(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
+    """Return the CCB log at `path`."""
+    return _load(path, options, slates=False)
+
+
+def load_vw_slates(path: str | os.PathLike[str], options: ReadOptions) -> RankingLog:
+    """Return the Slates log at `path`."""
+    return _load(path, options, slates=True)
 
 
 def _load(path: str | os.PathLike[str], options: ReadOptions, *, slates: bool) -> RankingLog:
@@ -46,17 +55,17 @@ def _load(path: str | os.PathLike[str], options: ReadOptions, *, slates: bool) -
         notes = () if named else (BY_INDEX,)
         columns = {"action": [row["tag" if named else "index"] for row in rows]}
         columns |= {name: [row[name] for row in rows] for name in rows[0] if name not in ("shared", "tag", "index")}
-        shared, context = features.columns([row["shared"] for row in rows])
+        shared, context = common.feature_columns([row["shared"] for row in rows])
         table = pa.table({**shared, **columns})
         context = [name for name in context if name not in columns]
-        log = from_table(table, tabular.merged(options, {}, context, "factored" if slates else "prefix"))
+        log = from_table(table, common.merged(options, {}, context, "factored" if slates else "prefix"))
     object.__setattr__(log, "notes", (*log.notes, *notes))
     return log
 
 
 def _events(path: str) -> Iterator[tuple[str, Event]]:
     """Events that were learned from; those marked "_skipLearn" are not part of the log."""
-    for place, event in json_lines.read(path):
+    for place, event in common.json_lines(path):
         if not event.get("_skipLearn", False):
             if float(event.get("pdrop", 0) or 0) > 0:
                 raise LogError(
@@ -109,11 +118,11 @@ def _target(name: str, event: Event, outcomes: list[Event], counts: list[int], p
         return [_number(value, f"{place}: '{name}'") for value in event[name]]
     if all(name in outcome for outcome in outcomes):
         return [_number(outcome[name], f"{place}: '{name}'") for outcome in outcomes]
-    if name == tabular.UNIFORM:
+    if name == common.UNIFORM:
         return [1.0 / count for count in counts]
     raise LogError(
         f"{place}: there is no target policy '{name}'; give its probability of each chosen action as a key of the "
-        f"outcomes or a list '{name}' of the event, or use the target '{tabular.UNIFORM}'"
+        f"outcomes or a list '{name}' of the event, or use the target '{common.UNIFORM}'"
     )
 
 
@@ -128,9 +137,3 @@ def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise LogError(f"{what} must be a number, got {value!r}")
     return float(value)
-
-
-LOAD: dict[str, Callable[[str | os.PathLike[str], ReadOptions], RankingLog]] = {
-    "vw-ccb": lambda path, options: _load(path, options, slates=False),
-    "vw-slates": lambda path, options: _load(path, options, slates=True),
-}

@@ -8,10 +8,9 @@ from counterrank import position_weights
 from counterrank.errors import LogError
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
-from counterrank.readers import contexts, distributions, long_format, matrices, units, values
-from counterrank.readers.names import listed
-from counterrank.readers.notes import MISSING_PROPENSITY, MISSING_REWARD_ZERO, REWARD_PER_RANKING
-from counterrank.readers.spec import Field, LogSpec
+from counterrank.readers import columns, long_format, values
+from counterrank.readers.messages import MISSING_PROPENSITY, MISSING_REWARD_ZERO, REWARD_PER_RANKING, listed
+from counterrank.readers.schema import Field, LogSpec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,23 +31,23 @@ def decode(
         raise LogError("the log is empty: it has columns but no rows")
     if spec.layout == "long":
         table, spec = long_format.to_lists(table, spec, first_row)
-    action, raw = matrices.actions(table, spec, start)
+    action, raw = columns.action_ids(table, spec, start)
     used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
     shape = _Shape(spec, start, raw, used)
     reward, notes = _rewards(table, spec, shape)
-    unit, bucket = units.read(table, spec.unit, start, bucket)
+    unit, bucket = columns.units(table, spec.unit, start, bucket)
     return RankingLog(
         action=action,
         reward=reward,
         propensity=_propensity(table, spec, shape),
-        context=contexts.read(table, spec, start),
+        context=columns.context(table, spec, start),
         context_names=spec.context,
         categories=spec.categories,
         action_names=spec.action_names,
         unit=unit,
         behavior=values.objects(values.one_chunk(table[spec.behavior])) if spec.behavior else None,
         targets=_targets(table, spec, shape),
-        dists=distributions.read(table, spec, used, start),
+        dists=columns.distributions(table, spec, used, start),
         columns={name: values.objects(values.one_chunk(table[name])) for name in spec.segments},
         position_weights=position_weights.parse(spec.position_weights, spec.K),
         bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
@@ -91,7 +90,7 @@ class _Shape:
 
 
 def _matrix(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Floats:
-    found, lengths = matrices.numbers(table, field, spec, shape.start)
+    found, lengths = columns.numbers(table, field, spec, shape.start)
     shape.check(lengths, field.name)
     if found.shape[1] != spec.K:
         raise LogError(
@@ -107,7 +106,7 @@ def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, lis
         # The reward of a whole ranking may depend on every item: the last position sees all of them.
         found = np.zeros((table.num_rows, spec.K))
         last = np.full(table.num_rows, spec.K) if shape.used is None else shape.used
-        found[np.arange(table.num_rows), last - 1] = matrices.column_numbers(table, field.name, shape.start)
+        found[np.arange(table.num_rows), last - 1] = columns.column_numbers(table, field.name, shape.start)
     else:
         found = _matrix(table, field, spec, shape)
     found = shape.padded(found, 0.0)
@@ -127,7 +126,7 @@ def _propensity(table: pa.Table, spec: LogSpec, shape: _Shape) -> Propensity:
 
 def _policy(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Propensity:
     if spec.kind == "joint" and field.form == "scalar":
-        return Propensity("joint", matrices.column_numbers(table, field.name, shape.start).copy())
+        return Propensity("joint", columns.column_numbers(table, field.name, shape.start).copy())
     found = _matrix(table, field, spec, shape)
     if spec.kind == "joint":
         return Propensity("joint", _repeated(shape.padded(found, np.nan)))

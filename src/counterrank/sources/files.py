@@ -1,11 +1,8 @@
 """scan_log: a log in files, passed over in batches; memory does not grow with the number of rankings."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -13,12 +10,9 @@ import numpy as np
 from counterrank.errors import ConfigError, LogError
 from counterrank.log import RankingLog
 from counterrank.progress import reporter
-from counterrank.readers import planning, registry
-from counterrank.readers.concat import concat
-from counterrank.readers.options import Options, ReadOptions
-from counterrank.readers.parts import Part, Where, read_part
-from counterrank.readers.spec import LogSpec
+from counterrank.readers import ADAPTERS, LogSpec, Options, Part, ReadOptions, Where, concat, plan, pruned, read_part
 from counterrank.source import Partial, State, summed
+from counterrank.sources.memory import map_in_order
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64
@@ -50,14 +44,14 @@ def scan(
     workers: int = 2,
 ) -> "FileSource":
     """Return the source at `path`; the form of `scan_log` for ready-made options."""
-    if format in registry.ADAPTERS:
+    if format in ADAPTERS:
         raise ConfigError(f"the format '{format}' is read whole, not as a stream; convert it to Parquet to stream it")
     if where:
         named = (*(options.segments or ()), *where)
         options = replace(options, segments=tuple(dict.fromkeys(named)))
-    plan = planning.plan(path, options, format=format)
-    parts = planning.pruned(plan.parts, where) if where else plan.parts
-    return FileSource(plan.spec, parts, None if where else plan.n, where, workers)
+    found = plan(path, options, format=format)
+    parts = pruned(found.parts, where) if where else found.parts
+    return FileSource(found.spec, parts, None if where else found.n, where, workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +96,7 @@ class FileSource:
         total: State | None = None
         report = reporter()
         report.begin(label, self.n)
-        for state, rows in _in_order(steps, self.workers):
+        for state, rows in map_in_order(steps, _called, threads=self.workers):
             if state is not None:
                 total = state if total is None else total + state
             report.advance(rows)
@@ -136,6 +130,10 @@ class FileSource:
         return self.spec.K if self.spec.layout == "long" else 1
 
 
+def _called(step: Callable[[], Any]) -> Any:
+    return step()
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One part, read and summed by a worker."""
@@ -157,22 +155,6 @@ class _Single:
 
     def __call__(self) -> tuple[Any, int]:
         return summed([self.log], self.partial)
-
-
-def _in_order(steps: Iterator[Callable[[], Any]], workers: int) -> Iterator[Any]:
-    """Yield the results of steps in their order; no more than a few wait at a time."""
-    if workers <= 1:
-        yield from (step() for step in steps)
-        return
-    with ThreadPoolExecutor(workers, thread_name_prefix="counterrank") as pool:
-        waiting: deque[Future[Any]] = deque(pool.submit(step) for step in islice(steps, workers + 1))
-        try:
-            while waiting:
-                yield waiting.popleft().result()
-                waiting.extend(pool.submit(step) for step in islice(steps, 1))
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 def _smallest(

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -57,17 +57,19 @@ class MemorySource:
         return self.log.take(np.sort(rng.choice(self.log.n, size=rows, replace=False)))
 
 
-def map_in_order(batches: Iterable[RankingLog], partial: Any, *, threads: int) -> Iterator[Any]:
-    """Yield partial(batch) in order; at most twice as many batches as threads are held at a time."""
+def map_in_order(items: Iterable[Any], function: Callable[[Any], Any], *, threads: int) -> Iterator[Any]:
+    """Yield function(item) in order; one item more than there are threads is held at a time."""
     if threads <= 1:
-        yield from map(partial, batches)
+        yield from map(function, items)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="counterrank") as pool:
         waiting: deque[Future[Any]] = deque()
         try:
-            for batch in batches:
-                waiting.append(pool.submit(partial, batch))
-                if len(waiting) >= 2 * threads:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                # A batch that waits in this frame would be one more in memory.
+                del item
+                if len(waiting) > threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
