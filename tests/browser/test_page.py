@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
@@ -218,3 +219,27 @@ def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, 
     assert page.locator("nav").is_hidden() and page.locator("#json").is_hidden()
     assert page.locator("#planning .plot-area").first.is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
+    shown = show(sample.model())
+    figures = shown.page.locator("figure:has(.chart)")
+    assert figures.count() > 5
+    first = figures.first
+    first.hover()
+    for kind in ("SVG", "PNG"):
+        with shown.page.expect_download() as download:
+            first.get_by_role("button", name=f"Save this chart as {kind}").click()
+        path = tmp_path / f"saved.{kind.lower()}"
+        download.value.save_as(path)
+        assert download.value.suggested_filename.endswith(path.suffix)
+    text = (tmp_path / "saved.svg").read_text()
+    root = ElementTree.fromstring(text)
+    assert root.tag.endswith("svg") and "foreignObject" not in text
+    words = "".join(root.itertext())
+    assert "today's policy" in words
+    png = (tmp_path / "saved.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
+    assert (width, height) == (2 * int(root.attrib["width"]), 2 * int(root.attrib["height"]))
+    assert shown.complaints == []

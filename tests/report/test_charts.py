@@ -33,14 +33,14 @@ def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
     wild = rows.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
-    drawn = str(rows.chart([*good, wild], rows.Axis("value"), name="x"))
+    drawn = str(rows.Drawing([*good, wild], rows.Axis("value"), "x").svg())
     # An arrow at each end says that the interval goes on.
     assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
 
 
 def test_marks_lie_where_the_numbers_say() -> None:
     data = [rows.Row(label="a", value=0.0, low=0.0, high=0.0), rows.Row(label="b", value=10.0, low=10.0, high=10.0)]
-    drawn = str(rows.chart(data, rows.Axis("value"), name="x"))
+    drawn = str(rows.Drawing(data, rows.Axis("value"), "x").svg())
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100
     assert places == pytest.approx([margin, 100 - margin], abs=0.01)
@@ -49,14 +49,14 @@ def test_marks_lie_where_the_numbers_say() -> None:
 def test_a_curve_goes_through_its_points() -> None:
     frame = plot.Frame(x=Scale(0, 10), y=Scale(0, 1), x_title="x", y_title="y", height=100)
     points = [plot.Point(0, 0), plot.Point(5, 1), plot.Point(10, 0.25)]
-    drawn = str(plot.chart([plot.Series(points=points)], frame, name="x"))
+    drawn = str(plot.Drawing([plot.Series(points=points)], frame, "x").svg())
     assert 'd="M0 100L50 0L100 75"' in drawn
 
 
 def test_nothing_to_show_draws_nothing() -> None:
     frame = plot.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
-    assert plot.chart([plot.Series(points=[])], frame, name="x") == ""
-    assert rows.chart([rows.Row(label="a", value=None)], rows.Axis("x"), name="x") == ""
+    assert plot.Drawing([plot.Series(points=[])], frame, "x").svg() == ""
+    assert rows.Drawing([rows.Row(label="a", value=None)], rows.Axis("x"), "x").svg() == ""
     assert logarithmic([0.0, None, 3.0]) is None
 
 

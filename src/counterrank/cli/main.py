@@ -12,6 +12,7 @@ from counterrank.errors import CounterrankError
 #: Commands and where they live; a module is loaded when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("counterrank.cli.evaluate", "Estimate what target policies would earn, from a log."),
+    "run": ("counterrank.cli.run", "Run the evaluation that a job file describes."),
     "check": ("counterrank.cli.check", "Audit a log and its propensities."),
     "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),

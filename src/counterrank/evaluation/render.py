@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from counterrank.evaluation.result import Evaluation
 
 
@@ -22,6 +24,12 @@ def notebook(model: dict[str, Any]) -> str:
     """Return a small HTML fragment for a notebook cell."""
     fragment: str = _report("notebook").render(model)
     return fragment
+
+
+def picture(model: dict[str, Any], kind: str) -> "Figure":
+    """Return one of the report's charts as a matplotlib figure."""
+    figure: Figure = _report("pictures").draw(model, kind)
+    return figure
 
 
 def terminal(model: dict[str, Any]) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from counterrank import atomic
 from counterrank.estimators import Estimate
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
 
 SCHEMA = "counterrank/evaluation/1"
@@ -88,6 +89,15 @@ class Evaluation:
         if path is not None:
             atomic.write_text(path, text)
         return text
+
+    def plot(self, kind: str = "values") -> "Figure":
+        """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
+
+        Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the extra `plots`.
+        """
+        from counterrank.evaluation.render import picture
+
+        return picture(self.to_dict(), kind)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""

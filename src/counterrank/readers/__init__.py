@@ -15,7 +15,7 @@ from counterrank.readers.files import expand
 from counterrank.readers.fingerprint import Fingerprint
 from counterrank.readers.fingerprint import partial as fingerprint_of
 from counterrank.readers.messages import explain, listed, suggestion
-from counterrank.readers.options import Options, ReadOptions, log_table
+from counterrank.readers.options import Options, ReadOptions, load_toml, log_table
 from counterrank.readers.parts import Part, Where, batch_rows, plan, pruned, read_part
 from counterrank.readers.reading import as_table, concat, from_frame, from_table, read_log
 from counterrank.readers.schema import Field, LogSpec, resolve
@@ -44,6 +44,7 @@ __all__ = [
     "from_obp",
     "from_table",
     "listed",
+    "load_toml",
     "log_table",
     "numbers",
     "plan",

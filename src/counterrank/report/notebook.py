@@ -5,16 +5,20 @@ from typing import Any
 from counterrank.report import sentences
 from counterrank.report.answers import cards
 from counterrank.report.html import environment
+from counterrank.report.html import render as page
 from counterrank.report.numbers import count, percent, plain
 from counterrank.report.reading import Model, Reading, family, texts
 
 
 def render(model: Model) -> str:
-    """Return a small fragment without script, in the notebook's own colours."""
+    """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a frame of its own.
+
+    The frame is sandboxed: the page may run its script and save files, and knows nothing of the notebook.
+    """
     reading = Reading(model)
     return environment().get_template("notebook.html.j2").render(
         logged=sentences.logged(reading), cards=cards(reading), level=sentences.level(reading),
-        groups=[(target, _lines(reading, target)) for target in reading.targets],
+        groups=[(target, _lines(reading, target)) for target in reading.targets], page=page(model),
     )  # fmt: skip
 
 

@@ -129,7 +129,7 @@ def _chart(readings: tuple[Reading, Reading]) -> Markup:
             best = reading.best(target)
             if best:
                 shown.append(_row(name, index, best))
-    drawn = charts.chart(shown, charts.Axis("value"), name="Recommended estimates of both evaluations")
+    drawn = charts.Drawing(shown, charts.Axis("value"), "Recommended estimates of both evaluations").svg()
     return parts.figure("Recommended estimates", "Circles: A. Diamonds: B. Bars are intervals.", drawn)
 
 

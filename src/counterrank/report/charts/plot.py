@@ -53,10 +53,23 @@ class Frame:
     height: int = field(default=HEIGHT)
 
 
-def chart(series: Sequence[Series], frame: Frame, *, name: str) -> Markup:
-    """Return the plot; empty when no series has a point."""
-    if not any(one.points for one in series):
-        return Markup("")
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Series over two axes, to be drawn on the page or by matplotlib; `names` label the series where there is more
+    than one.
+    """
+
+    series: Sequence[Series]
+    frame: Frame
+    name: str
+    names: Sequence[str] = ()
+
+    def svg(self) -> Markup:
+        """Return the plot as the page shows it; empty when no series has a point."""
+        return _chart(self.series, self.frame, self.name) if any(one.points for one in self.series) else Markup("")
+
+
+def _chart(series: Sequence[Series], frame: Frame, name: str) -> Markup:
     drawn = [_shape(one, frame) for one in series] + [_marks(one, frame) for one in series]
     plot = tag(
         "svg", *_grid(frame), *drawn, *_names(frame), width="100%", height=frame.height, class_="plot-area",
@@ -142,10 +155,11 @@ def _marks(one: Series, frame: Frame) -> Markup:
 
 
 def _side(frame: Frame) -> list[Markup]:
-    return [text(_tick(tick, frame), "46", _y(frame, tick) + 4, "tick", "end") for tick in frame.y.ticks()]
+    return [text(tick_name(tick, frame), "46", _y(frame, tick) + 4, "tick", "end") for tick in frame.y.ticks()]
 
 
-def _tick(value: float, frame: Frame) -> str:
+def tick_name(value: float, frame: Frame) -> str:
+    """Return the label of a tick of y."""
     name = short(value * 100) + "%" if frame.y_percent else short(value)
     return f"+{name}" if frame.signed and value > 0 else name
 

@@ -45,12 +45,27 @@ class Axis:
     as_percent: bool = False
 
 
-def chart(rows: Sequence[Row], axis: Axis, *, name: str) -> Markup:
-    """Return the rows over a shared axis; empty when there is nothing to show."""
-    data = [row for row in rows if not row.heading and known(row.value)]
-    if not data:
-        return Markup("")
-    scale = around_intervals(data, also=[axis.line] if axis.line is not None else [])
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Rows over a shared axis, to be drawn on the page or by matplotlib."""
+
+    rows: Sequence[Row]
+    axis: Axis
+    name: str
+
+    def scale(self) -> Scale | None:
+        """Return the axis that holds the rows; None when there is nothing to show."""
+        data = [row for row in self.rows if not row.heading and known(row.value)]
+        marked = [self.axis.line] if self.axis.line is not None else []
+        return around_intervals(data, also=marked) if data else None
+
+    def svg(self) -> Markup:
+        """Return the rows as the page shows them; empty when there is nothing to show."""
+        scale = self.scale()
+        return _chart(self.rows, self.axis, scale, self.name) if scale is not None else Markup("")
+
+
+def _chart(rows: Sequence[Row], axis: Axis, scale: Scale, name: str) -> Markup:
     body = [(_heading if row.heading else _row)(row, scale, axis) for row in rows if row.heading or known(row.value)]
     return tag(
         "div", *_top(scale, axis), *body, _bottom(scale, axis), class_="rows chart", role="group", aria_label=name,

@@ -29,7 +29,8 @@ def section(reading: Reading) -> parts.Section | None:
     return parts.Section("estimators", "Do the estimators agree?", lead, body)
 
 
-def _figure(reading: Reading, target: str) -> Markup:
+def drawing(reading: Reading, target: str) -> charts.Drawing:
+    """Return every estimate of a target, the recommended one first, then by what they rest on."""
     found = reading.of(target)
     best = reading.recommended(target)
     shown = [charts.Row(label="Recommended", value=None, heading=True)]
@@ -42,10 +43,13 @@ def _figure(reading: Reading, target: str) -> Markup:
     today = reading.log.get("value")
     reward, ranking = reading.words()
     axis = charts.Axis(f"{reward} per {ranking}", line=today if known(today) else None, line_name="today")
-    drawn = charts.chart(shown, axis, name=f"Estimates of {target}")
+    return charts.Drawing(shown, axis, f"Estimates of {target}")
+
+
+def _figure(reading: Reading, target: str) -> Markup:
     aid = "Intervals that overlap agree. The recommended estimate comes first; known bias is greyed."
     numbers = _table(reading, target) + _why(reading, target)
-    return parts.figure(parts.named(reading, target), aid, drawn, numbers, target=target)
+    return parts.figure(parts.named(reading, target), aid, drawing(reading, target).svg(), numbers, target=target)
 
 
 def _why(reading: Reading, target: str) -> Markup:

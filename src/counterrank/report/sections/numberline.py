@@ -9,20 +9,28 @@ from counterrank.report.sections import parts
 from counterrank.report.sentences import comparison, interval, level
 
 
-def section(reading: Reading) -> parts.Section | None:
-    """Return the number line with its table."""
+def drawing(reading: Reading) -> charts.Drawing:
+    """Return today's value and each policy's with its interval."""
     rows = [*_logging(reading), *(_target(reading, target) for target in reading.targets)]
     reward, ranking = reading.words()
     today = reading.log.get("value")
-    region = _region(reading)
     axis = charts.Axis(
-        f"{reward} per {ranking}", line=today if known(today) else None, line_name="today", region=region
+        f"{reward} per {ranking}",
+        line=today if known(today) else None,
+        line_name="today",
+        region=_region(reading),
     )
+    return charts.Drawing(rows, axis, "Values of all policies with intervals")
+
+
+def section(reading: Reading) -> parts.Section | None:
+    """Return the number line with its table."""
+    reward, ranking = reading.words()
+    region = _region(reading)
     aid = f"Each mark is a value, each bar its {level(reading)} interval."
     if region is not None:
         aid += f" Inside the shaded region the lift is below {percent(reading.practical)} and of no practical interest."
-    drawn = charts.chart(rows, axis, name="Values of all policies with intervals")
-    figure = parts.figure(f"{reward.capitalize()} per {ranking}", aid, drawn, _table(reading))
+    figure = parts.figure(f"{reward.capitalize()} per {ranking}", aid, drawing(reading).svg(), _table(reading))
     if not figure:
         return None
     return parts.Section("values", "What each policy earns", "", parts.grid(figure) + _comparisons(reading))

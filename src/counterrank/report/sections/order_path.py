@@ -30,10 +30,11 @@ def section(reading: Reading) -> parts.Section | None:
     return parts.Section("order", "From each item alone to the whole ranking", lead, body)
 
 
-def _figure(reading: Reading, target: str) -> Markup:
+def drawing(reading: Reading, target: str) -> plot.Drawing | None:
+    """Return the path of the weights alone and the one around a reward model."""
     alone, modelled = reading.order_path(target), reading.model_path(target)
     if len(alone) < 2 and len(modelled) < 2:
-        return Markup("")
+        return None
     style = parts.style_of(reading, target)
     both = [(ALONE, [_point(reading, row, ALONE) for row in alone]),
             (MODELLED, [_point(reading, row, MODELLED) for row in modelled])]  # fmt: skip
@@ -48,10 +49,18 @@ def _figure(reading: Reading, target: str) -> Markup:
         x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
         x_ticks=[(x, _name(int(x), first, last)) for x in sorted({p.x for p in points})],
     )  # fmt: skip
-    series = [_series(name, path, style) for name, path in both if path]
-    drawn = plot.chart(series, frame, name=f"Order path of {target}")
-    if alone and modelled:
-        drawn = _legend(style) + drawn
+    shown = [(name, path) for name, path in both if path]
+    series = [_series(name, path, style) for name, path in shown]
+    return plot.Drawing(series, frame, f"Order path of {target}", [name for name, _ in shown])
+
+
+def _figure(reading: Reading, target: str) -> Markup:
+    found = drawing(reading, target)
+    if found is None:
+        return Markup("")
+    alone, modelled = reading.order_path(target), reading.model_path(target)
+    legend = _legend(parts.style_of(reading, target)) if len(found.series) > 1 else Markup("")
+    drawn = legend + found.svg()
     aid = path_in_words(alone or modelled)
     return parts.figure(parts.named(reading, target), aid, drawn, _table(alone, modelled), target=target)
 

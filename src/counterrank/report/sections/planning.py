@@ -84,7 +84,8 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     frame = plot.Frame(x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
                        uprights=[(float(now), "this log")] if known(now) else [])  # fmt: skip
     style = parts.style_of(reading, target)
-    drawn = plot.chart([plot.Series(points=points, look=style.look, shape=style.shape)], frame, name="Detectable lift")
+    series = [plot.Series(points=points, look=style.look, shape=style.shape)]
+    drawn = plot.Drawing(series, frame, "Detectable lift").svg()
     data = parts.table(
         (f"{ranking}s", "detectable lift"), [(count(r["rows"]), short(r["lift"])) for r in found], texts=0
     )
@@ -111,9 +112,8 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
         lines=[(0.0, "no change")],
     )  # fmt: skip
     style = parts.style_of(reading, target)
-    drawn = plot.chart(
-        [plot.Series(points=points, look=style.look, band=True, dots=False, joined=False)], frame, name="Sensitivity"
-    )
+    band = plot.Series(points=points, look=style.look, band=True, dots=False, joined=False)
+    drawn = plot.Drawing([band], frame, "Sensitivity").svg()
     aid = (
         f"The sign holds until propensities are wrong by a factor of {short(turn)}."
         if known(turn)

@@ -12,9 +12,7 @@ from counterrank.report.sentences import level
 
 def section(reading: Reading) -> parts.Section | None:
     """Return a small chart for each target, all on one scale."""
-    found = {target: _points(reading, target) for target in reading.targets}
-    scale = around([v for points in found.values() for p in points for v in (p.low, p.high)], also=[0.0])
-    body = parts.grid(*(_figure(reading, target, points, scale) for target, points in found.items()))
+    body = parts.grid(*(_figure(reading, target) for target in reading.targets))
     if not body:
         return None
     return parts.Section(
@@ -36,9 +34,13 @@ def _points(reading: Reading, target: str) -> list[plot.Point]:
     return points
 
 
-def _figure(reading: Reading, target: str, points: list[plot.Point], scale: Scale) -> Markup:
+def drawing(reading: Reading, target: str) -> plot.Drawing | None:
+    """Return the lift at each position, on the scale of all targets."""
+    found = {name: _points(reading, name) for name in reading.targets}
+    points = found[target]
     if not points:
-        return Markup("")
+        return None
+    scale = around([v for one in found.values() for p in one for v in (p.low, p.high)], also=[0.0])
     style = parts.style_of(reading, target)
     last = int(points[-1].x)
     stride = max(1, (last + 9) // 10)
@@ -47,10 +49,17 @@ def _figure(reading: Reading, target: str, points: list[plot.Point], scale: Scal
         lines=[(0.0, "")], signed=True, height=180, x_ticks=[(k, str(k)) for k in range(1, last + 1, stride)],
     )  # fmt: skip
     one = plot.Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
-    drawn = plot.chart([one], frame, name=f"Lift of {target} by position")
+    return plot.Drawing([one], frame, f"Lift of {target} by position")
+
+
+def _figure(reading: Reading, target: str) -> Markup:
+    drawn = drawing(reading, target)
+    if drawn is None:
+        return Markup("")
+    points = drawn.series[0].points
     body = [
         (int(p.x), *(plain(v, (p.high or 0) - p.y or None, sign=True) for v in (p.y, p.low, p.high))) for p in points
     ]
     data = parts.table(("position", "lift", "low", "high"), body)
     aid = f"Above zero the position gains, below it loses; bars are {level(reading)} intervals."
-    return parts.figure(parts.named(reading, target), aid, drawn, data, target=target)
+    return parts.figure(parts.named(reading, target), aid, drawn.svg(), data, target=target)

@@ -18,8 +18,7 @@ FEW = 100
 
 def section(reading: Reading) -> parts.Section | None:
     """Return a forest for each target."""
-    found = rows(reading.model.get("segments"))
-    body = parts.grid(*(_figure(reading, t, [s for s in found if s.get("target") == t]) for t in reading.targets))
+    body = parts.grid(*(_figure(reading, target) for target in reading.targets))
     if not body:
         return None
     lead = "Sorted by lift within each column. Segments with too little evidence are faded, not hidden."
@@ -50,8 +49,13 @@ def weak(s: Mapping[str, Any]) -> bool:
     return known(s.get("ess")) and float(s["ess"]) < FEW
 
 
-def _figure(reading: Reading, target: str, found: list[Mapping[str, Any]]) -> Markup:
-    shown = []
+def _of(reading: Reading, target: str) -> list[Mapping[str, Any]]:
+    return [s for s in rows(reading.model.get("segments")) if s.get("target") == target]
+
+
+def drawing(reading: Reading, target: str) -> charts.Drawing:
+    """Return the lift of every segment of a target."""
+    found, shown = _of(reading, target), []
     for column in dict.fromkeys(str(s.get("column")) for s in found):
         members = [s for s in found if str(s.get("column")) == column]
         members.sort(key=lambda s: -float(table(s.get("lift")).get("value") or 0.0))
@@ -59,7 +63,11 @@ def _figure(reading: Reading, target: str, found: list[Mapping[str, Any]]) -> Ma
         shown += [_row(reading, target, s, len(found)) for s in members]
     reward, ranking = reading.words()
     axis = charts.Axis(f"lift in {reward} per {ranking}", line=0.0, line_name="no change", signed=True)
-    drawn = charts.chart(shown, axis, name=f"Lift of {target} by segment")
+    return charts.Drawing(shown, axis, f"Lift of {target} by segment")
+
+
+def _figure(reading: Reading, target: str) -> Markup:
+    found, drawn = _of(reading, target), drawing(reading, target).svg()
     aid = (
         f"Thick: {level(reading)} interval of that segment. Thin: adjusted for looking at {len(found)} segments; "
         "only what stays on one side of zero with the thin line stands out."

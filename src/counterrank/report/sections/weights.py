@@ -73,7 +73,8 @@ def _bar(name: str, share: float, shown: str, tip: str, look: str) -> Markup:
     return tag("div", *cells, class_="row mark", data_tip=tip)
 
 
-def _survival(reading: Reading, target: str) -> Markup:
+def drawing(reading: Reading, target: str) -> plot.Drawing | None:
+    """Return the survival curves of the weights that matter most."""
     best = reading.recommended(target)
     wanted = list(dict.fromkeys((best, *PREFERRED)))
     found = [(n, _curve(d)) for n, d in _found(reading, target) if n in wanted]
@@ -81,15 +82,23 @@ def _survival(reading: Reading, target: str) -> Markup:
     x = logarithmic([w for _, curve in curves for w, _ in curve])
     y = logarithmic([s for _, curve in curves for _, s in curve])
     if x is None or y is None:
-        return Markup("")
+        return None
     series = [_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
     frame = plot.Frame(x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least as heavy (log)",
                        uprights=[(1.0, "")], y_percent=True)  # fmt: skip
-    legend = tag("p", *(_legend(index, name) for index, (name, _) in enumerate(curves)), class_="legend")
-    drawn = legend + plot.chart(series, frame, name=f"Survival curve of the weights of {target}")
+    return plot.Drawing(series, frame, f"Survival curve of the weights of {target}", [name for name, _ in curves])
+
+
+def _survival(reading: Reading, target: str) -> Markup:
+    found = drawing(reading, target)
+    if found is None:
+        return Markup("")
+    legend = tag("p", *(_legend(index, name) for index, name in enumerate(found.names)), class_="legend")
+    drawn = legend + found.svg()
     aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
     title = parts.named(reading, target, "tail of the weights")
-    body = [(name, short(w), percent(s)) for name, curve in curves for w, s in curve]
+    curves = zip(found.names, found.series, strict=True)
+    body = [(name, short(p.x), percent(p.y)) for name, curve in curves for p in curve.points]
     return parts.figure(title, aid, drawn, parts.table(("estimator", "weight", "share above"), body), target=target)
 
 
@@ -125,7 +134,7 @@ def _means(reading: Reading, target: str) -> Markup:
         x_ticks=[(p.x, str(int(p.x))) for p in points][:: max(1, (len(points) + 9) // 10)], height=170,
     )  # fmt: skip
     one = plot.Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
-    drawn = plot.chart([one], frame, name=f"Mean weight of {target} by position")
+    drawn = plot.Drawing([one], frame, f"Mean weight of {target} by position").svg()
     aid = f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for all positions)."
     body = [(int(p.x), short(p.y), short(p.low), short(p.high)) for p in points]
     title = parts.named(reading, target, f"do the weights of {name} average to 1?")

@@ -90,17 +90,138 @@
     });
   }
 
+  function download(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
   const save = document.getElementById("json");
   const model = document.getElementById("model");
   if (save && model) {
     save.addEventListener("click", () => {
       const text = JSON.stringify(JSON.parse(model.textContent), null, 2) + "\n";
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-      link.download = "report.json";
-      link.click();
-      URL.revokeObjectURL(link.href);
+      download(new Blob([text], { type: "application/json" }), "report.json");
     });
+  }
+
+  // A chart is HTML around small SVGs that stretch. As a picture of its own it is one SVG: the small ones in
+  // their places with their styles written out, and every line of text where the browser has put it.
+  const SVG = "http://www.w3.org/2000/svg";
+  const STYLES = [
+    "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-family",
+    "font-size", "font-weight", "text-anchor", "vector-effect", "display", "visibility", "paint-order",
+  ];
+
+  function styled(element) {
+    const copy = element.cloneNode(true);
+    const pairs = [[element, copy]];
+    const inner = [...element.querySelectorAll("*")];
+    [...copy.querySelectorAll("*")].forEach((one, index) => pairs.push([inner[index], one]));
+    for (const [from, to] of pairs) {
+      const style = getComputedStyle(from);
+      for (const name of STYLES) to.style.setProperty(name, style.getPropertyValue(name));
+    }
+    return copy;
+  }
+
+  function lines(node) {
+    const found = [];
+    const range = document.createRange();
+    for (const word of node.data.matchAll(/\S+/g)) {
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const box = range.getBoundingClientRect();
+      const last = found[found.length - 1];
+      if (last && Math.abs(last.box.top - box.top) < 2) last.text += " " + word[0];
+      else found.push({ text: word[0], box });
+    }
+    return found;
+  }
+
+  function pictured(figure) {
+    const parts = [figure.querySelector("h3"), figure.querySelector(".legend"), figure.querySelector(".chart")];
+    const shown = parts.filter((part) => part);
+    const boxes = shown.map((part) => part.getBoundingClientRect());
+    const left = Math.min(...boxes.map((box) => box.left)) - 16;
+    const right = Math.max(...boxes.map((box) => box.right)) + 16;
+    // The aid between title and chart is left out, and so is its room.
+    let bottom = 16;
+    const picture = document.createElementNS(SVG, "svg");
+    const ground = document.createElementNS(SVG, "rect");
+    ground.setAttribute("width", "100%");
+    ground.setAttribute("height", "100%");
+    ground.setAttribute("fill", getComputedStyle(figure).backgroundColor);
+    picture.append(ground);
+    shown.forEach((part, index) => {
+      const shift = bottom - boxes[index].top;
+      const walk = (node) => {
+        if (node.nodeType === Node.TEXT_NODE) {
+          const style = getComputedStyle(node.parentElement);
+          for (const line of lines(node)) {
+            const text = document.createElementNS(SVG, "text");
+            text.textContent = line.text;
+            text.setAttribute("x", line.box.left - left);
+            text.setAttribute("y", line.box.bottom + shift - line.box.height * 0.24);
+            text.setAttribute("fill", style.color);
+            text.setAttribute("opacity", style.opacity);
+            for (const name of ["font-family", "font-size", "font-weight"]) text.style.setProperty(name, style[name]);
+            picture.append(text);
+          }
+        } else if (node.namespaceURI === SVG) {
+          const box = node.getBoundingClientRect();
+          const copy = styled(node);
+          const place = { x: box.left - left, y: box.top + shift, width: box.width, height: box.height };
+          for (const [name, value] of Object.entries(place)) copy.setAttribute(name, value);
+          picture.append(copy);
+        } else if (node.nodeType === Node.ELEMENT_NODE) {
+          node.childNodes.forEach(walk);
+        }
+      };
+      walk(part);
+      bottom += boxes[index].height + 10;
+    });
+    picture.setAttribute("xmlns", SVG);
+    picture.setAttribute("width", Math.ceil(right - left));
+    picture.setAttribute("height", Math.ceil(bottom + 6));
+    picture.setAttribute("viewBox", `0 0 ${Math.ceil(right - left)} ${Math.ceil(bottom + 6)}`);
+    return picture;
+  }
+
+  function saveFigure(figure, kind) {
+    const picture = pictured(figure);
+    const text = new XMLSerializer().serializeToString(picture);
+    const title = figure.querySelector("h3").textContent.trim().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
+    const name = `${title || "chart"}.${kind}`;
+    if (kind === "svg") return download(new Blob([text], { type: "image/svg+xml" }), name);
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = 2 * picture.width.baseVal.value;
+      canvas.height = 2 * picture.height.baseVal.value;
+      const pen = canvas.getContext("2d");
+      pen.scale(2, 2);
+      pen.drawImage(image, 0, 0);
+      canvas.toBlob((blob) => download(blob, name), "image/png");
+    };
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  }
+
+  for (const figure of document.querySelectorAll("figure")) {
+    if (!figure.querySelector(".chart")) continue;
+    const tools = document.createElement("div");
+    tools.className = "save";
+    for (const kind of ["svg", "png"]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = kind.toUpperCase();
+      button.setAttribute("aria-label", `Save this chart as ${kind.toUpperCase()}`);
+      button.addEventListener("click", () => saveFigure(figure, kind));
+      tools.append(button);
+    }
+    figure.append(tools);
   }
 
   // The section being read, in the list of sections.

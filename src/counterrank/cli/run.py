@@ -1,0 +1,130 @@
+"""counterrank run: an evaluation written down in a file, for a job that runs every night."""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from counterrank.cli.evaluate import command as evaluate
+from counterrank.errors import ConfigError
+
+_EPILOG = """A job file:
+
+\b
+  log = "logs/*.parquet"
+  target = ["new"]
+  segment = ["device"]
+  json = "runs/{date}.json"
+  html = "runs/{date}.html"
+  require = "directional"
+\b
+  [columns]
+  action = "items"
+  reward = "clicked"
+
+Every option of `counterrank evaluate` is a key of the same name. Paths are relative to the file; in them {date} and
+{yesterday} are days like 2026-01-31 (UTC). Exit codes are those of `evaluate`.
+"""
+
+#: A list reads better under the plural; both are understood.
+_PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
+
+
+@click.command("run", epilog=_EPILOG)
+@click.argument("job", type=click.Path(dir_okay=False))
+@click.option("--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing.")
+def command(job: str, dry_run: bool) -> None:
+    """Run the evaluation that JOB describes, a TOML file with every option of `evaluate`."""
+    import shlex
+
+    from counterrank.readers import load_toml
+
+    arguments = list(_arguments(load_toml(job), job))
+    if dry_run:
+        click.echo(shlex.join(["counterrank", "evaluate", *arguments]))
+        return
+    code = evaluate.main(arguments, prog_name="counterrank run", standalone_mode=False)
+    if isinstance(code, int):
+        raise click.exceptions.Exit(code)
+
+
+def _arguments(content: Mapping[str, Any], job: str) -> Iterator[str]:
+    """Yield the arguments of `evaluate`; what is no option, or no value of one, is named with its file."""
+    folder = os.path.dirname(os.path.abspath(job))
+    log = content.get("log")
+    if not isinstance(log, str):
+        raise ConfigError(f"{job}: 'log' must name the log, like log = \"log.parquet\"; got {log!r}")
+    options = {_key(option): option for option in evaluate.params if isinstance(option, click.Option)}
+    for name, value in content.items():
+        if name == "log":
+            continue
+        key = name.replace("_", "-")
+        key = _PLURALS.get(key, key)
+        if key not in options:
+            near = difflib.get_close_matches(key, options, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f"; known: log, {', '.join(sorted(options))}"
+            raise ConfigError(f"{job}: '{name}' is no option of evaluate{hint}")
+        yield from _option(options[key], name, value, folder, job)
+    yield "--"
+    yield _path(folder, log)
+
+
+def _path(folder: str, text: str) -> str:
+    today = datetime.now(UTC).date()
+    for name, day in (("{date}", today), ("{yesterday}", today - timedelta(days=1))):
+        text = text.replace(name, day.isoformat())
+    return os.path.join(folder, text)
+
+
+def _key(option: click.Option) -> str:
+    """Return an option's name in a file: its long name without the dashes."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def _option(option: click.Option, name: str, value: Any, folder: str, job: str) -> Iterator[str]:
+    flag = f"--{_key(option)}"
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{job}: '{name}' is true or false, got {value!r}")
+        if value or option.secondary_opts:
+            yield flag if value else option.secondary_opts[0]
+    elif value is True and isinstance(option.flag_value, str):
+        yield flag
+    elif option.multiple:
+        for text in _many(name, value, job):
+            yield from (flag, text)
+    else:
+        text = _one(name, value, job)
+        if isinstance(option.type, click.Path) and text != "-":
+            text = _path(folder, text)
+        # One argument, so that an option whose value may be left out takes it.
+        yield f"{flag}={text}"
+
+
+def _many(name: str, value: Any, job: str) -> list[str]:
+    """Return the values of an option that may be given several times; a table gives NAME=VALUE each."""
+    if isinstance(value, Mapping):
+        return [f"{key}={_spec(name, part, job)}" for key, part in value.items()]
+    return [_one(name, part, job) for part in (value if isinstance(value, list) else [value])]
+
+
+def _one(name: str, value: Any, job: str) -> str:
+    """Return one value as the command line writes it: lists by commas, tables as `kind:option=value,...` or pairs."""
+    if isinstance(value, Mapping):
+        return _spec(name, value, job)
+    if isinstance(value, list):
+        return ",".join(_one(name, part, job) for part in value)
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ConfigError(f"{job}: '{name}' must be a text, a number or a list of them, got {value!r}")
+    return str(value)
+
+
+def _spec(name: str, value: Any, job: str) -> str:
+    if not isinstance(value, Mapping):
+        return _one(name, value, job)
+    rest = ",".join(f"{key}={_one(name, part, job)}" for key, part in value.items() if key != "kind")
+    kind = value.get("kind")
+    return rest if kind is None else f"{_one(name, kind, job)}:{rest}".rstrip(":")

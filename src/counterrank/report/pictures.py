@@ -1,0 +1,211 @@
+"""The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides and notebooks."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from counterrank.errors import ConfigError, require
+from counterrank.report.charts import plot, rows
+from counterrank.report.charts.scale import Scale
+from counterrank.report.html import asset
+from counterrank.report.numbers import known, short
+from counterrank.report.reading import Model, Reading
+from counterrank.report.sections import agreement, numberline, order_path, positions, segments, weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Drawing = rows.Drawing | plot.Drawing
+
+#: What can be drawn: one panel for all targets, or one a target.
+KINDS: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
+    "values": lambda reading: [numberline.drawing(reading)],
+    "agreement": lambda reading: [agreement.drawing(reading, target) for target in reading.targets],
+    "order-path": lambda reading: [order_path.drawing(reading, target) for target in reading.targets],
+    "positions": lambda reading: [positions.drawing(reading, target) for target in reading.targets],
+    "segments": lambda reading: [segments.drawing(reading, target) for target in reading.targets],
+    "weights": lambda reading: [weights.drawing(reading, target) for target in reading.targets],
+}
+#: Why there may be nothing to draw.
+_ABSENT = {
+    "segments": "there are no segments; name some with evaluate(..., segments=[...])",
+    "order-path": "there is no path: it needs at least two of iips, order-2, order-3, ips",
+    "weights": "no estimator here rests on weights",
+}
+_SHAPES = "oDs^v"
+#: Dash patterns of the page's curves, in points.
+_DASHES = {"dash1": (5, 3), "dash2": (1.5, 2.5), "dash3": (8, 3, 2, 3)}
+_ROW = 0.32
+
+
+def draw(model: Model, kind: str) -> "Figure":
+    """Return one kind of chart of an evaluation as a matplotlib figure, a panel for each target.
+
+    The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook show it.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(KINDS)}")
+    drawings = [one for one in KINDS[kind](Reading(model)) if one is not None and _filled(one)]
+    if not drawings:
+        raise ConfigError(f"nothing to draw for '{kind}': {_ABSENT.get(kind, 'this evaluation has no such numbers')}")
+    return figure_of(drawings)
+
+
+def figure_of(drawings: Sequence[Drawing]) -> "Figure":
+    """Return the drawings below each other."""
+    require("matplotlib", extra="plots")
+    from matplotlib.figure import Figure
+
+    heights = [_height(one) for one in drawings]
+    figure = Figure(figsize=(8.0, sum(heights)), layout="constrained", facecolor=_colours()["card"])
+    panels = figure.subplots(len(drawings), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, one in zip(panels, drawings, strict=True):
+        axes.set_title(one.name, loc="left", fontsize=11, fontweight="bold", color=_colours()["ink"])
+        _bare(axes)
+        if isinstance(one, rows.Drawing):
+            _draw_rows(axes, one)
+        else:
+            _draw_plot(axes, one)
+    return figure
+
+
+@cache
+def _colours() -> dict[str, str]:
+    """Return the page's colours in daylight, by name: one home for them, the style sheet."""
+    daylight = asset("style.css").partition("}")[0]
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", daylight))
+
+
+def _look(names: str) -> dict[str, Any]:
+    """Return matplotlib's words for a look of the page, such as "t0 hollow dash1"."""
+    words = names.split()
+    colour = _colours().get(words[0], _colours()["t0"])
+    dash = next((_DASHES[word] for word in words if word in _DASHES), None)
+    style = (0, dash) if dash is not None else "-"
+    return {"color": colour, "linestyle": style, "hollow": "hollow" in words}
+
+
+def _filled(one: Drawing) -> bool:
+    if isinstance(one, rows.Drawing):
+        return one.scale() is not None
+    return any(series.points for series in one.series)
+
+
+def _height(one: Drawing) -> float:
+    return 1.3 + _ROW * len(one.rows) if isinstance(one, rows.Drawing) else 3.2
+
+
+def _bare(axes: "Axes") -> None:
+    colours = _colours()
+    axes.set_facecolor(colours["card"])
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(colours["line"])
+    axes.tick_params(colors=colours["soft"], length=0, labelsize=9)
+    axes.set_axisbelow(True)
+
+
+def _ticks(scale: Scale, name: Callable[[float], str]) -> tuple[list[float], list[str]]:
+    values = scale.ticks()
+    return values, [name(value) for value in values]
+
+
+def _draw_rows(axes: "Axes", one: rows.Drawing) -> None:
+    scale, colours = one.scale(), _colours()
+    assert scale is not None
+    axes.set_xlim(scale.low, scale.high)
+    axes.set_ylim(len(one.rows) - 0.5, -0.7)
+    axes.set_xticks(*_ticks(scale, lambda tick: rows.tick_name(tick, one.axis)))
+    axes.grid(axis="x", color=colours["grid"], linewidth=0.8)
+    axes.set_xlabel(one.axis.title, color=colours["soft"], fontsize=9)
+    axes.set_yticks(range(len(one.rows)), [_label(row) for row in one.rows])
+    for label, row in zip(axes.get_yticklabels(), one.rows, strict=True):
+        label.set_color(colours["ink"])
+        label.set_fontweight("bold" if row.heading else "normal")
+    if one.axis.line is not None:
+        axes.axvline(one.axis.line, color=colours["zero"], linewidth=1)
+    if one.axis.region is not None:
+        axes.axvspan(*one.axis.region, color=colours["faint"], zorder=0)
+    for place, row in enumerate(one.rows):
+        if not row.heading and known(row.value):
+            _draw_row(axes, place, row, scale)
+
+
+def _label(row: rows.Row) -> str:
+    # A dollar sign would start a formula.
+    return f"{row.label}  {row.shown}".strip().replace("$", r"\$")
+
+
+def _draw_row(axes: "Axes", place: int, row: rows.Row, scale: Scale) -> None:
+    look = _look(row.look)
+    fade = {"color": look["color"], "alpha": 0.45 if row.faded else 1.0}
+    if row.outer is not None and all(map(known, row.outer)):
+        axes.plot(row.outer, [place, place], linewidth=1, **fade)
+    if known(row.low) and known(row.high):
+        axes.plot([row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round", **fade)
+        for end, mark in ((row.low, "<"), (row.high, ">")):
+            if not scale.inside(end):
+                edge = scale.low if mark == "<" else scale.high
+                axes.plot([edge], [place], mark, markersize=6, clip_on=False, **fade)
+    value = min(max(row.value, scale.low), scale.high)
+    axes.plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8, **fade)
+
+
+def _draw_plot(axes: "Axes", one: plot.Drawing) -> None:
+    frame, colours = one.frame, _colours()
+    for scale, set_scale, set_limits in (
+        (frame.x, axes.set_xscale, axes.set_xlim),
+        (frame.y, axes.set_yscale, axes.set_ylim),
+    ):
+        if scale.log:
+            set_scale("log")
+        set_limits(scale.low, scale.high)
+    _label_axes(axes, frame)
+    for value, name in frame.lines:
+        axes.axhline(value, color=colours["zero"], linewidth=1)
+        axes.annotate(name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8)
+    for value, _ in frame.uprights:
+        axes.axvline(value, color=colours["zero"], linewidth=1)
+    for index, series in enumerate(one.series):
+        if series.points:
+            _draw_series(axes, series, one.names[index] if len(one.names) > 1 else None)
+    if len(one.names) > 1:
+        axes.legend(frameon=False, fontsize=9)
+
+
+def _label_axes(axes: "Axes", frame: plot.Frame) -> None:
+    colours = _colours()
+    if frame.x_ticks is not None:
+        places = [value for value, _ in frame.x_ticks]
+        axes.set_xticks(places, [name for _, name in frame.x_ticks])
+    else:
+        axes.set_xticks(*_ticks(frame.x, short))
+    axes.set_yticks(*_ticks(frame.y, lambda tick: plot.tick_name(tick, frame)))
+    axes.minorticks_off()
+    axes.grid(axis="y", color=colours["grid"], linewidth=0.8)
+    axes.set_xlabel(frame.x_title, color=colours["soft"], fontsize=9)
+    axes.set_ylabel(frame.y_title, color=colours["soft"], fontsize=9)
+
+
+def _draw_series(axes: "Axes", series: plot.Series, name: str | None) -> None:
+    look = _look(series.look)
+    x, y = [p.x for p in series.points], [p.y for p in series.points]
+    ends = [(p.x, p.low, p.high) for p in series.points if p.low is not None and p.high is not None]
+    if series.band and len(ends) > 1:
+        axes.fill_between(*zip(*ends, strict=True), color=look["color"], alpha=0.15, linewidth=0)
+    if series.whiskers:
+        for place, low, high in ends:
+            axes.plot([place, place], [low, high], color=look["color"], linewidth=2)
+    axes.plot(
+        x,
+        y,
+        color=look["color"],
+        linestyle=look["linestyle"] if series.joined else "none",
+        drawstyle="steps-post" if series.steps else "default",
+        marker=_SHAPES[series.shape % len(_SHAPES)] if series.dots else "none",
+        markerfacecolor=_colours()["card"] if look["hollow"] else look["color"],
+        markersize=7,
+        label=name,
+    )

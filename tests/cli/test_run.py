@@ -1,0 +1,80 @@
+"""A job file stands for a command: the same numbers, the same exit codes, and errors that name the file."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from counterrank.cli.evaluate import command as evaluate
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "job.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_job_gives_what_its_command_gives(counterrank, simulated: Path, tmp_path: Path):
+    job = write(
+        tmp_path,
+        f'log = "{simulated}"\ntargets = ["new"]\nestimators = ["ips", "iips"]\nlevel = 0.9\nquiet = true\n'
+        'audit = false\nposition_weights = "dcg"\njson = "runs/{date}.json"\n',
+    )
+    (tmp_path / "runs").mkdir()
+    assert counterrank("run", job).code == 0
+    direct = ("--estimators", "ips,iips", "--level", "0.9", "--no-audit", "--position-weights", "dcg")
+    assert counterrank("evaluate", simulated, "--target", "new", *direct, "--quiet", "--json", "r.json").code == 0
+    found = json.loads((tmp_path / "runs" / f"{datetime.now(UTC).date()}.json").read_text())
+    wanted = json.loads((tmp_path / "r.json").read_text())
+    assert found["estimates"] == wanted["estimates"] and found["verdict"] == wanted["verdict"]
+    assert found["provenance"]["options"] == wanted["provenance"]["options"]
+
+
+def test_every_option_of_evaluate_is_a_key(counterrank, tmp_path: Path):
+    values = {"flag": "true", "many": '["a", "b"]', "one": '"1"'}
+    lines = ['log = "log.parquet"']
+    flags = []
+    for option in evaluate.params:
+        if not isinstance(option, click.Option):
+            continue
+        name = max(option.opts, key=len)
+        lines.append(f"{name[2:]} = {values['flag' if option.is_flag else 'many' if option.multiple else 'one']}")
+        flags.append(name)
+    out = counterrank("run", write(tmp_path, "\n".join(lines)), "--dry-run").out
+    assert all(flag in out for flag in flags)
+
+
+def test_tables_become_pairs_and_policies(counterrank, tmp_path: Path):
+    job = write(tmp_path, 'log = "a/*.parquet"\ntarget = "new"\n[columns]\naction = "items"\nreward = "clicked"\n')
+    out = counterrank("run", job, "--dry-run").out
+    assert "--columns=action=items,reward=clicked" in out
+    assert f"'{tmp_path}/a/*.parquet'" in out
+
+
+def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
+    rows = [
+        {"action": [i % 2], "reward": [i % 3], "propensity": [0.5], "new": [0.6 - 0.2 * (i % 2)]} for i in range(20)
+    ]
+    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    text = 'log = "few.jsonl"\ntarget = "new"\nestimators = "ips"\nquiet = true\n'
+    assert counterrank("run", write(tmp_path, text + 'require = "insufficient"')).code == 0
+    assert counterrank("run", write(tmp_path, text + 'require = "reliable"')).code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('target = "new"', "'log' must name the log"),
+        ('log = "a"\ntarget = "new"\nsegmnt = "x"', "did you mean 'segment'"),
+        ('log = "a"\ntarget = "new"\nquiet = "yes"', "'quiet' is true or false"),
+        ('log = "a"\ntarget = "new"\nlevel = true', "'level' must be a text, a number"),
+        ('log = "a"\ntarget', "not valid TOML"),
+        ('log = "nowhere.parquet"\ntarget = "new"', "nowhere.parquet"),
+    ],
+)
+def test_a_bad_job_is_one_message(counterrank, tmp_path: Path, text: str, message: str):
+    result = counterrank("run", write(tmp_path, text))
+    assert result.code == 2 and message in result.err
+    assert "Traceback" not in result.err
