@@ -194,7 +194,8 @@ def _draw_series(axes: "Axes", series: plot.Series, name: str | None) -> None:
     x, y = [p.x for p in series.points], [p.y for p in series.points]
     ends = [(p.x, p.low, p.high) for p in series.points if p.low is not None and p.high is not None]
     if series.band and len(ends) > 1:
-        axes.fill_between(*zip(*ends, strict=True), color=look["color"], alpha=0.15, linewidth=0)
+        places, lows, highs = zip(*ends, strict=True)
+        axes.fill_between(places, lows, highs, color=look["color"], alpha=0.15, linewidth=0)
     if series.whiskers:
         for place, low, high in ends:
             axes.plot([place, place], [low, high], color=look["color"], linewidth=2)
