@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from counterrank import simulate
-from counterrank.behavior.candidates import Candidate
+from counterrank.behavior import Candidate
 from counterrank.estimators import registry
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import Estimator, View, Workspace
 from counterrank.sources import MemorySource
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.mse.oracle import Oracle
+from counterrank.tree import BehaviorTree, Oracle
 
 SEEDS = {"dev": 7_101, "test": 90_317, "final": 418_003, "confirm": 733_549, "judge": 2_207_311}
 FAMILIES = ("published", "paper", "binary", "triple", "multiplicative")

@@ -13,18 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterrank.behavior.candidates import Candidate, candidates
-from counterrank.behavior.masks import standard
+from counterrank.behavior import Candidate, candidates, standard
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.simulate import Environment, SimulatedLog, paper, published, random, true_value
 from counterrank.sources import MemorySource
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.cross_fitted import fit_cross_fitted
-from counterrank.tree.limits import Limits
-from counterrank.tree.mse import registry
-from counterrank.tree.mse.dr import DoublyRobust
-from counterrank.tree.mse.oracle import Oracle
+from counterrank.tree import BehaviorTree, Limits, Oracle, fit_cross_fitted
+from counterrank.tree.mse import FEASIBLE
 
 Estimates = dict[str, float]
 CLASSIC = ("IPS", "IIPS", "RIPS")
@@ -62,21 +57,13 @@ def classic(drawn: SimulatedLog, log: RankingLog, ratios: Ratios) -> Estimates:
     return {name: mean_value(log, weight) for name, weight in weights.items()}
 
 
-def second_order(log: RankingLog, ratios: Ratios) -> DoublyRobust:
-    """Return the order-2 values as a reference from outside: no regression is fitted here."""
-    y = ratios.ordered(standard(log.K), 2) * log.reward
-    return DoublyRobust(y.mean(axis=0), y.std(axis=0) / np.sqrt(log.n))
-
-
-def trees(env: Environment, log: RankingLog, ratios: Ratios, fresh: RankingLog) -> dict[str, BehaviorTree]:
+def trees(env: Environment, fresh: RankingLog) -> dict[str, BehaviorTree]:
     six = [Candidate(n, m) for n, m in zip(env.behavior_names, env.masks, strict=True)]
     some = candidates(env.K)
     out = {"oracle, six": BehaviorTree(candidates=six, mse=Oracle(true_value(env).by_position, fresh))}
-    estimates: dict[str, object] = {name: name for name in registry.FEASIBLE}
-    estimates["dr"] = second_order(log, ratios)
     for label, models in (("six", six), ("default", some)):
-        for name, mse in estimates.items():
-            out[f"{name}, {label}"] = BehaviorTree(candidates=models, mse=mse)
+        for name in FEASIBLE:
+            out[f"{name}, {label}"] = BehaviorTree(candidates=models, mse=name)
         plain = BehaviorTree(candidates=models, mse="gl")
         out[f"gl, {label}, no tree"] = replace(plain, limits=Limits(max_depth=0))
         out[f"gl, {label}, one c(x)"] = replace(plain, per_position=False)
@@ -90,7 +77,7 @@ def one_run(env: Environment, n: int, seed: int, spent: dict[str, float], only: 
     ratios = ratios_of(log, "new")
     fresh = env.draw(10 * n, np.random.default_rng([seed, 8])).to_log()
     out = classic(drawn, log, ratios)
-    for name, tree in trees(env, log, ratios, fresh).items():
+    for name, tree in trees(env, fresh).items():
         if only and name.split(",")[0] not in (*only, "oracle"):
             continue
         start = time.process_time()

@@ -35,7 +35,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
     "moments.py": (CORE, "tests/kernels/test_moments.py", "tests/inference/test_standard_errors.py"),
     "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
-    "behavior/masks.py": (INFERENCE, "tests/core/test_masks.py"),
+    "behavior.py": (INFERENCE, "tests/core/test_masks.py"),
     "estimators/aggregate.py": (CORE, "tests/inference/test_standard_errors.py"),
     "estimators/contribution.py": (CORE, ESTIMATORS),
     "estimators/masked.py": (ESTIMATORS, "tests/core/test_kinds.py"),

@@ -10,15 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.behavior.candidates import Candidate
+from counterrank.behavior import Candidate
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.simulate import published
 from counterrank.sources import MemorySource
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.cross_fitted import fit_cross_fitted
-from counterrank.tree.limits import Limits
+from counterrank.tree import BehaviorTree, Limits, fit_cross_fitted
 
 
 def best_of(work: Callable[[], object], times: int) -> float:

@@ -33,7 +33,7 @@ __getattr__, __dir__, __all__ = attach(
             "load_policy",
             "save_policy",
         ],
-        "behavior.candidates": ["Candidate", "candidates"],
+        "behavior": ["Candidate", "candidates"],
         "tree": ["BehaviorTree"],
         "estimators": [
             "IPS",

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from counterrank.behavior.masks import mask
+from counterrank.behavior import mask
 from counterrank.estimators.auto.masked import inside, steps
 from counterrank.estimators.auto.state import AutoState, _second_moments
 from counterrank.estimators.kernels.mask_orders import masked_members, masked_squares

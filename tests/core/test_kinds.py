@@ -99,7 +99,7 @@ def test_joint_columns_must_agree():
 
 
 def test_capabilities_of_masks():
-    from counterrank.behavior.masks import mask
+    from counterrank.behavior import mask
 
     found = {name: capability_of(mask(name, 4)) for name in ("S", "C", "I", "C1", "N1", "IC", "P2", "R2")}
     assert found == {

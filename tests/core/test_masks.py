@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.masks import as_mask, contains, draw, mask
+from counterrank.behavior import as_mask, contains, draw, mask
 
 K = 6
 CELLS = [(k, m) for k in range(K) for m in range(K)]

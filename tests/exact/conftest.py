@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.masks import mask
+from counterrank.behavior import mask
 
 K, A = 3, 2
 NOISE = 0.75  # a reward is q + NOISE or q - NOISE, each half of the time

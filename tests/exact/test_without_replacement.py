@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.masks import mask
+from counterrank.behavior import mask
 
 K, A = 3, 3
 LOGGER = (1, 2, 3)

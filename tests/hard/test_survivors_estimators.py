@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import counterrank as cr
-from counterrank.behavior.masks import mask
+from counterrank.behavior import mask
 from counterrank.estimators import masked
 from counterrank.estimators.aips import _TREE, AIPS
 from counterrank.estimators.base import View, Workspace

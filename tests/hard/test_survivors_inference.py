@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import counterrank as cr
-from counterrank.behavior.masks import as_mask, mask, random
+from counterrank.behavior import as_mask, mask, random
 from counterrank.estimators.kernels.orders import exact_squares
 from counterrank.inference.bernstein import bernstein_interval
 from counterrank.inference.bootstrap import bootstrap_interval, poisson_interval

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from counterrank.paper import trial
+from counterrank.paper.algorithm1 import PartitionGrower, RandomGrowth
 from counterrank.paper.oracle import Oracle, logged_contributions
 from counterrank.paper.published import published as value_in_print
 from counterrank.paper.spec import DEFAULTS
 from counterrank.simulate import preset, published, replay_run
-from counterrank.tree.random_growth import PartitionGrower, RandomGrowth
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 

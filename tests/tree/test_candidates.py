@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.candidates import Candidate, generated
+from counterrank.behavior import Candidate, generated
 from counterrank.errors import BehaviorError
 
 

@@ -1,18 +1,30 @@
 """Trees applied to units that did not grow them; streams; what a single unit means."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.candidates import Candidate
+from counterrank.behavior import Candidate
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.ratios import ratios_of
 from counterrank.simulate import published, true_value
 from counterrank.sources import MemorySource
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.cross_fitted import fit_cross_fitted
-from counterrank.tree.limits import Limits
-from counterrank.tree.mse.reference import Reference
+from counterrank.tree import BehaviorTree, GoldenshlugerLepski, Limits, fit_cross_fitted
+
+
+@dataclass(frozen=True)
+class AgainstDensest:
+    """Var(V_c) + max(0, (V_c - V_S)^2 - Var(V_c - V_S)): only the densest model shows the bias."""
+
+    name: str = "densest"
+    streams: bool = True
+
+    def objective(self, position):
+        against = np.ones((1, position.models), dtype=bool)
+        compare = np.array([position.densest], dtype=np.int64)
+        return replace(GoldenshlugerLepski().objective(position), compare=compare, against=against)
 
 
 def six(env):
@@ -59,7 +71,7 @@ def test_cross_fitting_takes_off_the_bias_of_choosing_and_averaging_on_the_same_
     """
     env = published()
     value = true_value(env).value
-    tree = BehaviorTree(candidates=six(env), mse=Reference(), limits=Limits(prune=0.0, min_gain=0.0, min_leaf=100))
+    tree = BehaviorTree(candidates=six(env), mse=AgainstDensest(), limits=Limits(prune=0.0, min_gain=0.0, min_leaf=100))
     inside, across = [], []
     for seed in range(16):
         log = env.draw(4000, np.random.default_rng([seed, 6])).to_log()
@@ -86,7 +98,7 @@ def test_streamed_growth_equals_growth_in_memory(log):
 def test_streams_refuse_what_they_cannot_do(log):
     source = MemorySource(log)
     with pytest.raises(BehaviorError, match="needs rows in memory"):
-        fit_cross_fitted(source, "new", seed=0, tree=BehaviorTree(mse="ocv"), grow_on="stream")
+        fit_cross_fitted(source, "new", seed=0, tree=BehaviorTree(mse="pasif"), grow_on="stream")
     with pytest.raises(ConfigError, match="per_position"):
         fit_cross_fitted(source, "new", seed=0, tree=BehaviorTree(per_position=False), grow_on="stream")
     with pytest.raises(ConfigError, match="grow_on is 'disk'"):

@@ -7,19 +7,11 @@ import counterrank as cr
 from counterrank.errors import BehaviorError
 from counterrank.ratios import ratios_of
 from counterrank.simulate import random, true_value
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.confirm import Scorer
-from counterrank.tree.kernels import splitting
-from counterrank.tree.limits import Limits
-from counterrank.tree.mse import registry
-from counterrank.tree.mse.dr import DoublyRobust
-from counterrank.tree.mse.gl import GoldenshlugerLepski
-from counterrank.tree.mse.lepski import Lepski
-from counterrank.tree.mse.oracle import Oracle
-from counterrank.tree.mse.pasif import odds_scale
-from counterrank.tree.mse.pasif_fitted import PasIfFitted, _slope
-from counterrank.tree.mse.reference import Reference
-from counterrank.tree.mse.slope import Slope
+from counterrank.tree import BehaviorTree, GoldenshlugerLepski, Limits, Oracle, Slope
+from counterrank.tree.growing import Scorer
+from counterrank.tree.kernels import search
+from counterrank.tree.mse import FEASIBLE, REMOVED, mse_estimate
+from counterrank.tree.pasif import odds_scale
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +27,20 @@ def log(env):
 def scored(log, mse, choice, *, names=("S", "C", "I")):
     """Return y (n, M), the score of `choice` per row at the last position, and the position."""
     plan = BehaviorTree(candidates=cr.candidates(log.K, list(names)), mse=mse)
-    ground, _ = plan.ground(log, "new", seed=0)
-    slot = log.K - 1
-    ground.tails[:] = 1.0  # formulas without the correction; it has a test of its own
-    position = ground.position(slot, ground.is_logged() > 0, n_apply=log.n, seed=0)
-    objective = registry.get(mse).objective(position)
-    y = ground.contributions(slot)
-    rows = objective.rows(y, ground.is_logged())
+    data, _ = plan.training_set(log, "new", seed=0)
+    tree = log.K - 1
+    data.tails[:] = 1.0  # formulas without the correction; it has a test of its own
+    position = data.position(tree, data.is_logged() > 0, n_apply=log.n, seed=0)
+    objective = mse_estimate(mse).objective(position)
+    y = data.contributions(tree)
+    rows = objective.rows(y, data.is_logged())
     node = (
         choice.astype(np.int32) if len(choice) == len(y) else np.concatenate([choice, np.zeros(len(y) - len(choice))])
     )
     sums = rows.totals(node.astype(np.int32), len(y[0]))
     scorer = Scorer(objective, sums)
     total = sum(scorer.channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
-    value = splitting.score(total, np.zeros_like(total), scorer.rule, scorer.marks, np.inf)
+    value = search.score(total, np.zeros_like(total), scorer.rule, scorer.marks, np.inf)
     return y, float(value), position
 
 
@@ -63,23 +55,19 @@ def own(y, choice):
 
 
 @pytest.mark.parametrize("kappa", [0.0, 1.0, 3.0])
-def test_reference_and_gl(log, choice, kappa):
-    for mse in (Reference(kappa), GoldenshlugerLepski(kappa)):
-        y, score, _ = scored(log, mse, choice)
-        v, d = own(y, choice), own(y, choice) - y[:, 0]
-        expected = v.var() / log.n + max(0.0, d.mean() ** 2 - kappa * d.var() / log.n)
-        assert score == pytest.approx(expected, rel=1e-9)
+def test_gl(log, choice, kappa):
+    y, score, _ = scored(log, GoldenshlugerLepski(kappa), choice)
+    v, d = own(y, choice), own(y, choice) - y[:, 0]
+    expected = v.var() / log.n + max(0.0, d.mean() ** 2 - kappa * d.var() / log.n)
+    assert score == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("z", [0.01, 100.0])
-def test_lepski_and_slope(log, choice, z):
-    y, lepski, _ = scored(log, Lepski(z), choice)
-    _, slope, _ = scored(log, Slope(z), choice)
+def test_slope(log, choice, z):
+    y, slope, _ = scored(log, Slope(z), choice)
     v, d = own(y, choice), own(y, choice) - y[:, 0]
-    se = np.sqrt(d.var() / log.n)
     apart = np.sqrt(v.var() / log.n) + np.sqrt(y[:, 0].var() / log.n)
     plain = v.var() / log.n
-    assert lepski == (np.inf if abs(d.mean()) > z * se else pytest.approx(plain))
     assert slope == (np.inf if abs(d.mean()) > z * apart else pytest.approx(plain))
 
 
@@ -89,9 +77,6 @@ def test_known_values(env, log, choice):
     v = own(y, choice)
     var = v.var() / log.n
     assert score == pytest.approx(var + max(0.0, (v.mean() - truth[2]) ** 2 - var), rel=1e-9)
-    errors = np.array([0.1, 0.2, 0.3])
-    _, score, _ = scored(log, DoublyRobust(truth, errors), choice)
-    assert score == pytest.approx(var + max(0.0, (v.mean() - truth[2]) ** 2 - var - 0.09), rel=1e-9)
 
 
 def test_oracle_with_fresh_rows_uses_them_for_the_bias_only(env, log, choice):
@@ -103,11 +88,10 @@ def test_oracle_with_fresh_rows_uses_them_for_the_bias_only(env, log, choice):
     assert score == pytest.approx(v.var() / log.n + bias**2, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["ocv", "pasif"])
-def test_estimates_over_splits(log, choice, name):
-    y, score, position = scored(log, name, choice)
-    objective = registry.get(name).objective(position)
-    v = own(y if objective.averaged is None else objective.averaged, choice)
+def test_pasif(log, choice):
+    _, score, position = scored(log, "pasif", choice)
+    objective = mse_estimate("pasif").objective(position)
+    v = own(objective.averaged, choice)
     assert objective.replicates.sum(axis=1) == pytest.approx(1)
     expected = np.mean((objective.replicates @ v - objective.targets) ** 2)
     assert score == pytest.approx(expected, rel=1e-9)
@@ -120,32 +104,11 @@ def test_pasif_has_the_share_asked_for():
     assert odds_scale(np.zeros(4), 0.15) < -50  # no ranking of the target at all
 
 
-def test_fitted_pasif_descends_its_own_loss():
-    rng = np.random.default_rng(0)
-    x = np.concatenate([np.ones((300, 1)), rng.normal(size=(300, 2))], axis=1)
-    w = np.exp(0.5 * x[:, 1])
-    score = rng.normal(size=300) - 1
-
-    def loss(s):
-        rho = 1 / (1 + np.exp(-s))
-        m = rho.mean()
-        return np.mean((rho / m / ((1 - rho) / (1 - m)) - w) ** 2) + 10 * (m - 0.2) ** 2
-
-    slope = _slope(score, w, 0.2, 10.0)
-    for i in (0, 7, 123):
-        step = np.zeros(300)
-        step[i] = 1e-5
-        assert slope[i] == pytest.approx((loss(score + step) - loss(score - step)) / 2e-5, rel=1e-4, abs=1e-9)
-    beta = PasIfFitted(steps=400).fit(x, w)
-    assert np.corrcoef(x @ beta, np.log(w))[0, 1] > 0.95
-    assert loss(x @ beta) < loss(np.full(300, beta[0]))
-
-
 def test_tail_correction_is_the_exact_second_moment(env):
     """With everything enumerable: inflation times the log's mean of w^2 is E[w^2], whatever the log missed."""
     log = env.draw(3000, np.random.default_rng(2)).to_log()
     models = cr.candidates(3, ["S", "I"], orders=[2])
-    ground, _ = BehaviorTree(candidates=models).ground(log, "new", seed=0)
+    data, _ = BehaviorTree(candidates=models).training_set(log, "new", seed=0)
     ratios = ratios_of(log, "new")
     p0, p1 = log.dists["propensity"][::2], log.dists["new"][::2]
     v = (p1**2 / p0).sum(axis=1) - 1
@@ -154,11 +117,11 @@ def test_tail_correction_is_the_exact_second_moment(env):
         w = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
         seen = (w**2).mean(axis=0)
         want = np.maximum(1.0, expected[c.label].mean() / seen)
-        np.testing.assert_allclose(ground.tails[:, m], want, rtol=1e-9)
+        np.testing.assert_allclose(data.tails[:, m], want, rtol=1e-9)
 
 
 def test_every_name_grows_a_tree(log):
-    for name in registry.FEASIBLE:
+    for name in FEASIBLE:
         tree = BehaviorTree(mse=name, limits=Limits(max_depth=2)).fit(log, "new")
         assert tree.assign(log.context).shape == (log.n, 3)
         assert tree.fitted.mse == name
@@ -167,5 +130,13 @@ def test_every_name_grows_a_tree(log):
 def test_values_for_too_few_positions_are_refused(log):
     with pytest.raises(BehaviorError, match="was given 2 values, but position 3 needs one"):
         BehaviorTree(mse=Oracle(np.ones(2))).fit(log, "new")
-    with pytest.raises(BehaviorError, match="needs reference values"):
-        BehaviorTree(mse=DoublyRobust()).fit(log, "new")
+
+
+def test_names_that_are_gone_or_need_values_say_so(log):
+    for name in REMOVED:
+        with pytest.raises(BehaviorError, match=f"'{name}' was removed.*use mse='gl'"):
+            BehaviorTree(mse=name).fit(log, "new")
+    with pytest.raises(BehaviorError, match=r"pass Oracle\(values"):
+        BehaviorTree(mse="oracle").fit(log, "new")
+    with pytest.raises(BehaviorError, match="did you mean 'slope'"):
+        BehaviorTree(mse="slop").fit(log, "new")

@@ -5,16 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.tree.confirm import Scorer, node_sums, prune
-from counterrank.tree.grower import Grower
-from counterrank.tree.kernels import splitting, splitting_confirm
-from counterrank.tree.limits import Limits
+from counterrank.tree.growing import Grower, Scorer, node_sums, prune
+from counterrank.tree.kernels import pruning, search
 from counterrank.tree.objective import Objective
+from counterrank.tree.settings import Limits
 
 CONTAINING = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)  # model 0 contains 1 contains 2
 
 
-def objective(n: int, *, kappa: float = 1.0, mode: int = 0) -> Objective:
+def objective(n: int, *, kappa: float = 1.0, overlap: bool = False) -> Objective:
     against = CONTAINING & ~np.eye(3, dtype=bool)
     return Objective(
         models=3,
@@ -25,7 +24,7 @@ def objective(n: int, *, kappa: float = 1.0, mode: int = 0) -> Objective:
         against=against[:2],
         contrast=(0, 2),
         kappa=kappa,
-        mode=mode,
+        overlap=overlap,
         widths=np.zeros(2),
     )
 
@@ -128,14 +127,14 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum():
     slow = Grower(goal, fast.limits, *fast.features)
     rows = goal.rows(y, np.ones(500))
     node = np.zeros(500, dtype=np.int32)
-    slow.plant(rows.totals(node, 1)[0])
+    slow.start(rows.totals(node, 1)[0])
     while len(slow.wants):
         hist = np.zeros((len(slow.wants), 2, 6, goal.width))
-        stats = rows.statistics()
-        for slot, at in enumerate(slow.wants):
+        stats = rows.totals(np.arange(500, dtype=np.int32), 500)
+        for place, at in enumerate(slow.wants):
             for i in np.flatnonzero(node == at):
                 for f in range(2):
-                    hist[slot, f, codes[i, f]] += stats[i]
+                    hist[place, f, codes[i, f]] += stats[i]
         slow.split(hist)
         feature, left, right, _ = slow.tree
         for i in range(500):
@@ -156,11 +155,11 @@ def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
     scorer = Scorer(goal, node_sums(grower, goal.rows(y[300:], np.ones(300)), codes[300:]))
 
     def score(totals):
-        return splitting.score(totals, np.zeros_like(totals), scorer.rule, scorer.marks, np.inf)
+        return search.score(totals, np.zeros_like(totals), scorer.rule, scorer.marks, np.inf)
 
-    before = score(splitting_confirm.totals_of(grower.tree, scorer.channels))
+    before = score(pruning.totals_of(grower.tree, scorer.channels))
     prune(grower, scorer)
-    total = splitting_confirm.totals_of(grower.tree, scorer.channels)
+    total = pruning.totals_of(grower.tree, scorer.channels)
     after = score(total)
     assert after <= before * (1 + 1e-12)
     feature, left, right, model = grower.tree
@@ -181,23 +180,22 @@ def reachable(grower):
     return found
 
 
-def test_lepski_and_slope_refuse_contradicted_models():
+def test_slope_refuses_contradicted_models():
     # Model 2 is far from models 0 and 1 on every row: no rule may choose it, however small its variance.
     rng = np.random.default_rng(0)
     y = np.stack([rng.normal(1, 2, 400), rng.normal(1, 1, 400), rng.normal(9, 0.1, 400)], axis=1)
     codes = np.ones((400, 1), dtype=np.uint8)
-    for mode in (1, 2):
-        grower = grown(y, codes, objective(400, kappa=3.0, mode=mode), max_depth=0)
-        assert grower.tree[3, 0] in (0, 1)
-        assert np.isfinite(grower.score)
+    grower = grown(y, codes, objective(400, kappa=3.0, overlap=True), max_depth=0)
+    assert grower.tree[3, 0] in (0, 1)
+    assert np.isfinite(grower.score)
 
 
 def test_score_stops_early_without_changing_the_answer():
     totals = np.array([1.0, 3.0, 0.4, 0.1, 0.5, 0.2])
     rule, marks = objective(50).rule, objective(50).marks
-    full = splitting.score(totals, np.zeros(6), rule, marks, np.inf)
-    assert splitting.score(totals, np.zeros(6), rule, marks, full * 1.01) == full
-    assert splitting.score(totals, np.zeros(6), rule, marks, full * 0.5) >= full * 0.5
+    full = search.score(totals, np.zeros(6), rule, marks, np.inf)
+    assert search.score(totals, np.zeros(6), rule, marks, full * 1.01) == full
+    assert search.score(totals, np.zeros(6), rule, marks, full * 0.5) >= full * 0.5
 
 
 def test_categories_are_split_by_set():

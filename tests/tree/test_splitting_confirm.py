@@ -6,7 +6,8 @@ All numbers are multiples of powers of two, so that both sides compute exactly a
 import numpy as np
 import pytest
 
-from counterrank.tree.kernels import splitting, splitting_confirm
+from counterrank.tree import growing
+from counterrank.tree.kernels import pruning, search
 
 BINS = 6
 seeds = pytest.mark.parametrize("seed", range(40))
@@ -32,7 +33,7 @@ def random_scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     for at in range(tree.shape[1] - 1, -1, -1):
         if tree[0, at] >= 0 and rng.random() < 0.5:  # as in a true tree: then a tie where the models are the same
             channels[at] = channels[tree[1, at]] + channels[tree[2, at]]
-    rule = np.array([rng.integers(0, 3), rng.integers(0, 2), rng.integers(0, 9) / 4, 1.0, 1 / 64, 1 / 32])
+    rule = np.array([rng.integers(0, 2), rng.integers(0, 2), rng.integers(0, 9) / 4, 1.0, 1 / 64, 1 / 32])
     return tree, channels, rule, rng.integers(0, 17, (2, pairs)) / 8
 
 
@@ -43,18 +44,16 @@ def naive_leaves(tree: np.ndarray, at: int = 0) -> list[int]:
 
 
 def naive_score(tree: np.ndarray, channels: np.ndarray, rule: np.ndarray, targets: np.ndarray) -> float:
-    """Return the score of the tree's assignment, from the formula of `kernels.splitting`."""
+    """Return the score of the tree's assignment, from the formula of `kernels.search`."""
     total = np.sum([channels[at, tree[3, at]] for at in naive_leaves(tree)], axis=0)
-    mode, mean, kappa, lam, per_applied, per_grown = rule
+    overlap, mean, kappa, lam, per_applied, per_grown = rule
     raw, second = np.split(total[2:], 2)
     gap, spread = raw - targets[0], max(total[1] - total[0] ** 2, 0.0)
     noise = np.maximum(second - raw**2, 0.0) * per_grown
-    if mode == 0:
-        penalty = np.maximum(gap**2 - kappa * (noise + targets[1] ** 2), 0.0)
-    elif mode == 1:
-        penalty = np.where(gap**2 > kappa**2 * noise, np.inf, 0.0)
-    else:
+    if overlap:
         penalty = np.where(np.abs(gap) > kappa * (np.sqrt(spread * per_grown) + targets[1]), np.inf, 0.0)
+    else:
+        penalty = np.maximum(gap**2 - kappa * noise, 0.0)
     return float(lam * spread * per_applied + (penalty.mean() if mean else penalty.max()))
 
 
@@ -83,14 +82,14 @@ def naive_prune(tree: np.ndarray, goal: tuple[np.ndarray, ...], share: float) ->
             return tree
 
 
-def naive_remodel(tree: np.ndarray, goal: tuple[np.ndarray, ...], sweeps: int) -> np.ndarray:
+def naive_choice(tree: np.ndarray, goal: tuple[np.ndarray, ...], sweeps: int) -> np.ndarray:
     for _ in range(sweeps):
         for at in naive_leaves(tree):
             options = [naive_score(changed(tree, at, model=m), *goal) for m in range(goal[0].shape[1])]
             chosen = 0
             for m, value in enumerate(options):
                 best = options[chosen]
-                if value < (best if np.isinf(best) else best - splitting.TIE * abs(best)):
+                if value < (best if np.isinf(best) else best - search.TIE * abs(best)):
                     chosen = m
             if options[chosen] < naive_score(tree, *goal):
                 tree = changed(tree, at, model=chosen)
@@ -104,7 +103,7 @@ def test_leaf_of_walks_each_row_down(seed):
     goes_left = rng.random((tree.shape[1], BINS)) < 0.5
     codes = rng.integers(0, BINS, (50, 2)).astype(np.uint8)
     found = np.full(50, -1, np.int32)
-    splitting_confirm.leaf_of(codes, tree, goes_left, found)
+    pruning.leaf_of(codes, tree, goes_left, found)
     for row, leaf in zip(codes, found, strict=True):
         at = 0
         while tree[0, at] >= 0:
@@ -118,7 +117,7 @@ def test_add_children_sums_the_leaves_below(seed):
     tree = random_tree(rng)
     sums = rng.integers(-50, 50, (tree.shape[1], 3)) / 4
     expected = np.array([sums[naive_leaves(tree, at)].sum(axis=0) for at in range(tree.shape[1])])
-    splitting_confirm.add_children(tree, sums)
+    pruning.add_children(tree, sums)
     np.testing.assert_array_equal(sums, expected)
 
 
@@ -126,10 +125,10 @@ def test_add_children_sums_the_leaves_below(seed):
 def test_leaves_and_totals(seed):
     tree, channels, rule, targets = random_scene(seed)
     found = naive_leaves(tree)
-    assert splitting_confirm.leaves(tree).tolist() == found
-    totals = splitting_confirm.totals_of(tree, channels)
+    assert pruning.leaves(tree).tolist() == found
+    totals = pruning.totals_of(tree, channels)
     np.testing.assert_array_equal(totals, np.sum([channels[at, tree[3, at]] for at in found], axis=0))
-    value = splitting.score(totals, np.zeros_like(totals), rule, targets, np.inf)
+    value = search.score(totals, np.zeros_like(totals), rule, targets, np.inf)
     assert value == naive_score(tree, channels, rule, targets)
 
 
@@ -139,7 +138,7 @@ def test_prune_undoes_what_the_twin_undoes(seed, share):
     tree, *goal = random_scene(seed)
     expected, gains = naive_prune(tree, tuple(goal), share), np.ones(tree.shape[1])
     before = tree.copy()
-    splitting_confirm.prune(tree, gains, *goal, share)
+    pruning.prune(tree, gains, *goal, share)
     np.testing.assert_array_equal(tree, expected)
     np.testing.assert_array_equal(gains, np.where((before[0] >= 0) & (expected[0] < 0), 0.0, 1.0))
 
@@ -158,10 +157,10 @@ def test_prune_keeps_some_splits_and_undoes_others():
 
 @pytest.mark.parametrize("sweeps", [1, 3])
 @seeds
-def test_remodel_chooses_what_the_twin_chooses(seed, sweeps):
+def test_choosing_again_chooses_what_the_twin_chooses(seed, sweeps):
     tree, *goal = random_scene(seed)
-    expected = naive_remodel(tree, tuple(goal), sweeps)
-    splitting_confirm.remodel(tree, *goal, sweeps)
+    expected = naive_choice(tree, tuple(goal), sweeps)
+    pruning.choose_again(tree, *goal, sweeps)
     np.testing.assert_array_equal(tree, expected)
 
 
@@ -175,7 +174,7 @@ def test_merge_equal_keeps_the_assignment_and_leaves_no_twins(seed):
         if tree[0, at] >= 0 and len(models) == 1:
             expected[:3, at], expected[3, at] = -1, models.pop()
     before = tree.copy()
-    splitting_confirm.merge_equal(tree, gains)
+    growing.merge_equal(tree, gains)
     np.testing.assert_array_equal(tree, expected)
     np.testing.assert_array_equal(gains, np.where(before[0] != tree[0], 0.0, 1.0))
 
@@ -196,9 +195,9 @@ def test_compacted_is_the_same_tree_without_the_rest(seed):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng)
     tree = changed(tree, int(rng.integers(tree.shape[1])))
-    kept, out = splitting_confirm.compacted(tree)
+    kept, out = growing.compacted(tree)
     assert described(out) == described(tree)
-    assert sorted(kept.tolist()) == sorted(reachable(tree))
+    assert sorted(kept) == sorted(reachable(tree))
     np.testing.assert_array_equal(out[[0, 3]], tree[np.ix_([0, 3], kept)])
     split = out[0] >= 0
     assert np.all(out[1:3, split] > np.flatnonzero(split))

@@ -7,8 +7,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import BehaviorError
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.limits import Limits
+from counterrank.tree import BehaviorTree
+from counterrank.tree.settings import Limits
 
 
 @pytest.fixture

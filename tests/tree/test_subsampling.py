@@ -7,11 +7,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.ratios import ratios_of
-from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.kernels.subset_odds import given_part
-from counterrank.tree.mse.pasif import PasIf
-from counterrank.tree.mse.pasif_fitted import PasIfFitted
-from counterrank.tree.mse.subsampling import chance, expansion, log_whole, part_weights
+from counterrank.tree import BehaviorTree, PasIf
+from counterrank.tree.pasif import chance, expansion, odds_given_part, part_weights
 
 TARGET = np.array([0.15, 0.25, 0.6])
 MODELS = cr.candidates(3, ["S", "C", "I"], orders=[2])
@@ -32,17 +29,16 @@ def every_ranking():
 
 
 def rows_of(log):
-    ground, _ = BehaviorTree(candidates=MODELS).ground(log, "new", seed=0)
-    assert [c.label for c in ground.candidates] == ["S", "C", "I", "S, order 2"]
-    return ground.position(0, np.ones(log.n, dtype=bool), n_apply=log.n, seed=0).memory
+    data, _ = BehaviorTree(candidates=MODELS).training_set(log, "new", seed=0)
+    assert [c.label for c in data.candidates] == ["S", "C", "I", "S, order 2"]
+    return data.position(0, np.ones(log.n, dtype=bool), n_apply=log.n, seed=0).memory
 
 
 def divided(log, estimate):
     """Return the exact rho (n,) and the weights (K, M, n), without drawing anything."""
     rows = rows_of(log)
-    member = estimate.membership(rows)
-    odds = member.log_odds(log_whole(rows))
-    return chance(odds), part_weights(member, rows.ratios, rows.candidates, odds, np.ones(log.n, dtype=bool))
+    scale, odds = estimate.log_odds(rows)
+    return chance(odds), part_weights(scale, rows.ratios, rows.candidates, odds, np.ones(log.n, dtype=bool))
 
 
 def means(rho, weight, reward):
@@ -50,7 +46,7 @@ def means(rho, weight, reward):
     return (1 - rho) @ (weight * reward) / (1 - rho).sum(), rho @ reward / rho.sum()
 
 
-ESTIMATES = [PasIf(), PasIf(share=0.05), PasIfFitted(), PasIfFitted(share=0.4, steps=20)]
+ESTIMATES = [PasIf(), PasIf(share=0.05), PasIf(share=0.4)]
 
 
 @pytest.mark.parametrize("estimate", ESTIMATES)
@@ -107,12 +103,12 @@ def test_expansion_is_the_ordered_weight():
 def test_odds_given_a_part_against_the_average_written_out():
     rng = np.random.default_rng(4)
     own, rest, out = rng.normal(-2, 2, 300), rng.normal(0, 1.5, 80), np.empty(300)
-    given_part(own, rest, out)
+    odds_given_part(own, rest, out)
     p = chance(own[:, None] + rest)
     np.testing.assert_allclose(out, p.mean(axis=1) / (1 - p).mean(axis=1), rtol=1e-3)
-    given_part(own, np.zeros(5), out)
+    odds_given_part(own, np.zeros(5), out)
     np.testing.assert_allclose(out, np.exp(own), rtol=1e-13)
-    given_part(np.full(3, -1.0), rest, out[:3])  # one value: a table without width
+    odds_given_part(np.full(3, -1.0), rest, out[:3])  # one value: a table without width
     assert np.ptp(out[:3]) == 0 and out[0] == pytest.approx(chance(rest - 1).mean() / (1 - chance(rest - 1)).mean())
 
 
@@ -123,9 +119,7 @@ def test_rankings_the_target_never_shows_stay(every_ranking):
         propensity=every_ranking.propensity,
         targets={"new": np.array([0.0, 0.4, 0.6])[every_ranking.action]},
     )
-    for estimate in (PasIf(), PasIfFitted()):
-        rho, weight = divided(log, estimate)
-        assert np.isfinite(weight).all()
     rho, weight = divided(log, PasIf())
+    assert np.isfinite(weight).all()
     never = (log.action == 0).any(axis=1)
     assert rho[never].max() < 1e-100 and weight[:, FULL, never].max() < 1e-100

@@ -9,9 +9,9 @@ from rich.console import Console
 
 import counterrank as cr
 from counterrank.errors import BehaviorError
-from counterrank.tree.behavior_tree import BehaviorTree
+from counterrank.tree import BehaviorTree
 from counterrank.tree.forest import Forest
-from counterrank.tree.limits import Limits
+from counterrank.tree.settings import Limits
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from counterrank import simulate
 from counterrank.kernels.contributions import contributions
 from counterrank.log import RankingLog
+from counterrank.paper.algorithm1 import PartitionGrower, Random, RandomGrowth
 from counterrank.ratios import Ratios
 from counterrank.simulate import Environment, OracleView, Run
-from counterrank.tree import PartitionGrower, Random, RandomGrowth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 from counterrank.report.numbers import known
 from counterrank.report.reading import column_name, rows, table, texts
 
-#: Models of `counterrank.behavior.masks` in words.
+#: Models of `counterrank.behavior` in words.
 _WHOLE = {
     "S": "every item matters",
     "C": "the items above matter",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import masks
+from counterrank import behavior as masks
 from counterrank.report.numbers import known
 from counterrank.report.reading import rows
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from counterrank.behavior import masks as models
+from counterrank import behavior as models
 from counterrank.errors import ConfigError
 from counterrank.policies import Bools, Floats
 from counterrank.simulate.bounds import between

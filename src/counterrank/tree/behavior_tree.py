@@ -13,19 +13,15 @@ from counterrank.behavior import Candidate, candidates
 from counterrank.errors import BehaviorError
 from counterrank.log import Probabilities, RankingLog
 from counterrank.ratios import Ratios, ratios_of
-from counterrank.tree import picture, storage, table, words
-from counterrank.tree.assemble import assemble, assemble_random
-from counterrank.tree.confirm import Scorer, compact, merge_equal, node_sums, prune, remodel
-from counterrank.tree.forest import Forest, weights_by_choice
-from counterrank.tree.ground import Ground, Part, prepare
-from counterrank.tree.grower import Grower
-from counterrank.tree.kernels.splitting_data import Rows
-from counterrank.tree.limits import Limits
-from counterrank.tree.mse import registry
-from counterrank.tree.mse.oracle import Oracle
+from counterrank.tree import picture, storage, words
+from counterrank.tree.forest import Forest, assemble, weights_by_choice
+from counterrank.tree.growing import Grower, Scorer, choose_again, finish, node_sums, prune
+from counterrank.tree.kernels.statistics import Rows
+from counterrank.tree.models import supported
+from counterrank.tree.mse import DEFAULT, mse_estimate
 from counterrank.tree.objective import MSEEstimate, Objective
-from counterrank.tree.plant import supported
-from counterrank.tree.random_growth import RandomGrower, RandomGrowth
+from counterrank.tree.settings import BINNING_STREAM, MOST_REWARD, Limits
+from counterrank.tree.training import Part, TrainingSet, prepare
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,9 +29,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-#: Products of four larger numbers, as in comparisons of squares, are no numbers any more.
-MOST_REWARD = 1e60
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,71 +50,67 @@ class BehaviorTree:
     """
 
     candidates: Sequence[Candidate] | None = None
-    mse: str | MSEEstimate = registry.DEFAULT
+    mse: str | MSEEstimate = DEFAULT
     per_position: bool = True
     limits: Limits = field(default_factory=Limits)
-    #: Grow by Algorithm 1's random partitions instead: to reproduce the paper, with mse=Oracle(...).
-    random_growth: RandomGrowth | None = None
     forest: Forest | None = None
 
     def fit(self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0) -> Self:
         """Return the tree grown on all rows of a log in memory."""
         name = target if isinstance(target, str) else "target"
         full = log if isinstance(target, str) else log.with_targets({name: target})
-        ground, notes = self.ground(full, name, seed=seed)
-        part = ground.is_logged() > 0
-        return replace(self, forest=self.grow(ground, [part], n_apply=full.n, seed=seed, notes=notes)[0])
+        data, notes = self.training_set(full, name, seed=seed)
+        part = data.is_logged() > 0
+        return replace(self, forest=self.grow(data, [part], n_apply=full.n, seed=seed, notes=notes)[0])
 
-    def ground(self, log: RankingLog, target: str, *, seed: int) -> tuple[Ground, tuple[str, ...]]:
+    def training_set(self, log: RankingLog, target: str, *, seed: int) -> tuple[TrainingSet, tuple[str, ...]]:
         """Return what trees grow on, and notes about candidates that had to be left out."""
         wanted = list(candidates(log.K) if self.candidates is None else self.candidates)
         usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
-        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
-            raise BehaviorError(f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow")
-        ground = prepare(
+        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD.value:
+            raise BehaviorError(f"no tree can be grown: squares of rewards above {MOST_REWARD.value:.0e} overflow")
+        data = prepare(
             log,
             target,
             usable,
             self.limits,
             per_position=self.per_position,
-            rng=np.random.default_rng([seed, 31]),
-            fresh=getattr(registry.get(self.mse), "sample", None),
+            rng=np.random.default_rng([seed, BINNING_STREAM]),
+            fresh=getattr(mse_estimate(self.mse), "sample", None),
         )
-        return ground, notes
+        return data, notes
 
     def grow(
-        self, ground: Ground, parts: Sequence[Bools], *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
+        self, data: TrainingSet, parts: Sequence[Bools], *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
     ) -> list[Forest]:
-        """Return the forests grown on each part (n,) of the ground's rows."""
-        estimate = registry.get(self.mse)
-        if self.random_growth is not None:
-            return [self._grow_randomly(ground, n_apply=n_apply, seed=seed, notes=notes)]
-        divided = [self._divide(ground, part) for part in parts]
+        """Return the forests grown on each part (n,) of the training set's rows."""
+        estimate = mse_estimate(self.mse)
+        divided = [self._divide(data, part) for part in parts]
         growers: list[list[Grower]] = [[] for _ in parts]
-        for slot in range(len(ground.slots)):  # outside, so that the arrays of one position are held at a time
+        for tree in range(len(data.trees)):  # outside, so that the arrays of one position are held at a time
             for trees, (growing, held) in zip(growers, divided, strict=True):
-                trees.append(self._grow_one(ground, slot, growing, held, n_apply=n_apply, seed=seed))
-        return [assemble(trees, ground, mse=estimate.name, notes=notes) for trees in growers]
+                trees.append(self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed))
+        return [assemble(trees, data, mse=estimate.name, notes=notes) for trees in growers]
 
-    def _divide(self, ground: Ground, rows: Bools) -> tuple[Part, Part | None]:
+    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
         """Return the rows that grow and those that confirm, if any."""
-        held = rows & ground.held_out(self.limits.prune)
+        held = rows & data.held_out(self.limits.prune)
         if not held.any() or not (rows & ~held).any():  # so few units that all of them would only confirm
-            return ground.part(rows), None
-        return ground.part(rows & ~held), ground.part(held)
+            return data.part(rows), None
+        return data.part(rows & ~held), data.part(held)
 
     def _grow_one(
-        self, ground: Ground, slot: int, growing: Part, held: Part | None, *, n_apply: int, seed: int
+        self, data: TrainingSet, tree: int, growing: Part, held: Part | None, *, n_apply: int, seed: int
     ) -> Grower:
         """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
-        estimate, use = registry.get(self.mse), ground.is_logged()
+        estimate, use = mse_estimate(self.mse), data.is_logged()
 
         def view(rows: Bools) -> tuple[Objective, Rows]:
-            objective = estimate.objective(ground.position(slot, rows, n_apply=n_apply, seed=seed))
-            return objective, objective.rows(ground.contributions(slot), use)
+            objective = estimate.objective(data.position(tree, rows, n_apply=n_apply, seed=seed))
+            return objective, objective.rows(data.contributions(tree), use)
 
         objective, rows = view(growing.rows)
-        grower = Grower(objective, self.limits, ground.bins.counts, ground.bins.categorical)
+        grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
         grower.grow(rows.subset(growing.index), growing.codes)
         if held is not None:
             objective, rows = view(held.rows)
@@ -132,28 +121,12 @@ class BehaviorTree:
             objective, rows = view(both)
             sums = grower.stats[: grower.count] + confirming
             if len(objective.replicates):  # their row weights differ from part to part: sums do not add
-                everyone = ground.part(both)
+                everyone = data.part(both)
                 sums = node_sums(grower, rows.subset(everyone.index), everyone.codes)
-            remodel(grower, Scorer(objective, sums))
+            choose_again(grower, Scorer(objective, sums))
             grower.stats, grower.objective = sums, objective
-        merge_equal(grower)
-        compact(grower)
+        finish(grower)
         return grower
-
-    def _grow_randomly(self, ground: Ground, *, n_apply: int, seed: int, notes: tuple[str, ...]) -> Forest:
-        settings, logged = self.random_growth, ground.is_logged() > 0
-        if settings is None or not isinstance(self.mse, Oracle) or np.isnan(ground.context).any():
-            raise BehaviorError("random growth reproduces the paper: it needs mse=Oracle(...) and no missing context")
-        trees = []
-        for slot in range(len(ground.slots)):
-            position = ground.position(slot, logged, n_apply=n_apply, seed=seed)
-            objective = replace(self.mse.objective(position), tails=np.ones(position.models))
-            rows = objective.rows(ground.contributions(slot), ground.is_logged())
-            grower = RandomGrower(objective, settings, np.random.default_rng([seed, slot, 37]))
-            trees.append(grower.grow(rows.statistics(), ground.context, logged))
-        return assemble_random(
-            trees, ground, notes=(*notes, "grown by random partitions on the rows it is applied to: optimistic")
-        )
 
     @property
     def fitted(self) -> Forest:
@@ -199,7 +172,7 @@ class BehaviorTree:
         return f"BehaviorTree(mse={self.mse!r}, not fitted)" if self.forest is None else words.text(self.forest)
 
     def __rich__(self) -> "RenderableType":
-        return str(self) if self.forest is None else table.rich_table(self.forest)
+        return str(self) if self.forest is None else words.rich_table(self.forest)
 
 
 def forest_weights(forest: Forest, batch: RankingLog, ratios: Ratios) -> Floats:

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.tree import settings
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
-
-#: Quantiles of more rows than this are taken from a sample of this size: an edge is then off by a share of .4 % at
-#: most, far below the width of a bin.
-QUANTILE_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Bins:
 
     def codes(self, context: Floats) -> Codes:
         """Return bin numbers (n, d): 0 missing, then 1, 2, ... in rising order."""
-        from counterrank.tree.kernels.histogram import bin_numbers
+        from counterrank.tree.kernels.statistics import bin_numbers
 
         out = np.zeros(context.shape, dtype=np.uint8)
         column = np.empty(len(context), dtype=np.uint8)
@@ -52,8 +50,8 @@ def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
     [3.0]
     """
-    if len(context) > QUANTILE_ROWS:
-        context = context[rng.choice(len(context), size=QUANTILE_ROWS, replace=False)]
+    if len(context) > settings.QUANTILE_ROWS.value:
+        context = context[rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)]
     edges = []
     for f in range(context.shape[1]):
         values = context[:, f]

@@ -1,4 +1,4 @@
-"""The grown thing: one tree a position (or one for all) as flat arrays, that assigns a model to each row."""
+"""The grown forest: one tree a position (or one for all) as flat arrays, that assigns a model to each row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.behavior import Candidate
 from counterrank.errors import BehaviorError
 from counterrank.ratios import Ratios
+from counterrank.tree.growing import Grower
+from counterrank.tree.kernels.prediction import assign
+from counterrank.tree.training import TrainingSet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,8 +67,6 @@ class Forest:
         return chosen if self.per_position else chosen[:, 0]
 
     def _assigned(self, context: "ArrayLike | None", n: int | None, fold: Ints | None, label: Ints) -> Ints:
-        from counterrank.tree.kernels.splitting_assign import assign
-
         values = self._context(context, n)
         roots = self.roots if self.roots.ndim == 2 else self.roots[None]
         out = np.empty((len(values), roots.shape[1]), dtype=np.int64)
@@ -123,3 +124,83 @@ def weights_by_choice(forest: Forest, choice: Ints, ratios: Ratios) -> Floats:
         if c.order is not None:
             out = np.where(choice == m, ratios.ordered(c.mask, c.order), out)
     return np.asfortranarray(out)
+
+
+def assemble(growers: Sequence[Grower], data: TrainingSet, *, mse: str, notes: tuple[str, ...] = ()) -> Forest:
+    """Return the forest of trees grown for each position (or for all)."""
+    bins = data.bins
+    sizes = [g.count for g in growers]
+    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    total = int(sum(sizes))
+    nodes = np.full((total, 4), -1, dtype=np.int64)
+    nodes[:, 3] = 0
+    threshold, missing = np.full(total, np.nan), np.zeros(total, dtype=bool)
+    model, facts = np.zeros(total, dtype=np.int64), np.full((total, 5), np.nan)
+    sets: list[NDArray[np.bool_]] = []
+    for g, place, first in zip(growers, data.trees, roots, strict=True):
+        part = slice(int(first), int(first) + g.count)
+        model[part] = place.models[g.tree[3, : g.count]]
+        facts[part] = facts_of(g)
+        for node in np.flatnonzero(g.tree[0, : g.count] >= 0):
+            at, feature = int(first) + int(node), int(g.tree[0, node])
+            nodes[at, :3] = feature, first + g.tree[1, node], first + g.tree[2, node]
+            missing[at] = g.goes_left[node, 0]
+            chosen = np.flatnonzero(g.goes_left[node, 1:])
+            if bins.categorical[feature]:
+                sets.append(_category_set(bins.edges[feature][chosen]))
+                nodes[at, 3] = len(sets)
+            else:
+                threshold[at] = _threshold(bins.edges[feature], chosen)
+    return Forest(
+        candidates=data.candidates,
+        context_names=data.log.context_names,
+        categories=data.log.categories,
+        roots=roots,
+        nodes=nodes,
+        threshold=threshold,
+        missing_left=missing,
+        sets=_stacked(sets),
+        model=model,
+        facts=facts,
+        mse=mse,
+        n_grown=growers[0].objective.n_grow,
+        with_missing=data.with_missing,
+        notes=notes,
+    )
+
+
+def facts_of(g: Grower) -> Floats:
+    """Return share of rows, objective, estimate, standard error and gain of each node (nodes, 5).
+
+    Estimate and error are of the rows' own value in the group: mean of w r and its standard error.
+    """
+    stats, model = g.stats[: g.count], g.tree[3, : g.count]
+    rows = np.maximum(stats[:, 0], 1)
+    every = np.arange(g.count)
+    mean = stats[every, 1 + model] / rows
+    second = stats[every, 1 + g.objective.models + model] / rows
+    error = np.sqrt(np.maximum(second - mean**2, 0) / np.maximum(rows - 1, 1))
+    facts = np.empty((g.count, 5))
+    facts[:, 0], facts[:, 1] = stats[:, 0] / stats[0, 0], g.scores[: g.count]
+    facts[:, 2], facts[:, 3], facts[:, 4] = mean, error, g.gains[: g.count]
+    return facts
+
+
+def _threshold(edges: Floats, chosen: NDArray[np.int64]) -> float:
+    """Bins 1..b go left: values up to edge b. None goes left (only missing do): -inf; all: inf."""
+    if len(chosen) == 0:
+        return -np.inf
+    return float(edges[len(chosen) - 1]) if len(chosen) <= len(edges) else np.inf
+
+
+def _category_set(codes: Floats) -> NDArray[np.bool_]:
+    out = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
+    out[codes.astype(np.int64)] = True
+    return out
+
+
+def _stacked(sets: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    out = np.zeros((len(sets), max((len(s) for s in sets), default=0)), dtype=bool)
+    for row, members in zip(out, sets, strict=True):
+        row[: len(members)] = members
+    return out

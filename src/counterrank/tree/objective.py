@@ -4,108 +4,29 @@ An MSE estimate turns a `Position` (what is known at one position of the ranking
 knows nothing else about it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import Candidate
-from counterrank.ratios import Ratios
-from counterrank.tree.kernels.splitting_data import Goal, Rows
+from counterrank.tree.kernels.statistics import Goal, Rows
+from counterrank.tree.training import Position
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-T = TypeVar("T")
-
-
-class Memory(Protocol):
-    """Rows in memory, for estimates that need more than sums; made only when asked for."""
-
-    @property
-    def y(self) -> Floats:
-        """Contributions (n, M)."""
-
-    @property
-    def use(self) -> Floats:
-        """1 for the rows in question, 0 for others (n,)."""
-
-    @property
-    def weight(self) -> Floats:
-        """Weights of whole rankings (n,)."""
-
-    @property
-    def reward(self) -> Floats:
-        """Rewards of the position (n,)."""
-
-    @property
-    def bucket(self) -> Ints:
-        """Buckets of the units (n,)."""
-
-    @property
-    def context(self) -> Floats:
-        """Contexts (n, d)."""
-
-    @property
-    def action(self) -> Ints:
-        """Shown items (n, K)."""
-
-    @property
-    def ratios(self) -> Ratios:
-        """Ratios of the two policies."""
-
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """The models before those that coincide at a position are joined."""
-
-    def contributed(self, weights: Floats) -> Floats:
-        """Return contributions (n, M) under other weights (K, candidates, n)."""
-
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` gives, computed once for these rows whatever the position."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """One position (or all as one): M models and what estimates may need to know about them.
-
-    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most items and the highest
-    order, the reference for bias; `sparsest` the fewest. `tails` (M,) are factors by which the log understates second
-    moments. `moments()` gives mean and second moment of y (M,) each. `memory` is None when the log is streamed.
-    """
-
-    index: int
-    containing: Bools
-    densest: int
-    sparsest: int
-    tails: Floats
-    n_grow: int
-    n_apply: int
-    moments: Callable[[], tuple[Floats, Floats]]
-    memory: Memory | None = None
-    seed: int = 0
-
-    @property
-    def models(self) -> int:
-        """Number of models."""
-        return len(self.tails)
-
-    def variance(self) -> Floats:
-        """Return the variance of one contribution (M,), its tail corrected."""
-        mean, second = self.moments()
-        return np.maximum(self.tails * second - mean**2, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """The channels and scoring rule that `kernels.splitting` works with.
+    """The sums over leaves ("channels") and the scoring rule that `kernels.search` works with.
 
     `pairs` (P, 2): products of contributions to sum; `compare` (J,) models the assignment is held against, each only
-    where `against[j, m]`; or `replicates` (B, n) row weights of `averaged`, with `targets` T_b. `mode` 0 soft, 1
-    Lepski, 2 SLOPE.
+    where `against[j, m]`; or `replicates` (B, n) row weights of `averaged`, with `targets` T_b. `overlap` False: a
+    squared difference counts as far as it exceeds `kappa` variances; True: intervals of `kappa` standard errors, of
+    the assignment and of each model (`widths`), must meet.
     """
 
     models: int
@@ -120,7 +41,7 @@ class Objective:
     targets: Floats = field(default_factory=lambda: np.empty(0))
     widths: Floats = field(default_factory=lambda: np.empty(0))
     contrast: tuple[int, int] = (0, 0)
-    mode: int = 0
+    overlap: bool = False
     average: bool = False
     kappa: float = 1.0
     variance_weight: float = 1.0
@@ -145,7 +66,7 @@ class Objective:
     @property
     def rule(self) -> Floats:
         """Numbers of the scoring rule."""
-        numbers = [self.mode, self.average, self.kappa, self.variance_weight, 1 / self.n_apply, 1 / self.n_grow]
+        numbers = [self.overlap, self.average, self.kappa, self.variance_weight, 1 / self.n_apply, 1 / self.n_grow]
         return np.array(numbers, dtype=np.float64)
 
     @property

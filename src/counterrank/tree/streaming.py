@@ -17,13 +17,12 @@ from counterrank.log import RankingLog
 from counterrank.ratios import ratios_of
 from counterrank.source import Source
 from counterrank.tree.binning import Bins, Codes
-from counterrank.tree.confirm import Scorer, compact, merge_equal, node_sums, prune, remodel
-from counterrank.tree.ground import held_out
-from counterrank.tree.grower import Grower
-from counterrank.tree.kernels.splitting_data import Rows
-from counterrank.tree.limits import Limits
-from counterrank.tree.objective import MSEEstimate, Objective, Position
-from counterrank.tree.plant import Slot, contributions, slots
+from counterrank.tree.growing import Grower, Scorer, choose_again, finish, node_sums, prune
+from counterrank.tree.kernels.statistics import Rows, route
+from counterrank.tree.models import TreeModels, contributions, models_of
+from counterrank.tree.objective import MSEEstimate, Objective
+from counterrank.tree.settings import Limits
+from counterrank.tree.training import Position, held_out
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -67,13 +66,13 @@ def grow_streamed(stream: Stream, estimate: MSEEstimate, *, n_apply: int) -> lis
     """Return the trees of each fold and position (folds, K), grown in max_depth + 2 passes."""
     if not estimate.streams:
         raise BehaviorError(f"mse='{estimate.name}' needs rows in memory; grow on a sample, or use mse='gl'")
-    places = slots(stream.candidates, per_position=True)
+    places = models_of(stream.candidates, per_position=True)
     objectives = _objectives(stream, estimate, places, n_apply)
     counts, kinds = stream.bins.counts, stream.bins.categorical
     growers = [[Grower(o[0], stream.limits, counts, kinds) for o in row] for row in objectives]
     first = stream.source.reduce(_pass(stream, places, growers, _roots), label="behaviour tree: root")
     for grower, sums in zip(_flat(growers), first.arrays, strict=True):
-        grower.plant(sums[0])
+        grower.start(sums[0])
     while any(len(g.wants) for g in _flat(growers)):
         hist = stream.source.reduce(_pass(stream, places, growers, _histograms), label="behaviour tree: level")
         for grower, sums in zip(_flat(growers), hist.arrays, strict=True):
@@ -84,11 +83,10 @@ def grow_streamed(stream: Stream, estimate: MSEEstimate, *, n_apply: int) -> lis
         for grower, sums, trio in zip(_flat(growers), last.arrays, _flat(objectives), strict=True):
             prune(grower, Scorer(trio[1], sums[1]))
             # A pruned node's own sums are there already: every node has those of all its rows.
-            remodel(grower, Scorer(trio[2], sums[0] + sums[1]))
+            choose_again(grower, Scorer(trio[2], sums[0] + sums[1]))
             grower.stats, grower.objective = sums[0] + sums[1], trio[2]
     for grower in _flat(growers):
-        merge_equal(grower)
-        compact(grower)
+        finish(grower)
     return growers
 
 
@@ -100,7 +98,7 @@ Collect = Callable[[Grower, Rows, Codes, tuple[Bools, Bools]], Floats]
 
 
 def _pass(
-    stream: Stream, places: Sequence[Slot], growers: Sequence[Sequence[Grower]], collect: Collect
+    stream: Stream, places: Sequence[TreeModels], growers: Sequence[Sequence[Grower]], collect: Collect
 ) -> Callable[[RankingLog], Sums]:
     """Return the partial that collects one array for each fold and position from a batch."""
 
@@ -108,8 +106,8 @@ def _pass(
         y, _ = contributions(ratios_of(batch, stream.target), stream.candidates)
         codes, one = stream.codes(batch), np.ones(batch.n)
         every = [
-            growers[0][k].objective.rows(np.ascontiguousarray(y[k, slot.models].T), one)
-            for k, slot in enumerate(places)
+            growers[0][k].objective.rows(np.ascontiguousarray(y[k, place.models].T), one)
+            for k, place in enumerate(places)
         ]
         parts = [stream.parts(batch, fold) for fold in range(stream.folds)]
         return Sums(
@@ -128,17 +126,9 @@ def _roots(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools])
 
 
 def _histograms(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools]) -> Floats:
-    from counterrank.tree.kernels import histogram
-
     wanted = grower.wants
-    shape = (codes.shape[1], grower.goes_left.shape[1], rows.width)
-    out = np.zeros((len(wanted), *shape))
-    if len(wanted):
-        node = _nodes(grower, codes, parts[0])
-        slot_of = np.full(grower.tree.shape[1], -1, dtype=np.int64)
-        slot_of[wanted] = np.arange(len(wanted))
-        histogram.add_histogram(rows, codes, node, slot_of, out)
-    return out
+    node = _nodes(grower, codes, parts[0]) if len(wanted) else np.full(len(codes), -1, dtype=np.int32)
+    return grower.histograms(rows, codes, node, wanted)
 
 
 def _confirmations(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools]) -> Floats:
@@ -147,16 +137,14 @@ def _confirmations(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools,
 
 
 def _nodes(grower: Grower, codes: Codes, rows: Bools) -> NDArray[np.int32]:
-    from counterrank.tree.kernels import histogram
-
     node = np.where(rows, 0, -1).astype(np.int32)
     for _ in range(grower.level):
-        histogram.route(codes, node, grower.tree, grower.goes_left)
+        route(codes, node, grower.tree, grower.goes_left)
     return node
 
 
 def _objectives(
-    stream: Stream, estimate: MSEEstimate, places: Sequence[Slot], n_apply: int
+    stream: Stream, estimate: MSEEstimate, places: Sequence[TreeModels], n_apply: int
 ) -> list[list[tuple[Objective, Objective, Objective]]]:
     """Return the objectives on growing, confirming and all rows for each fold and position, from one pass."""
     K, M = len(places), len(stream.candidates)
@@ -175,15 +163,15 @@ def _objectives(
     sums, rows = stream.source.reduce(partial, label="behaviour tree: sums").arrays
 
     def objective(k: int, total: Floats, n: float) -> Objective:
-        slot = places[k]
-        mean, second = total[:, k, slot.models] / max(n, 1)
+        place = places[k]
+        mean, second = total[:, k, place.models] / max(n, 1)
         position = Position(
             index=k,
-            containing=slot.containing,
-            densest=slot.densest,
-            sparsest=slot.sparsest,
+            containing=place.containing,
+            densest=place.densest,
+            sparsest=place.sparsest,
             moments=lambda: (mean, second),
-            tails=stream.tails[k, slot.models],
+            tails=stream.tails[k, place.models],
             n_grow=int(max(n, 1)),
             n_apply=n_apply,
         )

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.tree.objective import Objective
+from counterrank.paper.kernels import random_partitions as kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32] | Floats
 Records = tuple[NDArray[np.float32], NDArray[np.uint16], NDArray[np.int32]]
 Random = np.random.Generator | np.random.RandomState
@@ -75,21 +74,17 @@ class PartitionGrower:
 
     def _places(self, context: Floats) -> tuple[Floats, NDArray[np.uint16], Floats, Floats]:
         """Return contexts with their bins over the range of the logged ones."""
-        from counterrank.tree.kernels.random_partitions import BINS, bin_codes
-
         low, high = self.context.min(axis=0), self.context.max(axis=0)
-        scale = BINS / np.maximum(high - low, 1e-300)
-        return context, bin_codes(context, low, scale), low, scale
+        scale = kernel.BINS / np.maximum(high - low, 1e-300)
+        return context, kernel.bin_codes(context, low, scale), low, scale
 
     def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
         """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their sums (M,)."""
-        from counterrank.tree.kernels.random_partitions import fill_records
-
         width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
         if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
             words = np.empty((3, fresh.shape[1], width), dtype=np.int32)  # in one piece: large pages are faster
             self.buffers = [(w.view(np.float32), w.view(np.uint16), w) for w in words]
-        total = fill_records(fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0])
+        total = kernel.fill_records(fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0])
         return self.buffers, total
 
     def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
@@ -108,8 +103,6 @@ class _Growth:
     """One tree on its way: rows listed node by node, sums of the assignment so far."""
 
     def __init__(self, grower: PartitionGrower, own: Floats, fresh: Singles, value: float) -> None:
-        from counterrank.tree.kernels.random_partitions import score
-
         self.grower, self.own, self.M, settings = grower, own, len(fresh), grower.settings
         n, M = len(own), self.M
         self.sizes = np.array([n, fresh.shape[1]], dtype=np.float64)
@@ -118,18 +111,16 @@ class _Growth:
         self.records, simulated = grower.records(fresh)
         total, means = own.sum(axis=0), simulated / fresh.shape[1]
         normal = grower.rng.standard_normal(M)
-        each = [score(total[m], total[M + m], means[m], float(n), self.goal, normal[m]) for m in range(M)]
+        each = [kernel.score(total[m], total[M + m], means[m], float(n), self.goal, normal[m]) for m in range(M)]
         root = int(np.argmin(each))
         if settings.as_published:
-            self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
+            self.goal[1] = kernel.score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
         self.totals = np.array([total[root], total[M + root], simulated[root]])
         self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
         self.stack = [(self.tree.add(root), (0, n), (0, fresh.shape[1]), 0)]
 
     def step(self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int) -> None:
         """Search a node, and divide it when one of its partitions is accepted."""
-        from counterrank.tree.kernels import random_partitions as kernel
-
         settings, grower = self.grower.settings, self.grower
         count = logged[1] - logged[0]
         if depth >= settings.max_depth or count < 2 * settings.min_leaf:
@@ -175,34 +166,15 @@ class _Growth:
         models: tuple[int, int],
         place: tuple[tuple[int, int], tuple[int, int], int],
     ) -> None:
-        from counterrank.tree.kernels.random_partitions import divide, divide_records
-
         (start, stop), (first, last), depth = place
         grower, tree = self.grower, self.tree
         tree.feature[node], tree.threshold[node] = cut
         tree.left[node], tree.right[node] = (tree.add(model) for model in models)
-        middle = start + divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
+        middle = start + kernel.divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
         between = first
         if depth < grower.settings.max_depth:  # leaves need no simulated rows
             source, target = self._simulated((first, last), depth - 1), self._simulated((first, last), depth)
-            between += divide_records(source, target[2], self.M, grower.places[1], *cut)
+            between += kernel.divide_records(source, target[2], self.M, grower.places[1], *cut)
         self.choice[self.order[-1, start:middle]], self.choice[self.order[-1, middle:stop]] = models
         self.stack.append((tree.left[node], (start, middle), (first, between), depth))
         self.stack.append((tree.right[node], (middle, stop), (between, last), depth))
-
-
-class RandomGrower:
-    """Algorithm 1 for an `Objective` with a known value, on statistics (n, L) of logged rows, then simulated ones."""
-
-    def __init__(self, objective: Objective, settings: RandomGrowth, rng: Random) -> None:
-        self.objective, self.settings, self.rng = objective, settings, rng
-
-    def grow(self, stats: Floats, context: Floats, logged: Bools) -> RandomTree:
-        """Return the grown tree; `logged` (n,) tells the rows of the log from the simulated ones."""
-        M = self.objective.models
-        y, fresh, where = stats[logged, 1 : 1 + M], stats[logged, 1 : 1 + M], context[logged]
-        if len(self.objective.replicates):
-            where = context[~logged]
-            fresh = stats[~logged, -M:] * len(where)  # there, every row is divided by their number
-        grower = PartitionGrower(context[logged], where, self.settings, self.rng)
-        return grower.grow(y.T, fresh.T, float(self.objective.targets[0]))[0]

@@ -12,18 +12,14 @@ from counterrank.log import RankingLog
 from counterrank.ratios import Ratios
 from counterrank.source import Source
 from counterrank.tree import words
-from counterrank.tree.assemble import assemble
 from counterrank.tree.behavior_tree import BehaviorTree
-from counterrank.tree.forest import Forest, joined, weights_by_choice
-from counterrank.tree.ground import Ground
-from counterrank.tree.mse import registry
-from counterrank.tree.streamed import Stream, grow_streamed
+from counterrank.tree.forest import Forest, assemble, joined, weights_by_choice
+from counterrank.tree.mse import mse_estimate
+from counterrank.tree.settings import FOLDS, SAMPLE_ROWS, SAMPLE_STREAM, STABILITY_ROWS
+from counterrank.tree.streaming import Stream, grow_streamed
+from counterrank.tree.training import TrainingSet
 
 Floats = NDArray[np.float64]
-
-#: Rows of a large log on which trees are grown; the assignment is then applied to all rows.
-SAMPLE_ROWS = 200_000
-FOLDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,8 @@ def fit_cross_fitted(
     *,
     seed: int,
     tree: BehaviorTree | None = None,
-    folds: int = FOLDS,
-    rows: int = SAMPLE_ROWS,
+    folds: int = FOLDS.value,
+    rows: int = SAMPLE_ROWS.value,
     grow_on: str = "sample",
 ) -> CrossFitted:
     """Return forests, one for each fold left out, grown on a sample of `rows` rankings or on the whole stream.
@@ -74,8 +70,8 @@ def fit_cross_fitted(
     if grow_on not in ("sample", "stream"):
         raise ConfigError(f"grow_on is '{grow_on}'; use 'sample' or 'stream'")
     plan = BehaviorTree() if tree is None else tree
-    log = source.sample(rows, np.random.default_rng([seed, 29]))
-    ground, notes = plan.ground(log, target, seed=seed)
+    log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
+    data, notes = plan.training_set(log, target, seed=seed)
     n_apply = source.n or log.n
     parts = [log.bucket % folds != f for f in range(folds)]
     if not all(part.any() for part in parts):
@@ -83,37 +79,37 @@ def fit_cross_fitted(
         notes = (*notes, "not cross-fitted: too few units; the choice of behaviour is optimistic")
         folds, parts = 1, [np.ones(log.n, dtype=bool)]
     if grow_on == "stream":
-        trees = _streamed(plan, ground, source, notes, folds=folds, n_apply=n_apply)
+        trees = _streamed(plan, data, source, notes, folds=folds, n_apply=n_apply)
     else:
-        fresh = np.zeros(ground.fresh, dtype=bool)
+        fresh = np.zeros(data.fresh, dtype=bool)
         kept = [np.concatenate([part, fresh]) for part in parts]
-        trees = plan.grow(ground, kept, n_apply=n_apply, seed=seed, notes=notes)
-    return CrossFitted(tuple(trees), joined(trees), _stability(trees, ground), notes)
+        trees = plan.grow(data, kept, n_apply=n_apply, seed=seed, notes=notes)
+    return CrossFitted(tuple(trees), joined(trees), _stability(trees, data), notes)
 
 
 def _streamed(
-    plan: BehaviorTree, ground: Ground, source: Source, notes: tuple[str, ...], *, folds: int, n_apply: int
+    plan: BehaviorTree, data: TrainingSet, source: Source, notes: tuple[str, ...], *, folds: int, n_apply: int
 ) -> list[Forest]:
     if not plan.per_position:
         raise ConfigError("grow_on='stream' grows one tree a position; use grow_on='sample' with per_position=False")
-    estimate = registry.get(plan.mse)
+    estimate = mse_estimate(plan.mse)
     stream = Stream(
         source=source,
-        target=ground.target,
-        candidates=ground.candidates,
-        bins=ground.bins,
+        target=data.target,
+        candidates=data.candidates,
+        bins=data.bins,
         limits=plan.limits,
-        tails=ground.tails,
+        tails=data.tails,
         folds=folds,
     )
     return [
-        assemble(growers, ground, mse=estimate.name, notes=notes)
+        assemble(growers, data, mse=estimate.name, notes=notes)
         for growers in grow_streamed(stream, estimate, n_apply=n_apply)
     ]
 
 
-def _stability(trees: Sequence[Forest], ground: Ground) -> float:
-    context = ground.context[: min(ground.log.n, 2_000)]
+def _stability(trees: Sequence[Forest], data: TrainingSet) -> float:
+    context = data.context[: min(data.log.n, STABILITY_ROWS.value)]
     models = [forest.assign(context, len(context)) for forest in trees]
     same = np.all([m == models[0] for m in models], axis=0)
     return float(same.mean())

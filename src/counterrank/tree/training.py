@@ -1,4 +1,4 @@
-"""Everything trees of one log and target grow on, prepared once and shared by the folds."""
+"""The rows that trees of one log and target are grown on, prepared once and shared by the folds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior import Candidate
+from counterrank.errors import BehaviorError
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.tree.binning import Bins, Codes, make_bins
-from counterrank.tree.limits import Limits
-from counterrank.tree.objective import Position
-from counterrank.tree.plant import Slot, contributions, slots
-from counterrank.tree.tails import inflation
+from counterrank.tree.models import TreeModels, contributions, inflation, models_of
+from counterrank.tree.settings import Limits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,17 +21,57 @@ Bools = NDArray[np.bool_]
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """One position (or all as one): M models and what MSE estimates may need to know about them.
+
+    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most items and the highest
+    order, the reference for bias; `sparsest` the fewest. `tails` (M,) are factors by which the log understates second
+    moments. `moments()` gives mean and second moment of y (M,) each. `memory` is None when the log is streamed.
+    """
+
+    index: int
+    containing: Bools
+    densest: int
+    sparsest: int
+    tails: Floats
+    n_grow: int
+    n_apply: int
+    moments: Callable[[], tuple[Floats, Floats]]
+    memory: "PositionRows | None" = None
+    seed: int = 0
+
+    @property
+    def models(self) -> int:
+        """Number of models."""
+        return len(self.tails)
+
+    def variance(self) -> Floats:
+        """Return the variance of one contribution (M,), its tail corrected."""
+        mean, second = self.moments()
+        return np.maximum(self.tails * second - mean**2, 0.0)
+
+    def rows_in_memory(self, name: str) -> "PositionRows":
+        """Return the rows, or say that a stream has none."""
+        if self.memory is None:
+            raise BehaviorError(
+                f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use mse='gl'"
+            )
+        return self.memory
+
+
 @dataclass(slots=True, kw_only=True)
-class Ground:
+class TrainingSet:
     """Binned contexts and contributions of the rows in memory.
 
-    `log` are the rows of the log; `fresh` simulated rows for an oracle, which stand behind them in every array.
+    `log` are the rows of the log; `fresh` simulated rows for an oracle, which stand behind them in every array. Trees
+    are counted by position; with one tree for all positions there is tree 0 alone.
     """
 
     log: RankingLog
     target: str
     candidates: tuple[Candidate, ...]
-    slots: list[Slot]
+    trees: list[TreeModels]
     bins: Bins
     codes: Codes  # (n, d)
     y: Floats  # (K, M, n)
@@ -43,13 +82,8 @@ class Ground:
     fresh: int = 0
     shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
-    _slot: int = -1
+    _tree: int = -1
     _models: Floats = field(default_factory=lambda: np.empty((0, 0)))
-
-    @property
-    def n(self) -> int:
-        """Rows of the log and fresh ones."""
-        return int(self.y.shape[2])
 
     @property
     def with_missing(self) -> tuple[str, ...]:
@@ -57,37 +91,29 @@ class Ground:
         gaps = (self.codes == 0).any(axis=0)
         return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
 
-    def contributions(self, slot: int) -> Floats:
+    def contributions(self, tree: int) -> Floats:
         """Return the contributions of a tree's models (n, M): at one position, or over all of them."""
-        if self._slot != slot:
-            models = self.slots[slot].models
+        if self._tree != tree:  # one at a time is kept: they are as large as the log
+            models = self.trees[tree].models
             if self.per_position:
-                self._models = np.ascontiguousarray(self.y[slot, models].T)
+                self._models = np.ascontiguousarray(self.y[tree, models].T)
             else:
                 self._models = np.einsum("k,kmn->nm", self.log.position_weights, self.y[:, models])
-            self._slot = slot
+            self._tree = tree
         return self._models
-
-    def weighed(self, weights: Floats, slot: int) -> Floats:
-        """Return what a tree's models contribute (n, M) under weights (K, candidates, n) of the log's rows."""
-        reward, models = self.log.reward, self.slots[slot].models
-        if self.per_position:
-            return np.ascontiguousarray((weights[slot, models] * reward[:, slot]).T)
-        summed: Floats = np.einsum("nk,kmn->nm", reward * self.log.position_weights, weights[:, models])
-        return summed
 
     def part(self, rows: Bools) -> "Part":
         """Return some rows of the log (n,), with all the fresh ones."""
         index = np.flatnonzero(rows | (self.is_logged() == 0)) if self.fresh else np.flatnonzero(rows)
         return Part(rows, index, self.codes[index])
 
-    def position(self, slot: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
+    def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
-        place = self.slots[slot]
-        tails = self.tails[slot, place.models] if self.per_position else self.tails[:, place.models].max(axis=0)
-        memory = PositionRows(self, slot, rows)
+        place = self.trees[tree]
+        tails = self.tails[tree, place.models] if self.per_position else self.tails[:, place.models].max(axis=0)
+        memory = PositionRows(self, tree, rows)
         return Position(
-            index=slot if self.per_position else -1,
+            index=tree if self.per_position else -1,
             containing=place.containing,
             densest=place.densest,
             sparsest=place.sparsest,
@@ -118,7 +144,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of a ground, their bins next to each other in memory."""
+    """Some rows of a training set, their bins next to each other in memory."""
 
     rows: Bools  # (n,)
     index: Ints
@@ -127,69 +153,53 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PositionRows:
-    """Some rows of a ground as one position sees them; arrays are made when asked for."""
+    """Some rows of a training set as one position sees them; arrays are made when asked for."""
 
-    ground: Ground
-    slot: int
+    data: TrainingSet
+    tree: int
     rows: Bools
 
     @property
     def y(self) -> Floats:
         """Contributions (n, M)."""
-        return self.ground.contributions(self.slot)
-
-    @property
-    def use(self) -> Floats:
-        """1 for the rows in question (n,)."""
-        return self.rows.astype(np.float64)
+        return self.data.contributions(self.tree)
 
     @property
     def weight(self) -> Floats:
         """Weights of whole rankings (n,)."""
-        return self.ground.whole_weights()
+        return self.data.whole_weights()
 
     @property
     def reward(self) -> Floats:
         """Rewards of the position, or of the ranking (n,)."""
-        log = self.ground.log
-        reward = log.reward[:, self.slot] if self.ground.per_position else log.reward @ log.position_weights
-        return padded(reward, self.ground.fresh)
-
-    @property
-    def bucket(self) -> Ints:
-        """Buckets of the units (n,)."""
-        return padded(self.ground.log.bucket, self.ground.fresh)
-
-    @property
-    def context(self) -> Floats:
-        """Contexts (n, d)."""
-        return self.ground.context
-
-    @property
-    def action(self) -> Ints:
-        """Shown items (n, K)."""
-        return self.ground.log.action
+        log = self.data.log
+        reward = log.reward[:, self.tree] if self.data.per_position else log.reward @ log.position_weights
+        return padded(reward, self.data.fresh)
 
     @property
     def ratios(self) -> Ratios:
         """Ratios of the two policies on the rows of the log."""
-        return self.ground.ratios
+        return self.data.ratios
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The models before those that coincide at a position are joined."""
-        return self.ground.candidates
+        return self.data.candidates
 
     def contributed(self, weights: Floats) -> Floats:
-        """Return contributions (n, M) under other weights (K, candidates, n)."""
-        return self.ground.weighed(weights, self.slot)
+        """Return contributions (n, M) under other weights (K, candidates, n) of the log's rows."""
+        log, models = self.data.log, self.data.trees[self.tree].models
+        if self.data.per_position:
+            return np.ascontiguousarray((weights[self.tree, models] * log.reward[:, self.tree]).T)
+        summed: Floats = np.einsum("nk,kmn->nm", log.reward * log.position_weights, weights[:, models])
+        return summed
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what `make` gives, computed once for these rows whatever the position."""
         key = (name, self.rows.tobytes())
-        if key not in self.ground.shared:
-            self.ground.shared[key] = make()
-        return cast("T", self.ground.shared[key])
+        if key not in self.data.shared:
+            self.data.shared[key] = make()
+        return cast("T", self.data.shared[key])
 
     def moments(self) -> tuple[Floats, Floats]:
         """Return mean and second moment of y (M,) over the rows."""
@@ -206,20 +216,21 @@ def prepare(
     per_position: bool,
     rng: np.random.Generator,
     fresh: RankingLog | None = None,
-) -> Ground:
+) -> TrainingSet:
     """Return binned contexts and contributions of a log."""
     context = _context(log)
-    bins = make_bins(context, categorical_columns(log), most=limits.bins_for(log.n), rng=rng)
+    categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
+    bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
     ratios = ratios_of(log, target)
     y, seen = contributions(ratios, candidates)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
         y = np.concatenate([y, contributions(ratios_of(fresh, target), candidates)[0]], axis=2)
-    return Ground(
+    return TrainingSet(
         log=log,
         target=target,
         candidates=candidates,
-        slots=slots(candidates, per_position=per_position),
+        trees=models_of(candidates, per_position=per_position),
         bins=bins,
         codes=bins.codes(context),
         y=y,
@@ -238,15 +249,10 @@ def held_out(batch: RankingLog, share: float) -> Bools:
     return part
 
 
-def categorical_columns(log: RankingLog) -> Bools:
-    """Return which context columns hold codes of categories (d,)."""
-    return np.array([name in log.categories for name in log.context_names], dtype=bool)
-
-
 def _context(log: RankingLog) -> Floats:
     return np.empty((log.n, 0)) if log.context is None else log.context
 
 
-def padded(values: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]
+def padded(values: Floats, extra: int) -> Floats:
     """Return the values followed by `extra` zeros."""
-    return values if extra == 0 else np.concatenate([values, np.zeros(extra, dtype=values.dtype)])
+    return values if extra == 0 else np.concatenate([values, np.zeros(extra)])

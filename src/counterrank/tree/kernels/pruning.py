@@ -1,14 +1,14 @@
 """What is done to a grown tree: the sums of other rows in its nodes, splits undone, models chosen again.
 
 tree (4, nodes) = feature (-1 in a leaf), left, right, model; channels (nodes, M, C) of each node under each model; rule
-and targets as in `kernels.splitting.score`.
+and targets as in `kernels.search.score`.
 """
 
 import numpy as np
 
 from counterrank.kernels.jit import jit
-from counterrank.tree.kernels.splitting import best_model, score
-from counterrank.tree.kernels.splitting_data import Bools, Codes, Floats, Ints, Places
+from counterrank.tree.kernels.search import best_model, score
+from counterrank.tree.kernels.statistics import Bools, Codes, Floats, Ints, Places
 
 
 @jit
@@ -27,7 +27,8 @@ def add_children(tree: Ints, sums: Floats) -> None:
     """Complete sums (nodes, L) of leaves: a split node has those of its children, which come after it."""
     for at in range(sums.shape[0] - 1, -1, -1):
         if tree[0, at] >= 0:
-            sums[at] = sums[tree[1, at]] + sums[tree[2, at]]
+            for c in range(sums.shape[1]):
+                sums[at, c] = sums[tree[1, at], c] + sums[tree[2, at], c]
 
 
 @jit
@@ -52,14 +53,15 @@ def totals_of(tree: Ints, channels: Floats) -> Floats:
     """Return the channels (C,) of the whole assignment."""
     totals = np.zeros(channels.shape[2])
     for at in leaves(tree):
-        totals += channels[at, tree[3, at]]
+        for c in range(totals.shape[0]):
+            totals[c] += channels[at, tree[3, at], c]
     return totals
 
 
 @jit
 def undo(tree: Ints, gains: Floats, at: int) -> None:
     """Make a split node a leaf."""
-    tree[:3, at] = -1
+    tree[0, at], tree[1, at], tree[2, at] = -1, -1, -1
     gains[at] = 0.0
 
 
@@ -68,6 +70,7 @@ def prune(tree: Ints, gains: Floats, channels: Floats, rule: Floats, targets: Fl
     """Undo last splits, from the bottom up and until none is left that lowers the score by less than a share of it."""
     feature, left, right, model = tree[0], tree[1], tree[2], tree[3]
     nothing, totals = np.zeros(channels.shape[2]), totals_of(tree, channels)
+    merged = np.empty(totals.shape[0])
     least = share * abs(score(channels[0, model[0]], nothing, rule, targets, np.inf))
     least = least if np.isfinite(least) else 0.0
     changed = True
@@ -76,54 +79,33 @@ def prune(tree: Ints, gains: Floats, channels: Floats, rule: Floats, targets: Fl
         for at in range(channels.shape[0] - 1, -1, -1):
             if feature[at] < 0 or feature[left[at]] >= 0 or feature[right[at]] >= 0:
                 continue
-            children = channels[left[at], model[left[at]]] + channels[right[at], model[right[at]]]
-            merged = totals - children + channels[at, model[at]]
+            a, b = left[at], right[at]
+            for c in range(merged.shape[0]):
+                children = channels[a, model[a], c] + channels[b, model[b], c]
+                merged[c] = totals[c] - children + channels[at, model[at], c]
             now = score(totals, nothing, rule, targets, np.inf)
             if not now < score(merged, nothing, rule, targets, np.inf) - least:
                 undo(tree, gains, at)
-                totals, changed = merged, True
+                for c in range(merged.shape[0]):
+                    totals[c] = merged[c]
+                changed = True
 
 
 @jit
-def remodel(tree: Ints, channels: Floats, rule: Floats, targets: Floats, sweeps: int) -> None:
+def choose_again(tree: Ints, channels: Floats, rule: Floats, targets: Floats, sweeps: int) -> None:
     """Choose each leaf's model again, in turn, until no change lowers the score."""
     model = tree[3]
     nothing, totals = np.zeros(channels.shape[2]), totals_of(tree, channels)
+    base = np.empty(totals.shape[0])
     for _ in range(sweeps):
         changed = False
         for at in leaves(tree):
-            base = totals - channels[at, model[at]]
+            for c in range(base.shape[0]):
+                base[c] = totals[c] - channels[at, model[at], c]
             value, chosen = best_model(base, channels[at], rule, targets)
             if chosen != model[at] and value < score(totals, nothing, rule, targets, np.inf):
                 model[at], changed = chosen, True
-                totals = base + channels[at, chosen]
+                for c in range(base.shape[0]):
+                    totals[c] = base[c] + channels[at, chosen, c]
         if not changed:
             return
-
-
-@jit
-def merge_equal(tree: Ints, gains: Floats) -> None:
-    """Undo splits between leaves of one model: the assignment stays the same."""
-    feature, left, right, model = tree[0], tree[1], tree[2], tree[3]
-    for at in range(tree.shape[1] - 1, -1, -1):
-        if feature[at] >= 0:
-            a, b = left[at], right[at]
-            if feature[a] < 0 and feature[b] < 0 and model[a] == model[b]:
-                model[at] = model[a]
-                undo(tree, gains, at)
-
-
-@jit
-def compacted(tree: Ints) -> tuple[Ints, Ints]:
-    """Return the nodes that are still reachable, parents before children, and the tree of these alone."""
-    kept, count, seen = np.zeros(tree.shape[1], np.int64), 1, 0
-    out = np.full(tree.shape, -1)
-    while seen < count:
-        at = kept[seen]
-        out[0, seen], out[3, seen] = tree[0, at], tree[3, at]
-        if tree[0, at] >= 0:
-            for side in (1, 2):
-                kept[count], out[side, seen] = tree[side, at], count
-                count += 1
-        seen += 1
-    return kept[:count], out[:, :count].copy()

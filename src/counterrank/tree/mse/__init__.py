@@ -1,1 +1,0 @@
-"""Estimates of the mean squared error of an assignment, one file each."""
