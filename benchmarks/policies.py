@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from counterrank import policies as cp
-from counterrank.policies.plackett_luce_plan import _states
+from counterrank.policies.plackett_luce import _states
 
 SIZES = [(5, 4), (10, 8), (20, 10), (20, 20), (100, 10), (100, 20), (1000, 20), (10_000, 20)]
 

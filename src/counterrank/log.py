@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank import position_weights as weights_of_positions
 from counterrank import validation
 from counterrank.errors import LogError
-from counterrank.policies import Policy
+from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
 from counterrank.propensity import Propensity
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class RankingLog:
     array (factored), a `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing;
     `unit` (n,) of users or sessions whose rows belong together; `behavior` (n,) names of known behaviour;
     `targets` the candidate policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name
-    ("propensity" for the logger); `columns` anything else, by name, for segments.
+    ("propensity" for the logger); `columns` anything else, by name, for segments; `candidates` what each row could
+    have shown, a `Candidates` or a list of lists, with features by candidate; `item_features` those by item.
 
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
     >>> log, log.value
@@ -62,6 +63,8 @@ class RankingLog:
     start: int = 0
     #: What a reader had to say: repairs, assumptions. They end up in `flags`.
     notes: tuple[str, ...] = ()
+    candidates: Candidates | None = None
+    item_features: ItemFeatures | None = None
     #: (n,) indices of the rows in the whole log, when this is a selection of them and no stretch.
     selected: Ints | None = None
 
@@ -84,6 +87,7 @@ class RankingLog:
                 put(self, name, validation.column(getattr(self, name), self.n, name))
         columns = {name: validation.column(value, self.n, name) for name, value in self.columns.items()}
         put(self, "columns", columns)
+        put(self, "candidates", validation.candidates(self.candidates, self.n))
         if self.bucket.shape != (self.n,):
             put(self, "bucket", validation.buckets(self.unit, self.n, start=self.start))
 
@@ -117,6 +121,8 @@ class RankingLog:
                 return policy.n_actions
         if self.action_names is not None:
             return len(self.action_names)
+        if self.candidates is not None:
+            return max(self.candidates.n_items, int(self.action.max(initial=0)) + 1)
         return int(self.action.max(initial=0)) + 1
 
     @property
@@ -129,16 +135,45 @@ class RankingLog:
         """Where these rows stand in the whole log: index other (n, ...) arrays with it."""
         return slice(self.start, self.start + self.n) if self.selected is None else self.selected
 
+    @property
+    def shown(self) -> Ints:
+        """The place of each shown item among its row's candidates (n, K): -1 padding, -2 where it is none."""
+        if self.candidates is None:
+            raise LogError("this log has no candidates; give RankingLog(candidates=...) what each row could have shown")
+        return self.candidates.locate(self.action)
+
+    @property
+    def item_feature_names(self) -> tuple[str, ...]:
+        """Names of what `features_of` returns: features of candidates, then of items."""
+        by_candidate = () if self.candidates is None else tuple(self.candidates.features)
+        return (*by_candidate, *(() if self.item_features is None else self.item_features.names))
+
+    @property
+    def item_categories(self) -> dict[str, tuple[str, ...]]:
+        """For each categorical feature of candidates or items, the labels behind its codes."""
+        known = (self.candidates, self.item_features)
+        return {name: labels for part in known if part is not None for name, labels in part.categories.items()}
+
+    def features_of(self, items: Ints) -> Floats:
+        """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where unknown or padding."""
+        columns = [] if self.candidates is None else self.candidates.features_of(items)
+        parts = [np.stack(columns, axis=-1)] if columns else []
+        if self.item_features is not None:
+            parts.append(self.item_features.of(items))
+        return np.concatenate(parts, axis=-1) if parts else np.empty((*np.shape(items), 0))
+
     def take(self, rows: Rows) -> Self:
         """Return the log of the selected rows, which remember where they stood; nothing is validated again."""
         part = object.__new__(type(self))
         put = object.__setattr__
         for name in self.__dataclass_fields__:
             put(part, name, getattr(self, name))
+        cut = None if self.candidates is None else self.candidates.take(rows)
+        put(part, "candidates", cut)
         for name in ("action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket"):
-            put(part, name, _take(getattr(self, name), rows))
+            put(part, name, self._cut(getattr(self, name), rows, cut))
         for name in ("targets", "dists", "columns"):
-            put(part, name, {key: _take(value, rows) for key, value in getattr(self, name).items()})
+            put(part, name, {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()})
         put(part, "start", self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0))
         put(part, "selected", self._selected(rows))
         return part
@@ -173,7 +208,7 @@ class RankingLog:
         if name in self.dists:
             return self.dists[name]
         policy = self.propensity if name == LOGGING else self.targets.get(name)
-        if isinstance(policy, Policy) and policy.factored:
+        if isinstance(policy, Policy) and "dist" in policy.capabilities:
             table = policy.dist()
             return np.broadcast_to(table, (self.n, *table.shape[1:])) if table.shape[0] == 1 else table
         return None
@@ -200,6 +235,14 @@ class RankingLog:
         from counterrank.readers import read_log
 
         return read_log(path, **options)
+
+    def _cut(self, value: Any, rows: Rows, candidates: Candidates | None) -> Any:
+        """Return the selected rows of a field; policies over the log's candidates share the ones cut for it."""
+        if value is None:
+            return None
+        if isinstance(value, Scored) and candidates is not None and value.candidates is self.candidates:
+            return value.over(candidates, rows)
+        return value.take(rows) if isinstance(value, (Propensity, Policy)) else value[rows]
 
     def _selected(self, rows: Rows) -> Ints | None:
         if self.selected is not None:
@@ -228,12 +271,6 @@ class RankingLog:
         if len(names) != width:
             raise LogError(f"context has {width} columns but {len(names)} names: {', '.join(names)}")
         return tuple(names)
-
-
-def _take(value: Any, rows: Rows) -> Any:
-    if value is None:
-        return None
-    return value.take(rows) if isinstance(value, (Propensity, Policy)) else value[rows]
 
 
 __all__ = ["LOGGING", "Probabilities", "RankingLog"]

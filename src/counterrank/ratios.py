@@ -173,9 +173,30 @@ def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
     if isinstance(logging, Propensity):
         return logging.kind, logging.by_position(batch.K), numbers(policy, batch, logging.kind)
     if isinstance(policy, Propensity):
-        return policy.kind, numbers(logging, batch, policy.kind), policy.by_position(batch.K)
+        return policy.kind, _logged(batch, policy.kind), policy.by_position(batch.K)
     kind = "factored" if logging.factored and policy.factored else "policy"
-    return kind, numbers(logging, batch, kind), numbers(policy, batch, kind)
+    return kind, _logged(batch, kind), numbers(policy, batch, kind)
+
+
+def _logged(batch: RankingLog, kind: str) -> Floats:
+    """Return the logging policy's factors; what it never shows cannot have been logged."""
+    factors = numbers(batch.propensity, batch, kind)
+    used = np.arange(batch.K) < (1 if kind == "joint" else batch.lengths[:, None])
+    never = (factors <= 0) & used
+    if not never.any():
+        return factors
+    row, position = np.argwhere(never)[0]
+    place = f"row {batch.start + row}" + ("" if kind == "joint" else f", position {position + 1}")
+    if batch.candidates is not None and (outside := batch.shown[row] == -2).any():
+        item = batch.action[row, np.argmax(outside)]
+        raise PropensityError(
+            f"{place}: item {item} was shown but is not among the row's {batch.candidates.counts[row]} candidates; "
+            "list everything that could have been shown, or drop such rows (`check` counts them)"
+        )
+    raise PropensityError(
+        f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()}); check that policy, "
+        "scores and log belong together"
+    )
 
 
 def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import LogError, PolicyError, PropensityError
-from counterrank.policies import Policy
+from counterrank.policies import Candidates, Policy
 from counterrank.propensity import Propensity
 
 Floats = NDArray[np.float64]
@@ -124,6 +124,16 @@ def policy(given: Policy, n: int, name: str) -> Policy:
     if given.n_rows not in (1, n):
         raise PolicyError(f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row")
     return given
+
+
+def candidates(given: Any, n: int) -> Candidates | None:
+    """Return what each row could have shown, from `Candidates` or a list of lists."""
+    if given is None:
+        return None
+    sets = given if isinstance(given, Candidates) else Candidates.from_lists(given)
+    if sets.n != n:
+        raise LogError(f"candidates have {sets.n} rows, the log has {n}; they must match row by row")
+    return sets
 
 
 def context(values: Any, n: int) -> Floats | None:

@@ -34,7 +34,7 @@ def luce(scores):
 
 def slot_epsilon(scores, epsilon):
     def step(prefix):
-        left = [a for a in np.argsort(-scores, kind="stable") if a not in prefix]
+        left = [a for a in np.argsort(-scores, kind="stable") if a not in prefix and scores[a] > -np.inf]
         probs = np.zeros(len(scores))
         probs[left] = epsilon / len(left)
         probs[left[0]] += 1 - epsilon
@@ -61,8 +61,8 @@ def collect(pairs, K):
     return dict(table)
 
 
-def swaps(base, weights, K):
-    R = len(base)
+def swaps(base, weights, K, places=None):
+    R = places or len(base)
     yield base, 1 - np.triu(weights, 1).sum()
     for i, j in itertools.combinations(range(R), 2):
         swapped = list(base)
@@ -109,6 +109,39 @@ def mixed(tables, weights):
 
 def independent(probs, K):
     return by_steps(lambda prefix: probs if probs.ndim == 1 else probs[len(prefix)], probs.shape[-1], K, True)
+
+
+def scored(spec, lists, scores):
+    """The policy over candidates in a shuffled order, with scores taken from a table (n, A)."""
+    sets = cp.Candidates.from_lists(lists, n_items=A)
+    flat = np.concatenate([scores[i, row] for i, row in enumerate(lists)])
+    return cp.parse_policy(spec).bind(candidates=sets, scores=flat)
+
+
+def scored_cases(scores):
+    """Every kind of spec over ragged candidates; a candidate of score -inf is one more way to be left out."""
+    lists = [[4, 0, 2, 1, 3], [3, 1, 0, 2], [1, 4, 2, 0, 3]]
+    table = np.full((N, A), -np.inf)
+    for i, row in enumerate(lists):
+        table[i, row] = scores[i, row]
+    table[2, 4] = -np.inf
+    orders = [[int(a) for a in np.argsort(-s, kind="stable") if s[a] > -np.inf] for s in table]
+    even = np.triu(np.ones((K, K)), 1) / (K * (K - 1) / 2)
+    soft = [np.exp(s - s.max()) / np.exp(s - s.max()).sum() for s in table]
+    twins = {
+        "plackett-luce:temperature=2": [by_steps(luce(s / 2), A, K) for s in table],
+        "top": [{tuple(r[:K]): 1.0} for r in orders],
+        "softmax": [independent(p, K) for p in soft],
+        "epsilon:epsilon=0.3": [by_steps(slot_epsilon(s, 0.3), A, K) for s in table],
+        "rand-top-n:n=3": [collect(top_shuffled(r, 3), K) for r in orders],
+        "swap:probability=0.4": [collect(swaps(r[:K], 0.4 * even, K), K) for r in orders],
+        "swap:probability=0.4,places=3": [
+            collect(swaps(r[:K], 0.4 * np.triu(np.ones((3, 3)), 1) / 3, K, places=3), K) for r in orders
+        ],
+    }
+    return [
+        Case(f"scored-{spec}", scored(spec, lists, table), tables, storable=False) for spec, tables in twins.items()
+    ]
 
 
 @dataclass
@@ -210,6 +243,7 @@ def build_cases():
             storable=False,
             sampled=True,
         ),
+        *scored_cases(scores),
     ]
 
 

@@ -7,7 +7,7 @@ from scipy.stats import chi2
 from counterrank.errors import PolicyError
 from counterrank.policies import PlackettLuce
 from counterrank.policies.kernels import plackett_luce_singles, plackett_luce_subsets, plackett_luce_wide
-from counterrank.policies.plackett_luce_plan import nodes_per_octave
+from counterrank.policies.plackett_luce import nodes_per_octave
 
 
 def rows_of(rng, n, A, K, sd):

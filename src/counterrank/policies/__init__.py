@@ -2,6 +2,7 @@
 
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
+from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import (
     EpsilonGreedy,
@@ -12,23 +13,21 @@ from counterrank.policies.factored import (
     from_callable,
     from_classifier,
 )
-from counterrank.policies.fair_pairs import FairPairs
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
-from counterrank.policies.plackett_luce import PlackettLuce
-from counterrank.policies.rand_top_n import RandTopN
-from counterrank.policies.random_swap import RandomSwap
-from counterrank.policies.ranked import Deterministic
+from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
+from counterrank.policies.questions import superset_mask
+from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, subset_log_ratio
+from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
+from counterrank.policies.specs import PolicySpec, parse_named_policy, parse_policy, policy_from_table
 from counterrank.policies.storage import kinds, load_policy, save_policy
-from counterrank.policies.superset import superset_mask
-from counterrank.policies.team_draft import TeamDraft
-from counterrank.policies.uniform_permutation import UniformPermutation
 
 __all__ = [
     "CAPABILITIES",
     "Autoregressive",
     "Bools",
+    "Candidates",
     "Deterministic",
     "Enumerated",
     "EpsilonGreedy",
@@ -37,11 +36,14 @@ __all__ = [
     "Floats",
     "Greedy",
     "Ints",
+    "ItemFeatures",
     "Mixture",
     "PlackettLuce",
     "Policy",
+    "PolicySpec",
     "RandTopN",
     "RandomSwap",
+    "Scored",
     "SlotEpsilonGreedy",
     "Softmax",
     "SubsetRatios",
@@ -54,6 +56,9 @@ __all__ = [
     "from_classifier",
     "kinds",
     "load_policy",
+    "parse_named_policy",
+    "parse_policy",
+    "policy_from_table",
     "pooled",
     "save_policy",
     "subset_log_ratio",

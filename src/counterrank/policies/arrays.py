@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
-from counterrank.policies.events import as_actions, as_masks, by_mask
+from counterrank.policies.questions import as_actions, as_masks, by_mask
 
 EVERYTHING = CAPABILITIES - {"dist"}
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ClosedFormPolicy
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.events import as_actions, as_masks
+from counterrank.policies.questions import as_actions, as_masks
 
 #: Largest block of rows times rankings compared at once.
 _CELLS = 4_000_000
@@ -115,7 +115,7 @@ class Enumerated(ClosedFormPolicy):
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.policy_draws import categorical
+        from counterrank.policies.kernels.lookups import categorical
 
         if length > self.rankings.shape[2]:
             raise PolicyError(f"the listed rankings have {self.rankings.shape[2]} positions, not {length}")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import EVERYTHING, ArrayPolicy
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.events import as_actions, as_masks
+from counterrank.policies.questions import as_actions, as_masks
 
 #: Largest distance from one that the sum of a row of probabilities may have.
 SUM_TOLERANCE = 1e-6
@@ -81,7 +81,7 @@ class Factored(ArrayPolicy):
         return SubsetResult(out, np.zeros_like(out))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.policy_draws import categorical
+        from counterrank.policies.kernels.lookups import categorical
 
         n = self.n_rows
         if self.log_table.ndim == 2:

@@ -11,7 +11,7 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.factored import SUM_TOLERANCE, Uniform
-from counterrank.policies.uniform_permutation import UniformPermutation
+from counterrank.policies.plackett_luce import UniformPermutation
 
 
 class Mixture(ArrayPolicy):
@@ -93,7 +93,7 @@ class Mixture(ArrayPolicy):
         return np.minimum(mixed, 0.0)  # weights may sum to one plus a rounding
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.policy_draws import categorical
+        from counterrank.policies.kernels.lookups import categorical
 
         n = self.n_rows
         chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))

@@ -1,4 +1,4 @@
-"""Policies that start from one given ranking per row: shown as it is, or perturbed in a known way."""
+"""Policies that start from given rankings: shown as they are, perturbed in a known way, or interleaved."""
 
 from typing import ClassVar
 
@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ClosedFormPolicy
-from counterrank.policies.base import Bools, Floats, Ints
+from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.questions import as_actions, as_masks, pack, repeated
 
 
 def as_rankings(values: ArrayLike) -> Ints:
@@ -59,7 +60,7 @@ class RankedPolicy(ClosedFormPolicy):
         return counts
 
     def prepare(self, items: Ints) -> Ints:
-        from counterrank.policies.kernels.policy_places import places
+        from counterrank.policies.kernels.lookups import places
 
         return places(items, self.ranking)
 
@@ -90,3 +91,216 @@ class Deterministic(RankedPolicy):
 def log_factorials(n: int) -> Floats:
     """Return log 0!, log 1!, ..., log n!: (n + 1,)."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+
+
+class RandTopN(RankedPolicy):
+    """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as ranked.
+
+    >>> policy = RandTopN([[0, 1, 2, 3]], 3)
+    >>> np.exp(policy.position_log_prob(np.array([[2, 1, 0, 3]]))).round(3).tolist()
+    [[0.333, 0.333, 0.333, 1.0]]
+    """
+
+    shared_fields = ("n_items", "top")
+
+    def __init__(self, ranking: ArrayLike, top: int, n_actions: int | None = None) -> None:
+        self.top = int(top)
+        super().__init__(ranking, n_actions)
+
+    def check(self) -> None:
+        super().check()
+        if self.top < 1:
+            raise PolicyError(f"the number of shuffled places must be at least 1, got {self.top}")
+
+    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
+        top = np.minimum(self.spread(self.lengths, rows), self.top)[:, None]
+        position = np.arange(len(mask))
+        asked = mask & (items != -1)
+        shuffled = asked & (position < top)
+        fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~asked
+        table = log_factorials(self.top)
+        value: Floats = table[np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)] - table[top[:, 0]]
+        return np.where(fits.all(axis=1) & ~repeated(items, mask), value, -np.inf)
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        drawn = self.base(length, size)
+        keys = rng.random(drawn.shape)
+        position = np.arange(drawn.shape[2])
+        fixed = position >= np.minimum(self.lengths, self.top)[:, None, None]
+        order = np.argsort(np.where(fixed, position + 1.0, keys), axis=2)
+        return np.take_along_axis(drawn, order, axis=2)[:, :, :length]
+
+
+class RandomSwap(RankedPolicy):
+    """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown as it is.
+
+    P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of place; the
+    one swap that explains one or two items out of place; none for more. `weights` (R, R) uses the upper
+    triangle; a single number is the probability of a swap, every pair equally likely.
+
+    >>> policy = RandomSwap([[0, 1, 2]], 0.6)
+    >>> np.exp(policy.position_log_prob(np.array([[0, 1, 2], [1, 0, 2]]))).round(2).tolist()
+    [[0.6, 0.6, 0.6], [0.2, 0.2, 0.6]]
+    """
+
+    shared_fields = ("n_items", "weights")
+
+    def __init__(self, ranking: ArrayLike, weights: ArrayLike, n_actions: int | None = None) -> None:
+        R = np.shape(ranking)[-1]
+        values = np.asarray(weights, dtype=np.float64)
+        upper = np.triu(np.ones((R, R)), 1)
+        self.weights: Floats = values * upper / max(upper.sum(), 1) if values.ndim == 0 else np.triu(values, 1)
+        super().__init__(ranking, n_actions)
+
+    def check(self) -> None:
+        super().check()
+        R = self.ranking.shape[1]
+        total = self.weights.sum()
+        if self.weights.shape != (R, R) or not (self.weights >= 0).all() or not total <= 1 + 1e-12:
+            raise PolicyError(
+                f"swap weights must be ({R}, {R}), not negative, with sum at most 1; "
+                f"got {self.weights.shape} with sum {total:.6g}"
+            )
+        short = self.lengths < R
+        if short.any():
+            raise PolicyError(
+                f"row {int(np.argmax(short))}: the base ranking is padded; swaps need rankings of one length"
+            )
+
+    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
+        R = self.ranking.shape[1]
+        K = len(mask)
+        asked = mask & (items != -1)
+        both = self.weights + self.weights.T
+        outside = np.ones((len(items), R))
+        outside[:, : min(K, R)] = ~asked[:, :R]
+        untouched = np.einsum("nr,rs,ns->n", outside, self.weights, outside)
+        stay = untouched + max(1 - self.weights.sum(), 0.0)
+        wrong = asked & (items != np.arange(K))
+        count = wrong.sum(axis=1)
+        k = np.argmax(wrong, axis=1)
+        line = np.arange(len(items))
+        j = items[line, k]
+        possible = (j >= 0) & (k < R)
+        partner_asked = (j < K) & asked[line, np.clip(j, 0, K - 1)]
+        partner_holds = items[line, np.clip(j, 0, K - 1)] == k
+        one = possible & (count == 1) & ~partner_asked
+        two = possible & (count == 2) & partner_asked & partner_holds
+        swapped = np.where(one | two, both[np.clip(k, 0, R - 1), np.clip(j, 0, R - 1)], 0.0)
+        return np.log(np.where(count == 0, stay, swapped))
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        drawn = self.base(length, size)
+        R = drawn.shape[2]
+        flat = drawn.reshape(-1, R)
+        edges = np.cumsum(self.weights.reshape(-1))
+        cell = np.searchsorted(edges, rng.random(len(flat)), side="right")
+        swap = np.flatnonzero(cell < R * R)
+        i, j = cell[swap] // R, cell[swap] % R
+        flat[swap, i], flat[swap, j] = flat[swap, j], flat[swap, i]
+        return flat.reshape(drawn.shape)[:, :, :length]
+
+
+class FairPairs(RankedPolicy):
+    """A coin pairs places (1,2), (3,4), .. or (2,3), (4,5), ..; a coin per pair swaps it.
+
+    P(L) = 1/2 sum over the two pairings of (1/2)^(pairs touched by L), if each asked item stands within its
+    pair.
+
+    >>> policy = FairPairs([[0, 1, 2, 3]])
+    >>> np.exp(policy.position_log_prob(np.array([[1, 0, 2, 3]]))).round(3).tolist()
+    [[0.25, 0.25, 0.5, 0.75]]
+    """
+
+    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
+        lengths = self.spread(self.lengths, rows)[:, None]
+        asked = mask & (items != -1)
+        return np.log(0.5 * (self._paired(items, asked, lengths, 0) + self._paired(items, asked, lengths, 1)))
+
+    def _paired(self, items: Ints, asked: Bools, lengths: Ints, offset: int) -> Floats:
+        """Return (r,) the probability given that pairs start at `offset`."""
+        position = np.arange(items.shape[1])
+        partner = np.where((position - offset) % 2 == 0, position + 1, position - 1)
+        alone = (partner < 0) | (partner >= lengths)
+        fits = ~asked | (items == position) | (~alone & (items == partner))
+        value = np.where(fits.all(axis=1), 1.0, 0.0)
+        for k in range(offset, items.shape[1], 2):
+            pair = asked[:, k : k + 2] & ~alone[:, k : k + 2]
+            value *= np.where(pair.any(axis=1), 0.5, 1.0)
+            if pair.shape[1] == 2:
+                value *= ~(pair.all(axis=1) & (items[:, k] == items[:, k + 1]))
+        return value
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        drawn = self.base(length, size)
+        offset = rng.integers(0, 2, size=drawn.shape[:2])
+        coin = rng.random(drawn.shape) < 0.5
+        lengths = self.lengths[:, None]
+        for k in range(drawn.shape[2] - 1):
+            swap = ((k - offset) % 2 == 0) & coin[:, :, k] & (k + 1 < lengths)
+            here, there = drawn[:, :, k].copy(), drawn[:, :, k + 1].copy()
+            drawn[:, :, k] = np.where(swap, there, here)
+            drawn[:, :, k + 1] = np.where(swap, here, there)
+        return drawn[:, :, :length]
+
+
+#: All coin paths of a ranking are walked; 2^15 of them is the most that is still quick.
+MAX_LENGTH = 30
+
+
+class TeamDraft(ArrayPolicy):
+    """Two rankings pick their best item not yet shown, in rounds; a fair coin a round says who picks first.
+
+    P(L) = (coin paths whose ranking agrees with the items at L) / (all 2^ceil(K/2) paths).
+
+    >>> policy = TeamDraft([[0, 1, 2]], [[1, 2, 0]])
+    >>> np.exp(policy.prefix_log_prob(np.array([[0, 1, 2]]))).tolist()
+    [[0.5, 0.5, 0.5]]
+    """
+
+    row_fields = ("first", "second")
+    shared_fields = ("n_items",)
+
+    def __init__(self, first: ArrayLike, second: ArrayLike, n_actions: int | None = None) -> None:
+        self.first, self.second = as_rankings(first), as_rankings(second)
+        largest = int(max(self.first.max(), self.second.max())) + 1
+        self.n_items = largest if n_actions is None else int(n_actions)
+        self.check()
+
+    def check(self) -> None:
+        check_rankings(self.first, self.n_items)
+        check_rankings(self.second, self.n_items)
+        if len({len(self.first), len(self.second)} - {1}) > 1:
+            raise PolicyError(f"the two rankings have {len(self.first)} and {len(self.second)} rows")
+
+    @property
+    def n_actions(self) -> int:
+        return self.n_items
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        from counterrank.policies.kernels.team_draft import count_paths
+
+        items = as_actions(actions, self)
+        sets = as_masks(masks, items)
+        K = items.shape[1]
+        if K > MAX_LENGTH:
+            raise PolicyError(f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {K}")
+        codes = pack(sets)[..., 0]
+        counts = count_paths(self.first, self.second, items, codes if codes.ndim == 2 else codes[None])
+        with np.errstate(divide="ignore"):
+            log_prob = np.log(counts) - (K + 1) // 2 * np.log(2)
+        return SubsetResult(log_prob, np.zeros_like(log_prob))
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        from counterrank.policies.kernels.team_draft import sample
+
+        if length > 2 * MAX_LENGTH:
+            raise PolicyError(f"team-draft rankings are drawn for at most {2 * MAX_LENGTH} positions, got {length}")
+        coins = rng.integers(0, 1 << ((length + 1) // 2), size=(self.n_rows, size))
+        return sample(self.first, self.second, coins, length)

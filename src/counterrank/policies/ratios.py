@@ -4,7 +4,7 @@ import numpy as np
 
 from counterrank.errors import PropensityError
 from counterrank.policies.base import Bools, Floats, Ints, Policy
-from counterrank.policies.events import as_actions, as_masks, distinct_masks
+from counterrank.policies.questions import as_actions, as_masks, distinct_masks
 
 #: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
 MAX_CORRECTION = 0.5

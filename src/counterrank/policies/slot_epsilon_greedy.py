@@ -6,9 +6,8 @@ from numpy.typing import ArrayLike
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.events import as_actions, as_masks
 from counterrank.policies.factored import as_scores
-from counterrank.policies.tasks import distinct, repeats, without_padding
+from counterrank.policies.questions import as_actions, as_masks, distinct, repeats, without_padding
 
 #: A set of positions may need this many states; only many gaps among many asked items (K > 40) reach it.
 MAX_STATES = 20_000_000
@@ -59,7 +58,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         return np.where(items < 0, -1, self.rank[rows[:, None], items]), self.available[rows]
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        from counterrank.policies.kernels.policy_slot_epsilon import prefix_log_prob
+        from counterrank.policies.kernels.slot_epsilon import prefix_log_prob
 
         ranks, available = self._ranks(as_actions(actions, self))
         return prefix_log_prob(ranks, available, self.epsilon)
@@ -68,7 +67,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        from counterrank.policies.kernels.policy_slot_epsilon import subset_log_prob
+        from counterrank.policies.kernels.slot_epsilon import subset_log_prob
 
         items = as_actions(actions, self)
         sets = without_padding(items, as_masks(masks, items))
@@ -86,7 +85,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.policy_slot_epsilon import sample
+        from counterrank.policies.kernels.slot_epsilon import sample
 
         if length > self.n_actions:
             raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")

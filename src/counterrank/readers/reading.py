@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.log import Probabilities, RankingLog
+from counterrank.policies import Candidates, Scored
 from counterrank.propensity import Propensity
 from counterrank.readers import tables
 from counterrank.readers.decoding import decode
@@ -132,15 +133,17 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
     first = pieces[0]
     if len(pieces) == 1:
         return first
+    sets = _candidates([piece.candidates for piece in pieces])
     return replace(
         first,
+        candidates=sets,
         action=np.concatenate([piece.action for piece in pieces]),
         reward=np.concatenate([piece.reward for piece in pieces]),
-        propensity=_joined([piece.propensity for piece in pieces]),
+        propensity=_joined([piece.propensity for piece in pieces], sets),
         context=_arrays([piece.context for piece in pieces]),
         unit=_arrays([piece.unit for piece in pieces]),
         behavior=_arrays([piece.behavior for piece in pieces]),
-        targets={name: _joined([piece.targets[name] for piece in pieces]) for name in first.targets},
+        targets={name: _joined([piece.targets[name] for piece in pieces], sets) for name in first.targets},
         dists={name: _arrays([piece.dists[name] for piece in pieces]) for name in first.dists},
         columns={name: _arrays([piece.columns[name] for piece in pieces]) for name in first.columns},
         bucket=np.concatenate([piece.bucket for piece in pieces]),
@@ -165,7 +168,15 @@ def _arrays(parts: Sequence[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 
-def _joined(parts: Sequence[Probabilities]) -> Propensity:
+def _candidates(parts: Sequence[Candidates | None]) -> Candidates | None:
+    listed = [part for part in parts if part is not None]
+    return Candidates.concat(listed) if len(listed) == len(parts) else None
+
+
+def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabilities:
+    scored = [part for part in parts if isinstance(part, Scored)]
+    if len(scored) == len(parts):
+        return Scored.concat(scored, sets)
     values = [part.values for part in parts if isinstance(part, Propensity)]
     if len(values) != len(parts):
         raise LogError("policies given as objects cannot be put together; use their probabilities")

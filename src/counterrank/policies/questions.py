@@ -1,11 +1,12 @@
-"""The questions put to a policy, checked once: logged items (n, K) and sets of positions."""
+"""The questions put to a policy: logged items (n, K) and sets of positions, checked, made distinct, enlarged."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.errors import PolicyError
+from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import Bools, Floats, Ints, Policy
 
 #: Takes row numbers (r,) and one mask (K,), returns log-probabilities (r,).
@@ -101,3 +102,69 @@ def by_mask(n: int, masks: Bools, evaluate: Evaluate) -> Floats:
         rows, where = np.unique(cells // J, return_inverse=True)
         values[cells] = evaluate(rows, flat[first[u]])[where]
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Masks (T, K) to answer for rows (T,), sorted by row; `column` and `same` scatter the answers."""
+
+    rows: Ints
+    column: Ints
+    masks: Bools
+    same: Ints
+
+    def scatter(self, values: Floats, out: Floats) -> Floats:
+        """Return `out` (n, J) with the answers put in, repeated for equal masks."""
+        out[self.rows, self.column] = values
+        return np.take_along_axis(out, self.same, axis=1)
+
+
+def without_padding(items: Ints, sets: Bools) -> Bools:
+    """Return (n, J, K): the masked positions that hold an item."""
+    return sets & (items >= 0)[:, None, :]
+
+
+def distinct(masks: Bools, wanted: Bools) -> Tasks:
+    """Return the tasks of masks (n, J, K) that are wanted (n, J), equal masks of a row once."""
+    from counterrank.policies.kernels.lookups import first_equal
+
+    same = first_equal(pack(masks))
+    rows, column = np.nonzero(wanted & (same == np.arange(same.shape[1])))
+    return Tasks(rows, column, masks[rows, column], same)
+
+
+def repeats(items: Ints, masks: Bools) -> Bools:
+    """Return (n, J): one item is asked for at two masked positions."""
+    out = np.zeros(masks.shape[:2], bool)
+    ordered = np.sort(items, axis=1)
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    for i in np.flatnonzero(twice):
+        pairs = np.argwhere(np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0))
+        out[i] = (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)
+    return out
+
+
+def superset_mask(masks: Bools, capability: str) -> Bools:
+    """Return the smallest masks containing `masks` (..., K) whose probability `capability` supplies.
+
+    "prefix" closes each mask to the positions up to its last; "joint" fills every mask that is not empty;
+    "subset" changes nothing; "position" supplies single positions only and cannot be enlarged to. A weight on a
+    larger set is unbiased whenever that on the smaller one is, but its variance is larger.
+
+    >>> superset_mask(np.array([[False, True, False], [False, False, False]]), "prefix").tolist()
+    [[True, True, False], [False, False, False]]
+    """
+    if capability == "subset":
+        return masks
+    if capability == "prefix":
+        closed: Bools = np.logical_or.accumulate(masks[..., ::-1], axis=-1)[..., ::-1]
+        return closed
+    if capability == "joint":
+        return np.broadcast_to(masks.any(axis=-1, keepdims=True), masks.shape).copy()
+    if capability == "position":
+        if (masks.sum(axis=-1) > 1).any():
+            raise PropensityError(
+                "marginal propensities (kind 'position') support single positions only; no larger set is known"
+            )
+        return masks
+    raise PropensityError(f"unknown capability '{capability}'; one of 'subset', 'prefix', 'joint', 'position'")

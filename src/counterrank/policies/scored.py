@@ -1,0 +1,182 @@
+"""Policies over ragged candidates: scores beside them, and a spec that says how they become a policy."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.errors import PolicyError
+from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.candidates import Candidates
+from counterrank.policies.questions import as_actions, as_masks
+from counterrank.policies.specs import FACTORED_KINDS, PolicySpec
+
+#: Most items for which a factored policy writes its probabilities as a table of all items.
+MAX_TABLE = 1000
+_METHODS = ("exact", "quadrature", "sampled")
+
+
+class Scored(Policy):
+    """Scores (N,) of candidates, turned into a policy by `spec`; a score of -inf is not eligible.
+
+    Items go in and out by their ids. Inside, a block of rows at a time becomes a padded table of scores over
+    the places in each row's list, and the policy of that table answers: every kind of policy works over ragged
+    lists, with the same numbers, and memory does not grow with the catalogue.
+
+    >>> from counterrank.policies.specs import parse_policy
+    >>> sets = Candidates.from_lists([[30, 10], [20, 10, 40]])
+    >>> policy = Scored(sets, np.log([1.0, 3.0, 1.0, 1.0, 2.0]), parse_policy("plackett-luce"))
+    >>> np.exp(policy.prefix_log_prob(np.array([[10, 30], [40, 20]]))).round(3).tolist()
+    [[0.75, 0.75], [0.5, 0.25]]
+    """
+
+    def __init__(self, candidates: Candidates, scores: ArrayLike, spec: PolicySpec, *, name: str = "scores") -> None:
+        self.candidates, self.spec = candidates, spec
+        self.scores: Floats = _checked(candidates, scores, name)
+        self.factored = spec.kind in FACTORED_KINDS
+        listed = self.factored and candidates.n_items <= MAX_TABLE
+        self.capabilities = CAPABILITIES if listed else CAPABILITIES - {"dist"}
+
+    @property
+    def n_rows(self) -> int:
+        return self.candidates.n
+
+    @property
+    def n_actions(self) -> int:
+        return self.candidates.n_items
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every row has one ranking only."""
+        return self.spec.deterministic
+
+    def take(self, rows: Rows) -> Self:
+        return self.over(self.candidates.take(rows), rows)
+
+    def over(self, candidates: Candidates, rows: Rows) -> Self:
+        """Return the policy of the selected rows, whose candidates were cut before: several policies share them."""
+        chosen = copy.copy(self)
+        chosen.scores = self.candidates.take_values(self.scores, rows)
+        chosen.candidates = candidates
+        return chosen
+
+    @staticmethod
+    def concat(parts: "Sequence[Scored]", candidates: Candidates | None = None) -> "Scored":
+        """Return the policy of all parts' rows; `candidates` are theirs together, where they were joined before."""
+        joined = copy.copy(parts[0])
+        joined.scores = np.concatenate([part.scores for part in parts])
+        joined.candidates = candidates or Candidates.concat([part.candidates for part in parts])
+        return joined
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        return self._answer(actions, lambda policy, places: policy.prefix_log_prob(places))
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self._answer(actions, lambda policy, places: policy.position_log_prob(places))
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        items = as_actions(actions, self)
+        sets = as_masks(masks, items)
+        shape = (len(items), sets.shape[-2])
+        log_prob, rel_var, method = np.empty(shape), np.empty(shape), "exact"
+        every = self._for(len(items))
+        for block in every.candidates.blocks():
+            part, places = every._block(block, items.shape[1], items[block])
+            found = part.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
+            log_prob[block], rel_var[block] = found.log_prob, found.rel_var
+            method = max(method, found.method, key=_METHODS.index)
+        return SubsetResult(log_prob, rel_var, method)
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
+        out = np.empty((self.n_rows, size, length), np.int64)
+        for block in self.candidates.blocks():
+            rows = self.candidates.take(block)
+            places = self._dense(block, rows, length).sample(length, rng, size=size)
+            # The column beyond the longest list is nobody's: it is never drawn, being of score -inf.
+            out[block] = rows.global_items(places)
+        return out
+
+    def candidate_probs(self) -> Floats:
+        """Return each candidate's probability at any one position (N,); factored kinds only."""
+        if not self.factored:
+            raise PolicyError(
+                f"'{self.spec.kind}' has no per-position distribution: its positions depend on each other"
+            )
+        out = np.empty(len(self.scores))
+        for block in self.candidates.blocks():
+            rows = self.candidates.take(block)
+            table = self._dense(block, rows, 1).dist()
+            ends = self.candidates.offsets[[block.start, block.stop]]
+            out[ends[0] : ends[1]] = table[np.arange(table.shape[1]) < rows.counts[:, None]]
+        return out
+
+    def dist(self) -> Floats:
+        """Return probabilities of all items (n, A), zero for those that are no candidates."""
+        if "dist" not in self.capabilities:
+            return super().dist()
+        table = np.zeros((self.n_rows, self.n_actions))
+        rows = np.repeat(np.arange(self.n_rows), self.candidates.counts)
+        table[rows, self.candidates.items] = self.candidate_probs()
+        return table
+
+    def _answer(self, actions: Ints, ask: Callable[[Policy, Ints], Floats]) -> Floats:
+        items = as_actions(actions, self)
+        out = np.empty(items.shape)
+        every = self._for(len(items))
+        for block in every.candidates.blocks():
+            policy, places = every._block(block, items.shape[1], items[block])
+            out[block] = ask(policy, places)
+        return out
+
+    def _for(self, n: int) -> Self:
+        """Return the policy with n rows: its only row serves them all."""
+        return self if self.n_rows == n else self.take(np.zeros(n, np.int64))
+
+    def _block(self, block: slice, length: int, items: Ints) -> tuple[Policy, Ints]:
+        """Return the dense policy of a block, and items as places in it; what is no candidate has its last place."""
+        rows = self.candidates.take(block)
+        policy = self._dense(block, rows, length)
+        places = rows.locate(items)
+        return policy, np.where(places == -2, policy.n_actions - 1, places)
+
+    def _dense(self, block: slice, rows: Candidates, length: int) -> Policy:
+        ends = self.candidates.offsets[[block.start, block.stop]]
+        width = max(int(rows.counts.max()), length) + 1
+        table = rows.dense(self.scores[ends[0] : ends[1]], -np.inf, width)
+        if self.spec.kind == "swap":
+            self._check_swaps(table, length)
+        return self.spec.dense(table, length)
+
+    def _check_swaps(self, table: Floats, length: int) -> None:
+        reach = max(int(self.spec.options.get("places", length)), length)
+        eligible = (table > -np.inf).sum(axis=1)
+        if (eligible < reach).any():
+            row = int(np.argmax(eligible < reach))
+            raise PolicyError(
+                f"row {self.candidates.start + row}: a swap among {reach} places needs as many candidates, there are "
+                f"{eligible[row]}; list more candidates or set places="
+            )
+
+
+def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
+    """Return scores (N,) that are numbers or -inf, with at least one number a row."""
+    values = np.ascontiguousarray(scores, dtype=np.float64)
+    if values.shape != candidates.items.shape:
+        raise PolicyError(f"'{name}' has {values.size} values for {len(candidates.items)} candidates; give one each")
+    bad = np.isnan(values) | (values == np.inf)
+    if bad.any():
+        at = int(np.argmax(bad))
+        row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
+        raise PolicyError(
+            f"row {candidates.start + row}: '{name}' is {values[at]} for item {candidates.items[at]}; scores are "
+            "finite numbers, or -inf for a candidate that is not eligible"
+        )
+    if (values == -np.inf).any():
+        eligible = np.logical_or.reduceat(values > -np.inf, candidates.offsets[:-1])
+        if not eligible.all():
+            row = candidates.start + int(np.argmin(eligible))
+            raise PolicyError(f"row {row}: every '{name}' is -inf, so that nothing could be shown; drop the row")
+    return values
