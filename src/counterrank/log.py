@@ -149,7 +149,7 @@ class RankingLog:
         return (*by_candidate, *(() if self.item_features is None else self.item_features.names))
 
     @property
-    def item_categories(self) -> dict[str, tuple[str, ...]]:
+    def categories_of_items(self) -> dict[str, tuple[str, ...]]:
         """For each categorical feature of candidates or items, the labels behind its codes."""
         known = (self.candidates, self.item_features)
         return {name: labels for part in known if part is not None for name, labels in part.categories.items()}

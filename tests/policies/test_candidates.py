@@ -144,7 +144,7 @@ def test_features_follow_items_into_draws():
         candidates=sets, item_features=by_item,
     )  # fmt: skip
     assert log.item_feature_names == ("z_price", "z_brand", "age")
-    assert log.item_categories == {"z_brand": ("acme", "bolt")}
+    assert log.categories_of_items == {"z_brand": ("acme", "bolt")}
     nan = np.nan
     wanted = [[[1.5, nan, 11], [3.5, 0, 13]], [[nan, 1, nan], [nan, nan, nan]]]
     np.testing.assert_array_equal(log.features_of(log.action), wanted)

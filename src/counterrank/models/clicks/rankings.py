@@ -105,14 +105,13 @@ class Rankings:
 def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:
     """Return the logged rankings; item and candidate features are encoded where the log has them."""
     x = context_columns(log)
-    names: tuple[str, ...] = tuple(getattr(log, "item_feature_names", ()))
+    names = log.item_feature_names
     if not names:
         return Rankings(log.action, x, extra=_given(extra))
-    known: dict[str, tuple[str, ...]] = dict(getattr(log, "categories_of_items", {}))
-    features_of: Callable[[Ints], Floats] = log.features_of  # type: ignore[attr-defined]
+    known = log.categories_of_items
 
     def lookup(items: Ints) -> Floats:
-        return encoded(features_of(items), names, known)
+        return encoded(log.features_of(items), names, known)
 
     shown = lookup(log.action[:, None, :])[:, 0]
     return Rankings(log.action, x, features=shown, extra=_given(extra), lookup=lookup)
