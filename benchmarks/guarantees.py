@@ -13,7 +13,7 @@ from scipy import stats
 
 import counterrank as cr
 from benchmarks.interval_coverage import LEVEL, World, by, fixed_normaliser, without_units
-from counterrank.diagnostics.audit import audit
+from counterrank.audit.auditor import audit
 from counterrank.estimators import registry
 from counterrank.sources import MemorySource
 

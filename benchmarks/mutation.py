@@ -50,12 +50,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/pseudo_inverse.py": (ESTIMATORS,),
     "estimators/marginal.py": (CORE, ESTIMATORS),
     "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
-    "inference/normal.py": (INFERENCE, "tests/inference/test_methods.py"),
-    "inference/bernstein.py": (INFERENCE, "tests/inference/test_methods.py"),
-    "inference/bootstrap.py": (INFERENCE, "tests/inference/test_methods.py"),
-    "inference/control.py": (INFERENCE, CORE),
-    "inference/cressie_read.py": (INFERENCE, "tests/inference/test_methods.py"),
-    "inference/methods.py": (INFERENCE, "tests/inference/test_methods.py"),
+    "inference/intervals.py": (INFERENCE, "tests/inference/test_methods.py", CORE),
     "inference/multiplicity.py": (INFERENCE,),
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -94,7 +89,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/marginal.py", "1", "np.arange(group.max() + 1)"),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
     ("inference/multiplicity.py", "1.0", "p[order] * count / np.arange("),  # the largest is a p-value itself
-    ("inference/control.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
+    ("inference/intervals.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
     ("kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # without orders nothing reads it
     ("kernels/orders.py", "Lt", "quick = 0 < "),  # there is always one entry, and of one both ways are the same
     ("kernels/orders.py", "0", "quick = 0 < "),

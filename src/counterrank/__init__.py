@@ -52,9 +52,8 @@ __getattr__, __dir__, __all__ = attach(
             "Marginalised",
             "Estimate",
         ],
-        "evaluation.result": ["Evaluation"],
-        "evaluation.run": ["evaluate"],
-        "evaluation.audit_file": ["audit_file", "audit_log"],
+        "evaluation": ["evaluate", "Evaluation"],
+        "audit": ["audit_file", "audit_log"],
         "propensity_models": ["estimate_propensities"],
     }
 )

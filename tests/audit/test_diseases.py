@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.diagnostics.audit import CHECKS, audit
+from counterrank.audit.auditor import CHECKS, audit
 from counterrank.sources import MemorySource
 
 N, K, A = 4000, 3, 5
@@ -238,7 +238,7 @@ def test_drift_of_rewards():
     ],
 )
 def test_days_are_read_from_many_kinds_of_time(values, day):
-    from counterrank.diagnostics.audit_time import days_of
+    from counterrank.audit.rows import days_of
 
     assert set(days_of(healthy(columns={"ts": values}), "ts").tolist()) == {day}
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.evaluation.audit_file import audit_file, audit_log
+from counterrank.audit.files import audit_file, audit_log
 from counterrank.log import RankingLog
 
 N, K, A = 600, 3, 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterrank.inference.methods import METHODS, interval
+from counterrank.inference.intervals import METHODS, interval
 from counterrank.testing import check_interval
 
 

@@ -5,8 +5,7 @@ import pytest
 from conftest_evaluation import gentle_log
 
 import counterrank as cr
-from counterrank.diagnostics.exploration import combined, second_moments, stderr_ratios
-from counterrank.diagnostics.planning import detectable, plan_for
+from counterrank.diagnostics.planning import combined, detectable, plan_for, second_moments, stderr_ratios
 from counterrank.log import LOGGING
 
 

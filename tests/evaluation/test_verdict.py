@@ -8,11 +8,9 @@ import pytest
 from conftest_evaluation import gentle_log
 
 import counterrank as cr
+from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.errors import ConfigError
-from counterrank.evaluation.checks import reasons, round_up
-from counterrank.evaluation.evidence import Evidence, Rival
-from counterrank.evaluation.thresholds import THRESHOLDS
-from counterrank.evaluation.verdict import LEVELS, level_of, meets, verdict
+from counterrank.evaluation.judging import LEVELS, Evidence, Rival, level_of, meets, reasons, round_up, verdict
 from counterrank.simulate import draw, published
 
 PATH = ["iips", "order-2", "order-3", "ips"]

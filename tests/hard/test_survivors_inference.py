@@ -9,10 +9,13 @@ from scipy import stats
 import counterrank as cr
 from counterrank.behavior import as_mask, mask, random
 from counterrank.estimators.kernels.orders import exact_squares
-from counterrank.inference.bernstein import bernstein_interval
-from counterrank.inference.bootstrap import bootstrap_interval, poisson_interval
-from counterrank.inference.cressie_read import cressie_read_interval
-from counterrank.inference.evidence import Evidence
+from counterrank.inference.intervals import (
+    Evidence,
+    bernstein_interval,
+    bootstrap_interval,
+    cressie_read_interval,
+    poisson_interval,
+)
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
 from counterrank.moments import moments_of
 

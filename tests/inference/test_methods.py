@@ -6,9 +6,7 @@ from scipy import optimize, stats
 
 import counterrank as cr
 from counterrank.estimators import registry
-from counterrank.inference.bernstein import bernstein_half_width
-from counterrank.inference.methods import METHODS
-from counterrank.inference.normal import critical_value
+from counterrank.inference.intervals import METHODS, bernstein_half_width, critical_value
 
 
 @pytest.fixture(scope="module")

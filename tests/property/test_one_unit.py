@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.diagnostics.flags import ONE_UNIT
+from counterrank.diagnostics.report import ONE_UNIT
 from counterrank.estimators import registry
 from counterrank.estimators.estimate import Estimate
 

@@ -29,8 +29,8 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 @reading_options
 def command(log: str, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
+    from counterrank.audit import audit_file
     from counterrank.cli import findings as render
-    from counterrank.evaluation import audit_file
 
     read = reading(options)
     piped = printing_to_stdout(options["json_path"])

@@ -1,33 +1,55 @@
-"""Can the weights be trusted? Numbers first, words later."""
+"""What to think of weights: numbers first, then the lines they are held against."""
 
-from counterrank.diagnostics.audit import audit
-from counterrank.diagnostics.columns import by_label, column_of, segmentation
-from counterrank.diagnostics.exploration import stderr_ratios
-from counterrank.diagnostics.finding import FAILED, PASSED, WARNED, Finding
-from counterrank.diagnostics.flags import ONE_UNIT, weight_flags
-from counterrank.diagnostics.planning import plan_for
-from counterrank.diagnostics.report import weight_report
-from counterrank.diagnostics.support import support
-from counterrank.diagnostics.tally import examples_at
-from counterrank.diagnostics.top_rows import TopRows, top_rows_of
-from counterrank.diagnostics.weights import effective_rows
+from counterrank.diagnostics.columns import MAX_GROUPS, by_label, column_of, segmentation
+from counterrank.diagnostics.deterministic import WHAT_IS_POSSIBLE, refuse_deterministic
+from counterrank.diagnostics.overlap import support
+from counterrank.diagnostics.planning import plan_for, stderr_ratios
+from counterrank.diagnostics.report import ONE_UNIT, TopRows, top_rows_of, weight_flags, weight_report
+from counterrank.diagnostics.sensitivity import curve
+from counterrank.diagnostics.thresholds import (
+    FAILED,
+    PASSED,
+    POSITION_ESS,
+    SIGNIFICANT,
+    SKIPPED,
+    THRESHOLDS,
+    WARNED,
+    Outcome,
+)
+from counterrank.diagnostics.weights import (
+    effective_rows,
+    effective_rows_by_position,
+    largest_weight_share,
+    mean_weight_test,
+    tail_index,
+)
 
 __all__ = [
     "FAILED",
-    "ONE_UNIT",
     "PASSED",
+    "SKIPPED",
     "WARNED",
-    "Finding",
+    "MAX_GROUPS",
+    "ONE_UNIT",
+    "POSITION_ESS",
+    "SIGNIFICANT",
+    "THRESHOLDS",
+    "WHAT_IS_POSSIBLE",
+    "Outcome",
     "TopRows",
-    "audit",
     "by_label",
     "column_of",
+    "curve",
     "effective_rows",
-    "examples_at",
+    "effective_rows_by_position",
+    "largest_weight_share",
+    "mean_weight_test",
     "plan_for",
+    "refuse_deterministic",
     "segmentation",
     "stderr_ratios",
     "support",
+    "tail_index",
     "top_rows_of",
     "weight_flags",
     "weight_report",

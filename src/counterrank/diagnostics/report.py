@@ -1,11 +1,46 @@
-"""WeightReport: everything the moments say about the weights of one estimate, as data."""
+"""What to say about the weights behind an estimate: flags, a report as data, and the rows that move it most."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.diagnostics import weights
-from counterrank.diagnostics.flags import weight_flags
 from counterrank.moments import Moments
+
+LOW_ESS = 100
+HEAVY_TAIL = 0.7
+LARGE_SHARE = 0.1
+ONE_UNIT = "one-unit: a single ranking or unit shows no spread; there is no standard error"
+
+
+def units(moments: Moments) -> int:
+    """Return the number of independent parts: buckets of units when rows are clustered, else rows."""
+    return moments.n if moments.buckets is None else int((moments.buckets[:, -1] > 0).sum())
+
+
+def weight_flags(moments: Moments) -> tuple[str, ...]:
+    """Return what a careful analyst would say about these weights."""
+    found = []
+    if units(moments) < 2:
+        found.append(ONE_UNIT)
+    elif (ess := weights.effective_rows(moments)) < LOW_ESS:
+        found.append(f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short")
+    tail = weights.tail_index(moments)
+    if tail > HEAVY_TAIL:
+        found.append(f"heavy-tail: the weights' tail index is {tail:.2f} (above 0.7); rare rows can move the estimate")
+    share = weights.largest_weight_share(moments)
+    if share > LARGE_SHARE and moments.n > 1 / LARGE_SHARE:
+        found.append(f"one-row: a single ranking carries {share:.0%} of the weight")
+    test = weights.mean_weight_test(moments)
+    if not test.passed:
+        worst = int(abs(test.z).argmax())
+        found.append(
+            f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} "
+            f"(z = {test.z[worst]:.1f}); propensities or target probabilities may be wrong"
+        )
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +101,44 @@ def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) ->
         support=support,
         flags=weight_flags(moments),
     )
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: How many rows are kept.
+KEPT = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopRows:
+    """Indices in the whole log and totals of the rows with the largest |total|, the largest first; m <= 10 each."""
+
+    rows: Ints
+    totals: Floats
+
+    def __add__(self, other: Self) -> Self:
+        rows = np.concatenate([self.rows, other.rows])
+        return type(self)(*_largest(rows, np.concatenate([self.totals, other.totals])))
+
+
+def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
+    """Return the top of one batch: `rows` as `RankingLog.rows` gives them, `totals` (n,) as a plan's partial does.
+
+    >>> a = top_rows_of(slice(0, 3), np.array([1.0, -5.0, 2.0]))
+    >>> both = a + top_rows_of(slice(3, 5), np.array([3.0, 0.0]))
+    >>> both.rows.tolist(), both.totals.tolist()
+    ([1, 3, 2, 0, 4], [-5.0, 3.0, 2.0, 1.0, 0.0])
+    """
+    indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    if len(totals) > KEPT:
+        # All that tie with the tenth go on, so that ties are settled by row number and not by the cut of the log.
+        least = np.partition(np.abs(totals), -KEPT)[-KEPT]
+        near = np.abs(totals) >= least
+        indices, totals = indices[near], totals[near]
+    return TopRows(*_largest(indices, totals))
+
+
+def _largest(rows: Ints, totals: Floats) -> tuple[Ints, Floats]:
+    order = np.lexsort((rows, -np.abs(totals)))[:KEPT]
+    return rows[order], totals[order]

@@ -78,6 +78,8 @@ class Estimate:
     evidence: "Evidence | None" = field(default=None, repr=False)
     allowance: float = 0.0
     basis: str = ""
+    #: Why the log cannot say anything about this value; empty where it can.
+    not_estimable: str = ""
 
     def __post_init__(self) -> None:
         if not self.basis:
@@ -85,6 +87,8 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return one line: value, interval, and how many warnings."""
+        if not self.estimable:
+            return f"{self.estimator} of {self.target}: not estimable: {self.not_estimable}"
         low, high = self.interval()
         warnings = f", {len(self.flags)} flags" if self.flags else ""
         ends = "no interval" if np.isnan(low) else f"{low:.6g} to {high:.6g}"
@@ -94,18 +98,23 @@ class Estimate:
         """Return (low, high) at a confidence level (that of the evaluation by default).
 
         `method`: "t" (the estimate's own, the default), "normal", "bootstrap", "poisson", "bernstein" or
-        "cressie-read"; see `counterrank.inference.methods` for what each needs.
+        "cressie-read"; see `counterrank.inference.intervals` for what each needs.
         """
-        from counterrank.inference import methods
+        from counterrank.inference import interval, normal_interval, unavailable
 
         wanted = self.level if level is None else level
         if method == "t" and self.interval_at is not None:
             return self.interval_at(wanted)
         if self.evidence is not None:
-            return methods.interval(self.evidence, wanted, method)
+            return interval(self.evidence, wanted, method)
         if method in ("t", "normal"):
-            return methods.normal_interval(self.value, self.stderr, wanted)
-        raise methods.unavailable(method, self.estimator)
+            return normal_interval(self.value, self.stderr, wanted)
+        raise unavailable(method, self.estimator)
+
+    @property
+    def estimable(self) -> bool:
+        """The log holds evidence on this value; where not, there is no value and `not_estimable` says why."""
+        return not self.not_estimable
 
     @property
     def low(self) -> float:
@@ -126,6 +135,15 @@ class Estimate:
             details=_bare_details(self.details), interval_at=lambda level: (np.nan, np.nan),
         )  # fmt: skip
 
+    def without_evidence(self, reason: str) -> "Estimate":
+        """Return the estimate that is none: no value, error or interval anywhere, and the reason."""
+        nothing = tuple(PositionValue(np.nan, np.nan) for _ in self.by_position)
+        return replace(
+            self, value=np.nan, stderr=np.nan, by_position=nothing, not_estimable=reason,
+            lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing), flags=(f"not-estimable: {reason}", *self.flags),
+            evidence=None, interval_at=lambda level: (np.nan, np.nan),
+        )  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of the contract: full precision, plain types."""
         low, high = self.interval()
@@ -140,7 +158,10 @@ class Estimate:
             "by_position": [{"value": p.value, "stderr": p.stderr} for p in self.by_position],
             "ess": self.ess,
             "flags": list(self.flags),
+            "estimable": self.estimable,
         }
+        if not self.estimable:
+            result["not_estimable"] = self.not_estimable
         if self.details:
             result["details"] = self.details
         return result

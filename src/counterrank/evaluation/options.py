@@ -1,8 +1,15 @@
-"""What an evaluation was asked to do, as data: it goes into the result, and the same options give the same bytes."""
+"""What an evaluation was asked to do, as data, and the provenance of its result."""
 
-from dataclasses import dataclass
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
 from numbers import Integral
+from typing import Any
 
+from counterrank._version import __version__
 from counterrank.errors import ConfigError
 from counterrank.inference import check_level
 
@@ -40,3 +47,44 @@ class Options:
             raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
         if self.practical is not None and not self.practical > 0:
             raise ConfigError(f"practical is the smallest relative lift that matters, above 0; got {self.practical}")
+
+
+#: Libraries whose version can change a digit.
+LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
+
+
+def manifest(
+    options: Options, *, fingerprint: str, estimators: Sequence[str], command: str | None = None
+) -> dict[str, Any]:
+    """Return versions, options, data fingerprint, seed and command.
+
+    No clock is read: a time is recorded only when SOURCE_DATE_EPOCH gives one (reproducible-builds.org).
+    """
+    result: dict[str, Any] = {
+        "counterrank": __version__,
+        "python": platform.python_version(),
+        "libraries": {name: version for name in LIBRARIES if (version := _version(name)) is not None},
+        "options": asdict(options),
+        "estimators": list(estimators),
+        "seed": options.seed,
+        "fingerprint": fingerprint,
+        "command": command,
+    }
+    moment = os.environ.get("SOURCE_DATE_EPOCH")
+    if moment:
+        result["created"] = _moment(moment)
+    return result
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _moment(text: str) -> str:
+    try:
+        return datetime.fromtimestamp(int(text), UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(f"SOURCE_DATE_EPOCH must be whole seconds since 1970, got {text!r}") from None

@@ -1,17 +1,100 @@
-"""The one pass over the log: all estimators, targets and segments at once."""
+"""The one pass over the log: all estimators, targets and segments at once, and how their totals vary together."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.diagnostics import TopRows, top_rows_of
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut
-from counterrank.evaluation.state import PassState, totals_of
+from counterrank.inference import clustered_variances
 from counterrank.log import RankingLog
-from counterrank.readers import fingerprint_of
+from counterrank.readers import Fingerprint, fingerprint_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Sums and Gram matrix of per-row totals: column 0 is what the logger earned, then those of each plan.
+
+    `absolute` sums |total|; `buckets` (1024, T+1) holds the sums by unit, with row counts last, when errors are
+    clustered.
+    """
+
+    n: int
+    sums: Floats
+    gram: Floats
+    absolute: Floats
+    buckets: Floats | None = None
+
+    def __add__(self, other: Self) -> Self:
+        buckets = None if self.buckets is None or other.buckets is None else self.buckets + other.buckets
+        absolute = self.absolute + other.absolute
+        return type(self)(self.n + other.n, self.sums + other.sums, self.gram + other.gram, absolute, buckets)
+
+    @property
+    def units(self) -> int:
+        """Number of independent pieces: rows, or used buckets of units (at most 1024) when clustered."""
+        return self.n if self.buckets is None else int((self.buckets[:, -1] > 0).sum())
+
+    def variance(self, combination: Floats) -> float:
+        """Return the variance of the mean of a combination of the columns (T,); NaN from one row or unit."""
+        if self.units < 2:
+            return float("nan")
+        if self.buckets is not None:
+            sums, counts = self.buckets[:, :-1] @ combination, self.buckets[:, -1]
+            return float(clustered_variances(sums[:, None], counts)[0])
+        mean = self.sums / self.n
+        spread = self.gram / self.n - np.outer(mean, mean)
+        return max(float(combination @ spread @ combination), 0.0) / (self.n - 1)
+
+
+def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
+    """Return the sums of one batch of totals (n, T)."""
+    table = None
+    if bucket is not None:
+        from counterrank.kernels.hashing import BUCKETS
+
+        table = np.zeros((BUCKETS, columns.shape[1] + 1))
+        np.add.at(table[:, :-1], bucket, columns)
+        table[:, -1] = np.bincount(bucket, minlength=BUCKETS)
+    return Totals(len(columns), columns.sum(axis=0), columns.T @ columns, np.abs(columns).sum(axis=0), table)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassState:
+    """The sum over batches of everything an evaluation needs."""
+
+    states: tuple[Any, ...]
+    totals: Totals
+    segments: Mapping[tuple[str, str], tuple[Any, ...]]
+    fingerprint: Fingerprint
+    #: The rows that move each plan's estimate most, where its total is one number a row.
+    tops: tuple[TopRows | None, ...] = ()
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            tuple(a + b for a, b in zip(self.states, other.states, strict=True)),
+            self.totals + other.totals,
+            _merged(self.segments, other.segments),
+            self.fingerprint + other.fingerprint,
+            tuple(None if a is None or b is None else a + b for a, b in zip(self.tops, other.tops, strict=True)),
+        )
+
+
+def _merged(
+    left: Mapping[tuple[str, str], tuple[Any, ...]], right: Mapping[tuple[str, str], tuple[Any, ...]]
+) -> dict[tuple[str, str], tuple[Any, ...]]:
+    joined = dict(left)
+    for key, states in right.items():
+        mine = joined.get(key)
+        joined[key] = states if mine is None else tuple(a + b for a, b in zip(mine, states, strict=True))
+    return joined
 
 
 def make_partial(
@@ -43,3 +126,47 @@ def make_partial(
         return PassState(tuple(states), totals, segments, fingerprint_of(batch), tuple(tops))
 
     return partial
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairing:
+    """The row totals of a pass and which of their columns belong to which plan; column 0 is the logger."""
+
+    totals: Totals
+    states: Mapping[Hashable, Any]
+    offsets: Mapping[Hashable, int]
+
+    def combination(self, job: Job) -> Floats:
+        """Return how the job's estimate combines the columns (T,)."""
+        return self._placed(job, job.plan.combination(self.states[job.plan.key]))
+
+    def _placed(self, job: Job, own: Floats) -> Floats:
+        result = np.zeros(len(self.totals.sums))
+        first = self.offsets[job.plan.key]
+        result[first : first + len(own)] = own
+        return result
+
+    def stderr_of_difference(self, left: Job, right: Job) -> float:
+        """Return the standard error of the difference of two estimates on the same rows."""
+        combined = [self._placed(job, job.plan.error_combination(self.states[job.plan.key])) for job in (left, right)]
+        return float(np.sqrt(self.totals.variance(combined[0] - combined[1])))
+
+    def effective_outcomes(self, job: Job) -> float:
+        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the rows with a 1.
+
+        The smaller of the logger's own and, where the estimate is one column, the estimate's.
+        """
+        used = np.flatnonzero(self.combination(job))
+        columns = [0, int(used[0])] if len(used) == 1 else [0]
+        square, absolute = self.totals.gram.diagonal()[columns], self.totals.absolute[columns]
+        return float(np.divide(absolute**2, square, out=np.zeros_like(square), where=square > 0).min())
+
+
+def pairing(jobs: Sequence[Job], states: Mapping[Hashable, Any], totals: Totals) -> Pairing:
+    """Return the pairing of jobs whose states stand in the order of the pass."""
+    plans = {job.plan.key: job.plan for job in jobs}
+    offsets, first = {}, 1
+    for key, state in states.items():
+        offsets[key] = first
+        first += len(plans[key].combination(state))
+    return Pairing(totals, states, offsets)

@@ -83,9 +83,9 @@ class Evaluation:
 
     def to_html(self, path: "str | os.PathLike[str] | None" = None) -> str:
         """Return the self-contained report, and write it to `path` if one is given."""
-        from counterrank.evaluation.render import html
+        from counterrank.report import html
 
-        text = html(self.to_dict())
+        text = html.render(self.to_dict())
         if path is not None:
             atomic.write_text(path, text)
         return text
@@ -95,9 +95,9 @@ class Evaluation:
 
         Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the extra `plots`.
         """
-        from counterrank.evaluation.render import picture
+        from counterrank.report import pictures
 
-        return picture(self.to_dict(), kind)
+        return pictures.draw(self.to_dict(), kind)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
@@ -107,14 +107,14 @@ class Evaluation:
         return require("pandas", extra="frames").DataFrame(rows)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        from counterrank.evaluation.render import terminal
+        from counterrank.report import terminal
 
-        yield from terminal(self.to_dict())
+        yield from terminal.renderables(self.to_dict())
 
     def _repr_html_(self) -> str:
-        from counterrank.evaluation.render import notebook
+        from counterrank.report import notebook
 
-        return notebook(self.to_dict())
+        return notebook.render(self.to_dict())
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""
@@ -124,9 +124,13 @@ class Evaluation:
         return f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, verdict={verdict!r})"
 
     def __str__(self) -> str:
-        from counterrank.evaluation.render import text
+        import io
 
-        return text(self)
+        from rich.console import Console
+
+        stream = io.StringIO()
+        Console(file=stream, width=110, color_system=None).print(self)
+        return stream.getvalue()
 
 
 def _row(estimate: Estimate) -> dict[str, Any]:

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.diagnostics import refuse_deterministic
 from counterrank.estimators import Estimate, Estimator
-from counterrank.evaluation.assemble import assemble
-from counterrank.evaluation.deterministic import refuse_deterministic
+from counterrank.evaluation.assembling import assemble
 from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended
 from counterrank.evaluation.options import TREE, Options
-from counterrank.evaluation.passing import make_partial
+from counterrank.evaluation.passing import PassState, make_partial
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.segments import Cut, cuts_of
-from counterrank.evaluation.state import PassState
 from counterrank.log import Probabilities, RankingLog
 from counterrank.readers import explain
 from counterrank.source import Source
@@ -88,7 +87,7 @@ def evaluate_source(
     total = run.sums(source)
     estimates = run.estimates(total)
     if replicas:
-        from counterrank.evaluation.inflation import inflated
+        from counterrank.evaluation.bootstrapped import inflated
 
         sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
         estimates = inflated(estimates, [run.estimates(one) for one in sums])
@@ -141,7 +140,7 @@ class Run:
 
     def audited(self) -> tuple[dict[str, Any], ...]:
         """Return the findings of the audit."""
-        from counterrank.diagnostics import audit
+        from counterrank.audit import audit
 
         columns = [name for name in self.options.segments if name != TREE]
         found = audit(self.source, self.options.targets, segments=columns or None, time=self.options.time)

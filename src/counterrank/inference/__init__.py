@@ -1,12 +1,20 @@
 """Standard errors and intervals from additive moments."""
 
-from counterrank.inference.control import control_coefficients
-from counterrank.inference.evidence import Evidence
+from counterrank.inference.intervals import (
+    METHODS,
+    Evidence,
+    check_level,
+    control_coefficients,
+    critical_value,
+    interval,
+    normal_interval,
+    unavailable,
+)
 from counterrank.inference.linear import clustered_variances, degrees_of_freedom, variance, variances
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
-from counterrank.inference.normal import check_level, critical_value, normal_interval
 
 __all__ = [
+    "METHODS",
     "Evidence",
     "benjamini_hochberg",
     "check_level",
@@ -15,8 +23,10 @@ __all__ = [
     "critical_value",
     "degrees_of_freedom",
     "holm",
+    "interval",
     "normal_interval",
     "two_sided",
+    "unavailable",
     "variance",
     "variances",
 ]

@@ -1,16 +1,66 @@
-"""Each check of the evidence: a measured number, its status, a reason in words and what would help."""
+"""How far the evidence can be believed, kept apart from what it says: every check, its reason and what would help."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from counterrank.diagnostics import weights
-from counterrank.evaluation.evidence import Evidence
-from counterrank.evaluation.thresholds import FAIL, PASS, POSITION_ESS, SIGNIFICANT, THRESHOLDS, WARN
+from counterrank.diagnostics import (
+    FAILED,
+    PASSED,
+    POSITION_ESS,
+    SIGNIFICANT,
+    THRESHOLDS,
+    WARNED,
+    Outcome,
+    effective_rows_by_position,
+    largest_weight_share,
+    mean_weight_test,
+    tail_index,
+)
+from counterrank.errors import ConfigError
+from counterrank.estimators import Estimate
 from counterrank.inference import holm, two_sided
+from counterrank.moments import Moments
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An estimate of the same value that assumes less, and how far the recommended one is from it."""
+
+    name: str
+    difference: float
+    stderr: float
+    #: Its own weights are good enough for the difference to mean something.
+    usable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The evidence for one target; no check reads whether the lift is up or down."""
+
+    estimate: Estimate
+    logged: float
+    units: int
+    outcomes: float
+    #: Moments of the weights behind the estimate.
+    moments: Moments | None = None
+    #: They are those of another estimate, which this one mixes with more: what they show can warn, not fail.
+    borrowed: bool = False
+    rivals: Sequence[Rival] = ()
+    #: Why there is no assumption to check, when there is none.
+    assumption_free: bool = False
+    #: Share of the target's probability on items the logger hardly shows, by position; empty when unknown.
+    unsupported: Sequence[float] = ()
+    practical: float | None = None
+    estimated_propensity: bool = False
+    #: Findings of the audit that failed.
+    failed_audit: Sequence[dict[str, Any]] = ()
+    #: The factor by which estimated propensities must be wrong to turn the lift's sign.
+    sign_changes_at: float | None = None
+
 
 Reason = dict[str, Any]
 EXPLORE = "a logging policy that explores more"
@@ -20,7 +70,7 @@ EXPLORE = "a logging policy that explores more"
 class Judged:
     """What one check says: a status, the reason, what would help, and how many rows in all would do."""
 
-    status: str
+    status: Outcome
     reason: str
     help: str = ""
     rows: int | None = None
@@ -34,10 +84,11 @@ def reasons(evidence: Evidence) -> list[Reason]:
     found: list[Reason] = []
     for check in CHECKS:
         for one in check(evidence):
-            passed = one.status == PASS
+            passed = one.status == PASSED
+            name = check.__name__.replace("_", "-")
             found.append(
-                {"target": evidence.estimate.target, "check": check.__name__.replace("_", "-"), "status": one.status,
-                 "reason": one.reason, "help": "" if passed else one.help, "rows": None if passed else one.rows}
+                {"target": evidence.estimate.target, "check": name, "status": one.status.word, "reason": one.reason,
+                 "help": "" if passed else one.help, "rows": None if passed else one.rows}
             )  # fmt: skip
     return found
 
@@ -55,16 +106,16 @@ def ess(e: Evidence) -> Found:
     line, found = THRESHOLDS["ess"], e.estimate
     status = line.status(found.ess)
     reason = f"the weights leave {found.ess:,.0f} effective of {found.n:,} rows"
-    if status == PASS and e.moments is not None:
-        by_position = weights.effective_rows_by_position(e.moments)
+    if status == PASSED and e.moments is not None:
+        by_position = effective_rows_by_position(e.moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
-            status = WARN
+            status = WARNED
             reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
             found_ess = float(by_position.min())
             yield Judged(status, reason, *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"))
             return
-    if e.moments is not None and weights.tail_index(e.moments) > THRESHOLDS["tail"].reliable:
+    if e.moments is not None and tail_index(e.moments) > THRESHOLDS["tail"].reliable:
         yield Judged(status, reason, f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows")
         return
     yield Judged(status, reason, *_more(found.n, line.reliable / max(found.ess, 1.0), f", or {EXPLORE}"))
@@ -80,7 +131,7 @@ def outcomes(e: Evidence) -> Found:
 def tail(e: Evidence) -> Found:
     """A tail of the weights that permits an average."""
     if e.moments is not None:
-        value = weights.tail_index(e.moments)
+        value = tail_index(e.moments)
         yield Judged(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
@@ -91,7 +142,7 @@ def tail(e: Evidence) -> Found:
 def concentration(e: Evidence) -> Found:
     """No single row that decides."""
     if e.moments is not None:
-        value = weights.largest_weight_share(e.moments)
+        value = largest_weight_share(e.moments)
         status = _softened(THRESHOLDS["concentration"].status(value), e)
         yield Judged(status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}")
 
@@ -100,14 +151,18 @@ def mean_weight(e: Evidence) -> Found:
     """Weights whose mean is compatible with 1."""
     if e.moments is None:
         return
-    test = weights.mean_weight_test(e.moments)
+    test = mean_weight_test(e.moments)
     worst = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
     if test.p_value > SIGNIFICANT:
         furthest = f"{test.mean[worst]:.3g} at position {worst + 1}"
-        yield Judged(PASS, f"weights average 1 within chance (furthest: {furthest})")
+        yield Judged(PASSED, f"weights average 1 within chance (furthest: {furthest})")
         return
-    status = max(WARN, THRESHOLDS["mean-weight"].status(off), key=[PASS, WARN, FAIL].index)
+    status = max(
+        WARNED,
+        THRESHOLDS["mean-weight"].status(off),
+        key=[PASSED, WARNED, FAILED].index,
+    )
     reason = (
         f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = {test.p_value:.1g}): wrong "
         "propensities or target probabilities, items that were never shown, or a tail not yet seen"
@@ -130,13 +185,13 @@ def support(e: Evidence) -> Found:
 def agreement(e: Evidence) -> Found:
     """Estimators that assume less say the same, as far as they can tell."""
     if e.assumption_free:
-        yield Judged(PASS, "the estimator assumes nothing about how items affect each other")
+        yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
         return
     usable = [rival for rival in e.rivals if rival.usable]
     if not usable:
         names = ", ".join(rival.name for rival in e.rivals) or "none was run"
         yield Judged(
-            WARN,
+            WARNED,
             f"no estimator with fewer assumptions is precise enough to check this one ({names})",
             f"more rows, or {EXPLORE}; or run more estimators: --estimators all",
         )
@@ -146,7 +201,7 @@ def agreement(e: Evidence) -> Found:
     names = ", ".join(rival.name for rival in usable)
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
     if not apart:
-        yield Judged(PASS, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less")
+        yield Judged(PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less")
         return
     worst = max(apart, key=lambda rival: abs(rival.difference))
     distance = abs(worst.difference) / half if half > 0 else math.inf
@@ -170,11 +225,11 @@ def precision(e: Evidence) -> Found:
     goal = e.practical or line.reliable
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        yield Judged(FAIL, "the interval cannot be computed", "more rows")
+        yield Judged(FAILED, "the interval cannot be computed", "more rows")
         return
-    status = PASS if relative <= goal or half <= abs(lift.value) / 2 else WARN
-    if status == WARN and relative > loose and half > abs(lift.value):
-        status = FAIL
+    status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
+    if status == WARNED and relative > loose and half > abs(lift.value):
+        status = FAILED
     reason = f"the lift is known to ± {relative:.1%} of what the logger earns"
     factor = min((relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf)
     yield Judged(status, reason, *_more(e.estimate.n, factor))
@@ -186,7 +241,7 @@ def propensities(e: Evidence) -> Found:
         return
     turns = "" if e.sign_changes_at is None else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
     yield Judged(
-        WARN,
+        WARNED,
         f"propensities were estimated, not logged{turns}",
         "log the probability of each shown item when it is shown",
     )
@@ -195,7 +250,7 @@ def propensities(e: Evidence) -> Found:
 def audit(e: Evidence) -> Found:
     """No check of the audit that failed outright."""
     for failed in e.failed_audit:
-        yield Judged(WARN, f"the audit failed at '{failed['check']}': {failed['found']}", failed.get("remedy") or "")
+        yield Judged(WARNED, f"the audit failed at '{failed['check']}': {failed['found']}", failed.get("remedy") or "")
 
 
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
@@ -204,8 +259,8 @@ CHECKS: tuple[Callable[[Evidence], Found], ...] = (
 )  # fmt: skip
 
 
-def _softened(status: str, e: Evidence) -> str:
-    return WARN if status == FAIL and e.borrowed else status
+def _softened(status: Outcome, e: Evidence) -> Outcome:
+    return WARNED if status == FAILED and e.borrowed else status
 
 
 def _more(n: int, factor: float, instead: str = "") -> tuple[str, int | None]:
@@ -240,3 +295,51 @@ def round_up(value: float) -> int:
 
 def _listed(numbers: "np.ndarray[Any, Any]") -> str:
     return ", ".join(str(int(k)) for k in numbers)
+
+
+LEVELS = ("insufficient", "directional", "reliable")
+
+
+def verdict(evidence: Sequence[Evidence]) -> dict[str, Any]:
+    """Return the evidence level of each target and of all, every reason for it, and a sentence.
+
+    A failed check makes a target's evidence insufficient, a warning makes it directional; the level of all is the
+    lowest. Nothing here depends on whether a lift is up or down.
+    """
+    found = {one.estimate.target: reasons(one) for one in evidence}
+    levels = {target: level_of(rows) for target, rows in found.items()}
+    lowest = min(levels.values(), key=LEVELS.index)
+    return {
+        "level": lowest,
+        "summary": " ".join(_sentence(target, levels[target], found[target]) for target in found),
+        "targets": levels,
+        "reasons": [row for rows in found.values() for row in rows],
+    }
+
+
+def level_of(rows: Sequence[Reason]) -> str:
+    """Return the evidence level that checks add up to."""
+    statuses = {row["status"] for row in rows}
+    return LEVELS[0] if FAILED.word in statuses else LEVELS[1] if WARNED.word in statuses else LEVELS[2]
+
+
+def meets(level: str, required: str) -> bool:
+    """Return whether an evidence level is at least the required one.
+
+    >>> meets("directional", "reliable"), meets("reliable", "directional")
+    (False, True)
+    """
+    for name in (level, required):
+        if name not in LEVELS:
+            raise ConfigError(f"'{name}' is no evidence level; use one of {', '.join(reversed(LEVELS))}")
+    return LEVELS.index(level) >= LEVELS.index(required)
+
+
+def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
+    if level == LEVELS[2]:
+        return f"The evidence on '{target}' is reliable: all {len(rows)} checks passed."
+    worst = FAILED if level == LEVELS[0] else WARNED
+    blamed = [row for row in rows if row["status"] == worst.word]
+    others = sum(row["status"] != PASSED.word for row in rows) - 1
+    more = f" (and {others} more)" if others else ""
+    return f"The evidence on '{target}' is {level}: {blamed[0]['reason']}{more}. What would help: {blamed[0]['help']}."

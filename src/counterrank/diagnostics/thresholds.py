@@ -1,8 +1,28 @@
 """The lines between reliable, directional and insufficient evidence: one table, each with its reason."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-PASS, WARN, FAIL = "pass", "warn", "fail"
+
+class Outcome(StrEnum):
+    """What a check came to: the one set of words, in the audit and in the verdict."""
+
+    PASSED = "passed"
+    WARNED = "warned"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+    @property
+    def word(self) -> str:
+        """The imperative that the verdict's JSON uses.
+
+        >>> Outcome.WARNED.word
+        'warn'
+        """
+        return {"passed": "pass", "warned": "warn", "failed": "fail"}.get(self.value, "skip")
+
+
+PASSED, WARNED, FAILED, SKIPPED = Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +36,15 @@ class Threshold:
     more_is_better: bool
     why: str
 
-    def status(self, value: float) -> str:
-        """Return pass, warn or fail; what cannot be computed fails.
+    def status(self, value: float) -> Outcome:
+        """Return passed, warned or failed; what cannot be computed fails.
 
         >>> THRESHOLDS["ess"].status(250.0)
-        'warn'
+        <Outcome.WARNED: 'warned'>
         """
         if self.more_is_better:
-            return PASS if value >= self.reliable else WARN if value >= self.directional else FAIL
-        return PASS if value <= self.reliable else WARN if value <= self.directional else FAIL
+            return PASSED if value >= self.reliable else WARNED if value >= self.directional else FAILED
+        return PASSED if value <= self.reliable else WARNED if value <= self.directional else FAILED
 
 
 _TABLE = (

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.finding import FAILED, PASSED, SKIPPED, WARNED, Finding, Subject
-from counterrank.diagnostics.tally import Tally, examples_at, listed
+from counterrank.audit.findings import Finding, Subject, Tally, examples_at, listed
+from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
 

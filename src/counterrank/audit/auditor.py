@@ -5,10 +5,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from counterrank.diagnostics import audit_distributions, audit_rows, audit_time, audit_values, audit_weights
-from counterrank.diagnostics.columns import MAX_GROUPS, column_of, segmentation
-from counterrank.diagnostics.finding import Finding, Subject
-from counterrank.diagnostics.tally import Tallies, Tally
+from counterrank.audit import distributions, groups, rows, values
+from counterrank.audit.findings import Finding, Subject, Tallies, Tally
+from counterrank.diagnostics import MAX_GROUPS, column_of, segmentation
 from counterrank.log import RankingLog
 from counterrank.source import Source
 
@@ -27,23 +26,23 @@ class Check(Protocol):
 
 #: A new check is a class and its name here.
 CHECKS: tuple[Check, ...] = (
-    audit_rows.Logged(),
-    audit_values.Range(),
-    audit_values.Rounding(),
-    audit_values.Deterministic(),
-    audit_values.Meaning(),
-    audit_values.SameAsLogger(),
-    audit_distributions.Candidates(),
-    audit_distributions.Consistency(),
-    audit_distributions.Calibration(),
-    audit_distributions.Replacement(),
-    audit_weights.InversePropensity(),
-    audit_weights.MeanWeight(),
-    audit_weights.MeanWeightByGroup(),
-    audit_time.Drift(),
-    audit_rows.Duplicates(),
-    audit_rows.Rewards(),
-    audit_rows.Units(),
+    rows.Logged(),
+    values.Range(),
+    values.Rounding(),
+    values.Deterministic(),
+    values.Meaning(),
+    values.SameAsLogger(),
+    distributions.Candidates(),
+    distributions.Consistency(),
+    distributions.Calibration(),
+    distributions.Replacement(),
+    groups.InversePropensity(),
+    groups.MeanWeight(),
+    groups.MeanWeightByGroup(),
+    rows.Drift(),
+    rows.Duplicates(),
+    rows.Rewards(),
+    rows.Units(),
 )
 
 
@@ -63,12 +62,12 @@ def audit(
     first = source.first
     if time is not None:
         column_of(first, time)
-    when = time or audit_time.time_column(first)
+    when = time or rows.time_column(first)
     names = _few_valued(first, when) if segments is None else list(segments)
     chosen = tuple(targets) if targets is not None else tuple(first.targets)
     for name in chosen:
         first.target(name)
-    when_missing = (audit_rows.Logged, audit_time.Drift, audit_rows.Duplicates, audit_rows.Rewards, audit_rows.Units)
+    when_missing = (rows.Logged, rows.Drift, rows.Duplicates, rows.Rewards, rows.Units)
     subject = Subject(first, chosen, [segmentation(first, name) for name in names], when, source.n)
     if subject.without_propensities:
         checks = [check for check in checks if isinstance(check, when_missing)]

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.audit_time import days_of
-from counterrank.diagnostics.audit_values import logged_numbers
-from counterrank.diagnostics.columns import by_label
-from counterrank.diagnostics.finding import FAILED, PASSED, SKIPPED, WARNED, Finding, Subject
-from counterrank.diagnostics.tally import Tally, listed
+from counterrank.audit.findings import Finding, Subject, Tally, listed
+from counterrank.audit.rows import days_of
+from counterrank.audit.values import logged_numbers
+from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, by_label
 from counterrank.errors import CounterrankError
 from counterrank.log import LOGGING, RankingLog
 from counterrank.ratios import ratios_of

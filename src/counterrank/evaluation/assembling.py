@@ -5,22 +5,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.diagnostics import FAILED, support, weight_report
-from counterrank.estimators import Estimate
-from counterrank.evaluation.agreement import basis_of, order_of, order_path, rivals, weighed_like
-from counterrank.evaluation.comparison import compare
-from counterrank.evaluation.evidence import Evidence
+from counterrank.diagnostics import FAILED, curve, plan_for, stderr_ratios, support, weight_report
+from counterrank.estimators import Estimate, View, parse
+from counterrank.evaluation.comparing import compare, path_of, rivals, weighed_like
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.manifest import manifest
-from counterrank.evaluation.pairing import Pairing, pairing
-from counterrank.evaluation.planning import planning, sensitivity
+from counterrank.evaluation.judging import Evidence, verdict
+from counterrank.evaluation.options import Options, manifest
+from counterrank.evaluation.passing import Pairing, PassState, Totals, pairing
 from counterrank.evaluation.result import Evaluation
-from counterrank.evaluation.segment_table import segment_table
-from counterrank.evaluation.state import PassState, Totals
-from counterrank.evaluation.verdict import verdict
+from counterrank.evaluation.segments import segment_table
+from counterrank.log import RankingLog
 
 if TYPE_CHECKING:
     from counterrank.evaluation.run import Run
+
+
+def planning(
+    chosen: Estimate, probe: RankingLog, options: Options, *, logged: float, logged_stderr: float
+) -> dict[str, Any]:
+    """Return detectable lifts, rows needed, A/B traffic and the gain from exploration."""
+    plan = plan_for(
+        chosen.n, chosen.lift.stderr, logged=logged, logged_stderr=logged_stderr, level=options.level,
+        practical=options.practical,
+    )  # fmt: skip
+    return {**plan, "exploration": stderr_ratios(probe, chosen.target, chosen.basis)}
+
+
+def sensitivity(chosen: Estimate, job: Job, probe: RankingLog, *, logged: float) -> dict[str, Any] | None:
+    """Return how the value's range grows with the error of the propensities; None without weights by position."""
+    contributions = getattr(job.plan, "contributions", None)
+    if contributions is None:
+        return None
+    view = View(probe, chosen.target)
+    weights = contributions(view)[1]
+    return curve(weights, view.reward, probe.position_weights, value=chosen.value, logged=logged)
+
 
 #: The flag of a log whose propensities were not logged.
 ESTIMATED = "estimated-propensity"
@@ -53,7 +72,7 @@ def assemble(
         estimates=estimates,
         recommended=run.recommended,
         comparisons=compare(run.jobs, estimates, pairs, run.recommended, options.level),
-        segments=segment_table(total, run.main, run.recommended),
+        segments=segment_table(total.segments, run.main, run.recommended),
         diagnostics=_diagnostics(run, total, estimates, supports),
         behavior=_behavior(run.jobs),
         verdict=verdict(evidence),
@@ -95,7 +114,7 @@ def _evidence(
         rivals=rivals(one, estimates, run.jobs, pairs),
         moments=one.moments if one.moments is not None or like is None else estimates[like].moments,
         borrowed=one.moments is None,
-        assumption_free=run.first.K == 1 or order_of(basis_of(one), run.first.K) == run.first.K,
+        assumption_free=run.first.K == 1 or parse(one.basis).interactions(run.first.K) == run.first.K,
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
         estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
@@ -118,7 +137,7 @@ def _diagnostics(
             rows = zip(top.rows.tolist(), top.totals.tolist(), strict=True)
             report["top_rows"] = [{"row": row, "total": value} for row, value in rows]
         found[f"{one.target}/{one.estimator}"] = report
-    found["order_path"] = {target: order_path(target, estimates) for target in run.options.targets}
+    found["order_path"] = {target: path_of(target, estimates) for target in run.options.targets}
     found["support"] = {target: one for target, one in supports.items() if one is not None}
     return found
 

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics.audit_values import logged_numbers
-from counterrank.diagnostics.finding import FAILED, PASSED, SKIPPED, WARNED, Finding, Subject
-from counterrank.diagnostics.tally import Tally, examples_at, listed
+from counterrank.audit.findings import Finding, Subject, Tally, examples_at, listed
+from counterrank.audit.values import logged_numbers
+from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.log import LOGGING, RankingLog
 
 Floats = NDArray[np.float64]

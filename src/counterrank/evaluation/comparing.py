@@ -1,0 +1,82 @@
+"""Estimates against each other: those that assume less, the order path, and which of several targets is better."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from counterrank.diagnostics import SIGNIFICANT, THRESHOLDS, mean_weight_test, tail_index
+from counterrank.estimators import Estimate, order_path, parse
+from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.judging import Rival
+from counterrank.evaluation.passing import Pairing
+from counterrank.inference import holm, normal_interval, two_sided
+
+
+def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
+    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
+    length, basis = len(chosen.by_position), parse(chosen.basis)
+    for index, one in enumerate(found):
+        name = parse(one.estimator)
+        order = name.interactions(length)
+        if one.target == chosen.target and one.moments is not None:
+            same = name.assumption == basis.assumption
+            if same or (order is not None and order == basis.interactions(length)):
+                return index
+    return None
+
+
+def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing) -> list[Rival]:
+    """Return the plain estimates of the same target that assume less than the chosen one."""
+    length, basis = len(chosen.by_position), parse(chosen.basis)
+    own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
+    result = []
+    for job, estimate in zip(jobs, found, strict=True):
+        if job.target != chosen.target or not parse(job.name).plain or job is own:
+            continue
+        if parse(job.name).assumes_less(basis, length):
+            stderr = pairs.stderr_of_difference(own, job)
+            result.append(Rival(job.name, chosen.value - estimate.value, stderr, usable(estimate)))
+    return result
+
+
+def usable(estimate: Estimate) -> bool:
+    """Return whether an estimate's weights are good enough to test others against it."""
+    good = estimate.ess >= THRESHOLDS["ess"].directional
+    if estimate.moments is None:
+        return good
+    calm = tail_index(estimate.moments) <= THRESHOLDS["tail"].directional
+    return good and calm and mean_weight_test(estimate.moments).p_value > SIGNIFICANT
+
+
+def path_of(target: str, found: Sequence[Estimate]) -> list[dict[str, Any]]:
+    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
+    own = {one.estimator: one for one in found if one.target == target}
+    length = max((len(one.by_position) for one in own.values()), default=0)
+    return [
+        {"order": order, "estimator": name, "value": own[name].value, "stderr": own[name].stderr,
+         "low": own[name].low, "high": own[name].high, "ess": own[name].ess}
+        for order, name in order_path(own, length)
+    ]  # fmt: skip
+
+
+def compare(
+    jobs: Sequence[Job], estimates: Sequence[Estimate], pairs: Pairing, recommended: Mapping[str, str], level: float
+) -> tuple[dict[str, Any], ...]:
+    """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
+
+    Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates allow for bias is
+    added to the interval and taken off the difference before it is tested: the biases may point in opposite ways.
+    """
+    main = [(job, est) for job, est in zip(jobs, estimates, strict=True) if recommended[job.target] == job.name]
+    both = list(combinations(main, 2))
+    rows: list[dict[str, Any]] = []
+    for (left, one), (right, two) in both:
+        stderr = pairs.stderr_of_difference(left, right)
+        value, allowed = one.value - two.value, one.allowance + two.allowance
+        low, high = normal_interval(value, stderr, 1 - (1 - level) / len(both))
+        rows.append(
+            {"better": left.target, "than": right.target, "value": value, "stderr": stderr,
+             "low": low - allowed, "high": high + allowed, "bias_allowance": allowed}
+        )  # fmt: skip
+    p = holm([two_sided(max(abs(row["value"]) - row["bias_allowance"], 0.0), row["stderr"]) for row in rows])
+    return tuple({**row, "p_value": float(value)} for row, value in zip(rows, p, strict=True))
