@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from counterrank.models.clicks.fit import prior_of
-from counterrank.models.clicks.kernels.likelihood import adjoint, derivatives, likelihood, linear, newton, slots_of
+from counterrank.models.clicks.kernels.likelihood import (
+    CLICKS,
+    GAMMA,
+    NORMAL,
+    adjoint,
+    derivatives,
+    likelihood,
+    linear,
+    newton,
+    slots_of,
+)
 
 K, ITEMS, D, P = 4, 6, 2, 3
 
@@ -52,7 +61,7 @@ def _value(theta, slots, click):
     N = len(click)
     u, v, su, sv = (np.empty(N) for _ in range(4))
     linear(theta, *slots, u, v)
-    return likelihood(u, v, click, su, sv), u, v, su, sv
+    return likelihood(u, v, click, CLICKS, 1.0, su, sv), u, v, su, sv
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -76,7 +85,7 @@ def test_slopes_and_curvature_are_those_of_finite_differences():
     N, step = len(shown), 1e-5
     _, _, _, su, sv = _value(theta, slots, shown)
     ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
-    derivatives(su, sv, shown, True, ru, rv, huu, huv, hvv)
+    derivatives(su, sv, shown, CLICKS, 1.0, True, ru, rv, huu, huv, hvv)
     slope = np.empty(len(theta))
     adjoint(ru, rv, *slots, slope)
     direction = np.random.default_rng(0).normal(size=len(theta))
@@ -101,23 +110,52 @@ def test_fisher_matrix_is_the_mean_of_the_exact_one():
     out = []
     for click in (np.ones(50), np.zeros(50)):
         parts = [np.empty(50) for _ in range(5)]
-        derivatives(su, sv, click, True, *parts)
+        derivatives(su, sv, click, CLICKS, 1.0, True, *parts)
         out.append(np.array(parts[2:]))
     parts = [np.empty(50) for _ in range(5)]
-    derivatives(su, sv, np.ones(50), False, *parts)
+    derivatives(su, sv, np.ones(50), CLICKS, 1.0, False, *parts)
     p = su * sv
     np.testing.assert_allclose(p * out[0] + (1 - p) * out[1], np.array(parts[2:]), rtol=1e-9, atol=1e-12)
 
 
-def test_newton_ends_where_the_slope_is_zero():
-    _, *_, slots, shown, _ = _data(3, n=400)
-    prior = prior_of(K, ITEMS, D, P, float(shown.mean()))
-    theta = prior.mean.copy()
-    newton(theta, prior.mean, prior.precision, *slots, shown, 50, 1e-9, 200, False, np.empty(len(theta)))
+@pytest.mark.parametrize("family", [CLICKS, NORMAL, GAMMA])
+def test_newton_ends_where_the_slope_is_zero(family):
+    rng, *_, slots, shown, theta = _data(3, n=400)
+    y = (
+        shown
+        if family == CLICKS
+        else rng.normal(size=len(shown))
+        if family == NORMAL
+        else rng.exponential(size=len(shown))
+    )
+    mean, precision = np.zeros(len(theta)), np.full(len(theta), 2.0)
+    theta = mean.copy()
+    newton(theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 200, False, np.empty(len(theta)))
     N = len(shown)
-    _, _, _, su, sv = _value(theta, slots, shown)
-    ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
-    derivatives(su, sv, shown, True, ru, rv, huu, huv, hvv)
+    u, v, su, sv = (np.empty(N) for _ in range(4))
+    linear(theta, *slots, u, v)
+    likelihood(u, v, y, family, 0.8, su, sv)
+    parts = [np.empty(N) for _ in range(5)]
+    derivatives(su, sv, y, family, 0.8, True, *parts)
     slope = np.empty(len(theta))
-    adjoint(ru, rv, *slots, slope)
-    assert np.abs(slope - prior.precision * (theta - prior.mean)).max() < 1e-3
+    adjoint(*parts[:2], *slots, slope)
+    assert np.abs(slope - precision * (theta - mean)).max() < 1e-3
+    assert np.abs(theta).max() > 0.1
+
+
+@pytest.mark.parametrize("family", [NORMAL, GAMMA])
+def test_numbers_have_the_slopes_of_finite_differences(family):
+    rng = np.random.default_rng(6)
+    u, v, y = rng.normal(size=9), rng.normal(size=9), rng.exponential(size=9)
+    su, sv = np.empty(9), np.empty(9)
+
+    def value(t):
+        return likelihood(u + t, v, y, family, 0.5, su, sv)
+
+    up, here, down = value(1e-4), value(0.0), value(-1e-4)
+    value(0.0)
+    parts = [np.empty(9) for _ in range(5)]
+    derivatives(su, sv, y, family, 0.5, True, *parts)
+    assert parts[0].sum() == pytest.approx((up - down) / 2e-4, rel=1e-6)
+    assert parts[2].sum() == pytest.approx(-(up - 2 * here + down) / 1e-8, rel=1e-3)
+    np.testing.assert_array_equal(parts[2], parts[3])

@@ -2,6 +2,7 @@
 
 from counterrank.models.base import Prediction, RewardModel
 from counterrank.models.choice import CHOSEN, Chosen, fit_best
+from counterrank.models.clicks.amounts import fit_list_models, fit_numbers
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import ClickModel, rivalry
@@ -46,6 +47,8 @@ __all__ = [
     "fit_history",
     "fit_learner",
     "fit_linear",
+    "fit_list_models",
+    "fit_numbers",
     "fit_riesz",
     "fits_in_memory",
     "has_distribution",

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.base import ALL, VARIANTS, Variant
-from counterrank.models.clicks.kernels.likelihood import newton, slots_of
-from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, rivalry
+from counterrank.models.clicks.kernels.likelihood import CLICKS, GAMMA, NORMAL, linear, newton, slots_of
+from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, rivalry
 from counterrank.models.clicks.rankings import Rankings, Scaling
 from counterrank.models.clicks.settings import SETTINGS
 
@@ -19,30 +19,66 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The rankings of a fit as the kernels read them, with the fold of each."""
+    """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what later slots know."""
 
     rankings: Rankings
     encoding: Encoding
-    numbers: Ints
+    family: int
+    y: Floats
     click: Floats
+    #: Slots (m, K) the likelihood speaks of.
+    used: NDArray[np.bool_]
+    numbers: Ints
     lengths: Ints
     x: Floats
     fold: Ints
     folds: int
 
     @classmethod
-    def of(cls, rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> "Rows":
-        """Return the arrays of a fit."""
+    def of(cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> "Rows":
+        """Return the arrays of a fit; rankings have a row of context each."""
         encoding = Encoding.of(rankings)
-        click = np.ascontiguousarray(reward != 0.0, dtype=np.float64)
-        numbers = encoding.numbers(rankings.item)
-        assert rankings.row is not None
-        x = np.ascontiguousarray(encoding.context.apply(rankings.x)[rankings.row])
-        return cls(rankings, encoding, numbers, click, rankings.lengths, x, fold, folds)
+        shown = rankings.item >= 0
+        click = np.where(shown, reward != 0.0, 0.0)
+        history = click if family == CLICKS else np.zeros(click.shape)
+        y = click if family == CLICKS else reward
+        used = click > 0.0 if family == GAMMA else shown
+        x = encoding.context.apply(rankings.x)
+        numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
+        return cls(rankings, encoding, family, y, history, used, numbers, lengths, x, fold, folds)
+
+    @property
+    def all(self) -> Ints:
+        """Every row."""
+        return np.arange(self.rankings.m)
 
     def without(self, fold: int) -> Ints:
         """Return the rows that the model which leaves out a fold may see."""
         return np.flatnonzero(self.fold != fold)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """The slots (N,) of some rows, one after the other, as the likelihood reads them."""
+
+    cell: Ints
+    last: Ints
+    own: Ints
+    row: Ints
+    columns: Floats
+    y: Floats
+
+    @classmethod
+    def of(cls, rows: Rows, used: Ints, columns: Floats) -> "Slots":
+        """Return the slots of the given rows; columns (m, K, p) of all rows."""
+        N = int(rows.lengths[used].sum())
+        cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
+        slots_of(rows.numbers, rows.click, rows.lengths, used, rows.encoding.items, cell, last, own, row)
+        k = cell // (rows.rankings.K + 1)
+        kept = rows.used[row, k]
+        if not kept.all():
+            cell, last, own, row, k = cell[kept], last[kept], own[kept], row[kept], k[kept]
+        return cls(cell, last, own, row, columns[row, k], rows.y[row, k])
 
 
 @dataclass(slots=True, eq=False)
@@ -78,21 +114,32 @@ class Prior:
         self.spread = np.where(self.free, found, self.spread)
 
 
-_GROUPS = ("position", "clicked", "distance", "cell", "after", "constant", "column", "item", "slope")
+_GROUPS = (
+    "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "extra", "rival",
+    "item", "slope",
+)  # fmt: skip
 _STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
 
 
-def prior_of(K: int, items: int, d: int, p: int, rate: float) -> Prior:
-    """Return the prior in the kernels' order; the constant is drawn to the logged click rate."""
-    sizes = (K, 1, K, K * K, items + 1, 1, d + p, items + 1, (items + 1) * d)
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    mean = np.zeros(len(group))
-    examined = SETTINGS["examined"].value
-    mean[:K] = examined
-    attracted = np.clip(rate * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
-    mean[group == _GROUPS.index("constant")] = np.log(attracted / (1 - attracted))
-    return Prior(mean, group, _STARTS.copy(), _FREE)
+def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
+    """Return the prior in the kernels' order; the constant is drawn to the logged rate or mean."""
+    K, items = rows.rankings.K, rows.encoding.items
+    parts = [("position", K), ("clicked", 1), ("distance", K), ("cell", K * K), ("after", items + 1), ("constant", 1)]
+    parts += [("context", d), *widths, ("item", items + 1), ("slope", (items + 1) * d)]
+    group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+    mean, spread = np.zeros(len(group)), _STARTS.copy()
+    level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
+    if rows.family == CLICKS:
+        examined = SETTINGS["examined"].value
+        mean[:K] = examined
+        attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
+        level = float(np.log(attracted / (1 - attracted)))
+    else:
+        level = level if rows.family == NORMAL else float(np.log(max(level, 1e-300)))
+        spread[0] = SETTINGS["number_sd"].value
+    mean[group == _GROUPS.index("constant")] = level
+    return Prior(mean, group, spread, _FREE)
 
 
 def fit_history(
@@ -109,18 +156,31 @@ def fit_history(
     `fold` (m,) in 0..folds - 1 by unit. Each fold's parameters start at those of all rows and move until a Newton step
     promises nothing: what they were started at no longer matters.
     """
+    rows = prepared(CLICKS, rankings, reward, fold, folds, seed)
+    return tuple(ClickModel(predictor) for predictor in predictors(rows, variants))
+
+
+def prepared(family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int) -> Rows:
+    """Return the checked rows of a fit, a sample of them where there are many."""
     rankings, reward, fold = checked(rankings, reward, fold, folds)
-    rankings, reward, fold = sampled(rankings, reward, fold, seed)
-    rows = Rows.of(rankings, reward, fold, folds)
-    made: dict[Variant, ClickModel] = {}
-    for variant in variants:
-        if variant.extra and rankings.extra is None:
-            continue
-        plain = Variant(extra=variant.extra)
-        for wanted in dict.fromkeys((Variant(), plain, variant)):
+    most = int(SETTINGS["rows"].value)
+    if rankings.m > most:
+        rows = np.sort(np.random.default_rng([seed, 47]).choice(rankings.m, most, replace=False))
+        rankings, reward, fold = rankings.take(rows), reward[rows], fold[rows]
+    assert rankings.row is not None
+    own = Rankings(rankings.item, rankings.x[rankings.row], features=rankings.features, extra=rankings.extra)
+    return Rows.of(family, own, reward, fold, folds)
+
+
+def predictors(rows: Rows, variants: tuple[Variant, ...]) -> tuple[Predictor, ...]:
+    """Return the fitted predictors; each variant starts at the narrower one before it."""
+    made: dict[Variant, Predictor] = {}
+    kept = [v for v in variants if rows.rankings.extra is not None or not v.extra]
+    for variant in kept:
+        for wanted in dict.fromkeys((Variant(), Variant(extra=variant.extra), variant)):
             if wanted not in made:
                 made[wanted] = _fitted(rows, wanted, made)
-    return tuple(made[v] for v in variants if v in made)
+    return tuple(made[v] for v in kept)
 
 
 def checked(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> tuple[Rankings, Floats, Ints]:
@@ -142,101 +202,88 @@ def checked(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> tuple
     return rankings, np.where(rankings.item >= 0, reward, 0.0), fold
 
 
-def sampled(rankings: Rankings, reward: Floats, fold: Ints, seed: int) -> tuple[Rankings, Floats, Ints]:
-    """Return at most `rows` of the rankings, drawn at random."""
-    most = int(SETTINGS["rows"].value)
-    if rankings.m <= most:
-        return rankings, reward, fold
-    rows = np.sort(np.random.default_rng([seed, 47]).choice(rankings.m, most, replace=False))
-    return rankings.take(rows), reward[rows], fold[rows]
-
-
-def _fitted(rows: Rows, variant: Variant, made: dict[Variant, ClickModel]) -> ClickModel:
+def _fitted(rows: Rows, variant: Variant, made: dict[Variant, Predictor]) -> Predictor:
+    encoding, shown = rows.encoding, rows.rankings.item >= 0
+    common = encoding.columns(rows.rankings, rows.x, variant.extra)
+    x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
     first = made[Variant(extra=variant.extra)] if variant.competition else None
-    encoding, x = rows.encoding, rows.x
-    own = rows.rankings if rows.rankings.n == rows.rankings.m else _rowwise(rows.rankings)
-    common = encoding.columns(own, x, variant.extra)
-    K, items, d = rows.rankings.K, encoding.items, encoding.slopes_of(x).shape[1]
-    rivals, widened = None, [common] * (rows.folds + 1)
+    before = first or made.get(Variant())
+    rivals, columns = None, [common] * (rows.folds + 1)
     if first is not None:
-        felt = [rivalry(first.strength(own, f), rows.lengths) for f in (*range(rows.folds), ALL)]
-        rivals = Scaling.of(felt[-1][own.item >= 0])
-        widened = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
-    p = widened[0].shape[2]
-    shown = float(rows.lengths.sum())
-    prior = prior_of(K, items, d, p, float(rows.click.sum()) / shown)
+        # A fold's strengths come from that fold's first fit, so that nothing of the fold is in its columns.
+        felt = [rivalry(first.strength(rows.rankings, f), rows.lengths) for f in (*range(rows.folds), ALL)]
+        rivals = Scaling.of(felt[-1][shown])
+        columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
+    d, p = x.shape[1] - 1, columns[0].shape[2]
+    prior = prior_of(rows, d, encoding.widths(variant, p))
+    if before is not None:
+        prior.spread = before.spread.copy()
     theta = np.empty((rows.folds + 1, len(prior.mean)))
-    before = made.get(Variant(extra=variant.extra)) if variant.competition else made.get(Variant())
-    theta[-1] = prior.mean if before is None else _widened(before.parameters, p, variant)
-    ones = np.ascontiguousarray(np.concatenate([np.ones((len(x), 1)), encoding.slopes_of(x)], axis=1))
-    whole = Slots.of(rows, np.arange(rows.rankings.m), widened[-1])
+    theta[-1] = prior.mean if before is None else _widened(before.parameters, p)
+    climb = Climb(rows, prior, x)
     rounds = int(SETTINGS["rounds"].value) if before is None else 1
-    steps = [climb(theta[-1], prior, rows, whole, ones, rounds, near=before is not None)]
+    steps = [climb(theta[-1], Slots.of(rows, rows.all, columns[-1]), rounds, near=before is not None)]
     for f in range(rows.folds):
         theta[f] = theta[-1]
-        part = Slots.of(rows, rows.without(f), widened[f])
-        steps.append(climb(theta[f], prior, rows, part, ones, 0, near=True))
+        steps.append(climb(theta[f], Slots.of(rows, rows.without(f), columns[f]), 0, near=True))
     details: dict[str, Any] = {
-        "model": "click history",
         "folds": rows.folds,
         "rows": rows.rankings.m,
-        "items": items,
+        "items": encoding.items,
         "columns": p,
         "extra": variant.extra,
         "competition": variant.competition,
         "spreads": {name: float(sd) for name, sd in zip(_GROUPS, prior.spread, strict=True)},
         "newton_steps": steps,
     }
-    return ClickModel(Parameters(theta, K, items, d), encoding, variant, first, rivals, details)
+    parameters = Parameters(theta, rows.rankings.K, encoding.items, d)
+    curved = rows.family == CLICKS
+    return Predictor(parameters, encoding, variant, details, prior.spread, first, rivals, curved)
 
 
-def _rowwise(rankings: Rankings) -> Rankings:
-    """Return the rankings with a row of context each."""
-    return Rankings(rankings.item, rankings.x[rankings.row], features=rankings.features, extra=rankings.extra)
-
-
-def _widened(before: Parameters, p: int, variant: Variant) -> Floats:
+def _widened(before: Parameters, p: int) -> Floats:
     """Return the parameters of all rows of a narrower variant, with zeros for the new columns, which come last."""
     _, _, columns, items = before.starts
     theta = before.theta[-1]
-    new = np.zeros(p - (items - columns))
-    return np.concatenate([theta[:items], new, theta[items:]])
+    return np.concatenate([theta[:items], np.zeros(p - (items - columns)), theta[items:]])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slots:
-    """The shown slots (N,) of some rows, one after the other, as the likelihood reads them."""
+@dataclass(slots=True, eq=False)
+class Climb:
+    """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept for the folds."""
 
-    cell: Ints
-    last: Ints
-    own: Ints
-    row: Ints
-    columns: Floats
-    click: Floats
+    rows: Rows
+    prior: Prior
+    x: Floats
+    dispersion: float = 1.0
 
-    @classmethod
-    def of(cls, rows: Rows, used: Ints, columns: Floats) -> "Slots":
-        """Return the slots of the given rows; columns (m, K, p) of all rows."""
-        N = int(rows.lengths[used].sum())
-        cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
-        slots_of(rows.numbers, rows.click, rows.lengths, used, rows.encoding.items, cell, last, own, row)
-        k = cell // (rows.rankings.K + 1)
-        return cls(cell, last, own, row, columns[row, k], rows.click[row, k])
+    def __call__(self, theta: Floats, slots: Slots, rounds: int, *, near: bool) -> int:
+        """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
+        enough, steps, inner = (SETTINGS[name].value for name in ("enough", "steps", "inner"))
+        diagonal = np.zeros(len(theta))
+        taken = 0
+        for more in range(rounds, -1, -1):
+            # While spreads still move, a rough maximum is enough.
+            _, own = newton(
+                theta, self.prior.mean, self.prior.precision, *self._map(slots), slots.y, self.rows.family,
+                self.dispersion, int(steps), 10 * enough if more else enough, int(inner), near, diagonal,
+            )  # fmt: skip
+            taken += own
+            near = True
+            if more:
+                self.prior.update(theta, diagonal)
+                self.dispersion = self._dispersed(theta, slots)
+        return taken
 
+    def _map(self, slots: Slots) -> tuple[int, int, Ints, Ints, Ints, Ints, Floats, Floats]:
+        K, items = self.rows.rankings.K, self.rows.encoding.items
+        return K, items, slots.cell, slots.last, slots.own, slots.row, self.x, slots.columns
 
-def climb(theta: Floats, prior: Prior, rows: Rows, slots: Slots, x: Floats, rounds: int, near: bool) -> int:
-    """Move theta to its maximum in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-    enough, steps, inner = SETTINGS["enough"].value, int(SETTINGS["steps"].value), int(SETTINGS["inner"].value)
-    diagonal = np.zeros(len(theta))
-    taken = 0
-    for more in range(rounds, -1, -1):
-        # While spreads still move, a rough maximum is enough.
-        _, own = newton(
-            theta, prior.mean, prior.precision, rows.rankings.K, rows.encoding.items, slots.cell, slots.last, slots.own,
-            slots.row, x, slots.columns, slots.click, steps, 10 * enough if more else enough, inner, near, diagonal,
-        )  # fmt: skip
-        taken += own
-        near = True
-        if more:
-            prior.update(theta, diagonal)
-    return taken
+    def _dispersed(self, theta: Floats, slots: Slots) -> float:
+        """Return Pearson's dispersion: the mean squared residual, relative to the mean for amounts."""
+        if self.rows.family == CLICKS or not len(slots.y):
+            return 1.0
+        u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
+        linear(theta, *self._map(slots), u, v)
+        residual = slots.y - u - v if self.rows.family == NORMAL else slots.y * np.exp(-u - v) - 1.0
+        return max(float((residual**2).mean()), 1e-6)

@@ -57,22 +57,40 @@ class Encoding:
         """Return the context columns (n, d) in which items have slopes."""
         return x if self.slopes else x[:, :0]
 
+    @property
+    def products(self) -> int:
+        """Number of products of features and context that are columns."""
+        if self.features is None:
+            return 0
+        count = len(self.context.mean) * len(self.features.mean)
+        return count if count <= SETTINGS["products"].value else 0
+
+    def widths(self, variant: Variant, p: int) -> list[tuple[str, int]]:
+        """Return what the p columns of a variant are, in order, with the number of each."""
+        found = [
+            ("context", 0 if self.slopes else len(self.context.mean)),
+            ("feature", 0 if self.features is None else len(self.features.mean)),
+            ("product", self.products),
+            ("extra", len(self.extra.mean) if variant.extra and self.extra is not None else 0),
+        ]
+        return [*found, ("rival", p - sum(size for _, size in found))]
+
     def columns(self, rankings: Rankings, x: Floats, extra: bool) -> Floats:
-        """Return the columns of attraction (m, K, p) common to all items: features, their products with the context,
-        extra numbers, and the context where items have no slopes in it.
+        """Return the columns of attraction (m, K, p) common to all items: the context where items have no slopes in
+        it, features, their products with the context, extra numbers.
         """
         parts: list[Floats] = []
         own = x[rankings.row]
+        if not self.slopes:
+            parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
         if self.features is not None:
             if rankings.features is None:
                 raise EstimatorError("the model was fitted with item features; these rankings have none")
             z = self.features.apply(rankings.features)
             parts.append(z)
-            if x.shape[1] * z.shape[2] <= SETTINGS["products"].value:
+            if self.products:
                 products = z[..., :, None] * own[:, None, None, :]
                 parts.append(products.reshape(rankings.m, rankings.K, -1))
-        if not self.slopes:
-            parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
         if extra:
             if self.extra is None or rankings.extra is None:
                 raise EstimatorError("the model was fitted with extra numbers for each slot; these rankings have none")
@@ -137,110 +155,142 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """The parameters as the kernels read them."""
+class Predictor:
+    """The linear part of a model: what it says of each slot's item, common to clicks and numbers.
 
-    odds: Floats
-    after: Floats
-    table: Floats
-    beta: Floats
-
-    @classmethod
-    def of(cls, parameters: Parameters) -> "Fitted":
-        """Return the arrays of parameters."""
-        return cls(parameters.odds, parameters.after, parameters.table, parameters.beta)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClickModel:
-    """A fitted click-history model; with competition, `first` is the model that says how strong the others are."""
+    With competition, `first` is the predictor that says how strong the others are.
+    """
 
     parameters: Parameters
     encoding: Encoding
     variant: Variant
-    first: "ClickModel | None" = None
+    details: dict[str, Any]
+    #: Standard deviations of the parameters' groups.
+    spread: Floats
+    first: "Predictor | None" = None
     #: Scaling of the competition columns.
     rivals: Scaling | None = None
-    details: dict[str, Any] = field(default_factory=dict)
-    fitted: Fitted = field(init=False)
-    kind: Kind = Kind.HISTORY
+    #: Whether predictions are log odds, whose strength is a chance.
+    curved: bool = True
+    table: Floats = field(init=False)
+    beta: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fitted", Fitted.of(self.parameters))
+        object.__setattr__(self, "table", self.parameters.table)
+        object.__setattr__(self, "beta", self.parameters.beta)
 
     @property
     def folds(self) -> int:
         """Number of folds."""
         return len(self.parameters.theta) - 1
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return P(click) at each slot (m, K)."""
-        self._fits(rankings)
-        numbers, lengths, folds = self._arrays(rankings, fold)
+    def arrays(self, rankings: Rankings, fold: int | Ints) -> tuple[Ints, Ints, Ints]:
+        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters (m,)."""
+        return self.encoding.numbers(rankings.item), rankings.lengths, by_row(fold, self.folds, rankings.m)
+
+    def __call__(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the linear predictor (m, K), zero in the padding."""
+        numbers, lengths, folds = self.arrays(rankings, fold)
+        x = self.encoding.context.apply(rankings.x)
         out = np.zeros(rankings.item.shape)
-        attraction = self.attraction(rankings, fold)
-        click_expected(attraction, self.fitted.odds, self.fitted.after, numbers, lengths, folds, out)
+        columns = self.encoding.columns(rankings, x, self.variant.extra)
+        if self.first is not None and self.rivals is not None:
+            others = rivalry(self.first.strength(rankings, fold), lengths)
+            columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
+        own = np.ascontiguousarray(self.encoding.slopes_of(x))
+        assert rankings.row is not None
+        attractions(self.table, self.beta, numbers, own, rankings.row, columns, lengths, folds, out)
         return out
 
-    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
-        """Return expected clicks and their surprises; a positive reward is a click, worth alpha_k."""
-        weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
-        gain = np.ascontiguousarray(np.broadcast_to(weights, rankings.item.shape))
-        return self.along(rankings, reward, gain, fold, weights)
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the padding."""
+        own = self.first or self
+        values = own(rankings, fold)
+        return chances(values, rankings.item) if self.curved else values
 
-    def along(self, rankings: Rankings, reward: Floats, gain: Floats, fold: int | Ints, alpha: Floats) -> History:
-        """Return the history where a click at slot k is worth gain (m, K) on average and earned `reward` (m, K)."""
-        self._fits(rankings)
-        numbers, lengths, folds = self._arrays(rankings, fold)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClickModel:
+    """A fitted click-history model."""
+
+    predictor: Predictor
+    odds: Floats = field(init=False)
+    after: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "odds", self.predictor.parameters.odds)
+        object.__setattr__(self, "after", self.predictor.parameters.after)
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+        return Kind.HISTORY
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
+        return self.predictor.variant
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.predictor.folds
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted, for people."""
+        return self.predictor.details
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return P(click) at each slot (m, K)."""
+        return self._expected(rankings, fold, self.attraction(rankings, fold))
+
+    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
+        """Return expected clicks and their surprises; a reward other than zero is a click."""
+        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
+
+    def along(
+        self, rankings: Rankings, reward: Floats, worth: Floats, fold: int | Ints, alpha: Floats | None
+    ) -> History:
+        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
+        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
         attraction = self.attraction(rankings, fold)
-        q, ahead = np.zeros(rankings.item.shape), np.zeros((rankings.m, rankings.K + 1))
-        odds, after = self.fitted.odds, self.fitted.after
-        click_expected(attraction, odds, after, numbers, lengths, folds, q)
-        click_ahead(attraction, odds, after, numbers, lengths, folds, gain, reward, ahead)
-        delta = np.where(rankings.item >= 0, alpha * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
+        q = worth * self._expected(rankings, fold, attraction)
+        weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
+        ahead = np.zeros((rankings.m, rankings.K + 1))
+        click = np.where(rankings.item >= 0, reward != 0.0, 0.0)
+        click_ahead(attraction, self.odds, self.after, numbers, lengths, folds, weights * worth, click, ahead)
+        delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
         return History(q, ahead, delta)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the attraction of each slot's item by itself (m, K)."""
-        return (self.first or self).attraction(rankings, fold)
+        return self.predictor.strength(rankings, fold)
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
         """Return the log odds of the attraction by itself (m, K), -inf in the padding."""
-        values = (self.first or self)._logits(rankings, fold)
-        return np.where(rankings.item >= 0, values, -np.inf)
+        own = self.predictor.first or self.predictor
+        return np.where(rankings.item >= 0, own(rankings, fold), -np.inf)
 
     def attraction(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return s(v_k) (m, K) with the competition of the other slots, zero in the padding."""
-        chance = 1.0 / (1.0 + np.exp(-np.clip(self._logits(rankings, fold), -700, 700)))
-        return np.where(rankings.item >= 0, chance, 0.0)
+        return chances(self.predictor(rankings, fold), rankings.item)
 
-    def columns(self, rankings: Rankings, x: Floats, fold: int | Ints) -> Floats:
-        """Return all columns of attraction (m, K, p)."""
-        common = self.encoding.columns(rankings, x, self.variant.extra)
-        if self.first is None or self.rivals is None:
-            return common
-        others = rivalry(self.first.strength(rankings, fold), rankings.lengths)
-        return np.concatenate([common, self.rivals.apply(others)], axis=2)
-
-    def _logits(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        numbers, lengths, folds = self._arrays(rankings, fold)
-        x = self.encoding.context.apply(rankings.x)
-        out = np.zeros(rankings.item.shape)
-        columns = self.columns(rankings, x, fold)
-        own = self.encoding.slopes_of(x)
-        assert rankings.row is not None
-        attractions(self.fitted.table, self.fitted.beta, numbers, own, rankings.row, columns, lengths, folds, out)
-        return out
-
-    def _arrays(self, rankings: Rankings, fold: int | Ints) -> tuple[Ints, Ints, Ints]:
-        return self.encoding.numbers(rankings.item), rankings.lengths, by_row(fold, self.folds, rankings.m)
-
-    def _fits(self, rankings: Rankings) -> None:
-        if rankings.K > self.parameters.K:
+    def _expected(self, rankings: Rankings, fold: int | Ints, attraction: Floats) -> Floats:
+        if rankings.K > self.odds.shape[1]:
             raise EstimatorError(
-                f"rankings have {rankings.K} slots, the click model was fitted to {self.parameters.K}: it knows "
+                f"rankings have {rankings.K} slots, the click model was fitted to {self.odds.shape[1]}: it knows "
                 "nothing of the examination below; cut the rankings"
             )
+        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
+        out = np.zeros(rankings.item.shape)
+        click_expected(attraction, self.odds, self.after, numbers, lengths, folds, out)
+        return out
+
+
+def chances(logits: Floats, item: Ints) -> Floats:
+    """Return the logistic function of log odds (m, K), zero in the padding."""
+    return np.where(item >= 0, 1.0 / (1.0 + np.exp(-np.clip(logits, -700.0, 700.0))), 0.0)
 
 
 def rivalry(strength: Floats, lengths: Ints) -> Floats:

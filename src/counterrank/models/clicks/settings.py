@@ -23,6 +23,10 @@ _TABLE = (
         "position_sd", 2.0, "logits", "a slot may be seen by 27 % to 95 % within one standard deviation", "reasoned",
     ),
     Setting(
+        "number_sd", 0.5, "standard deviations, or logarithms of amounts", "positions change numbers directly",
+        "reasoned",
+    ),
+    Setting(
         "clicked_sd", 3.0, "logits", "one click may end the session (cascade) or change nothing", "reasoned",
     ),
     Setting(
@@ -39,7 +43,20 @@ _TABLE = (
         "constant_sd", 5.0, "logits", "the click rate decides", "reasoned",
     ),
     Setting(
-        "column_sd", 1.0, "logits per standard deviation", "start of what the rows then say", "reasoned",
+        "context_sd", 0.5, "logits per standard deviation", "start of what the rows then say", "reasoned",
+    ),
+    Setting(
+        "feature_sd", 0.5, "logits per standard deviation", "start of what the rows then say", "reasoned",
+    ),
+    Setting(
+        "product_sd", 0.2, "logits per standard deviation", "start of what the rows then say", "reasoned",
+    ),
+    Setting(
+        "extra_sd", 0.5, "logits per standard deviation", "start of what the rows then say", "reasoned",
+    ),
+    Setting(
+        "rival_sd", 0.2, "logits per standard deviation", "start of what the rows then say: often there is none",
+        "reasoned",
     ),
     Setting(
         "item_sd", 1.0, "logits", "start of what the rows then say: items around what their features predict",
@@ -59,6 +76,9 @@ _TABLE = (
     ),
     Setting(
         "rounds", 3.0, "updates of the spreads", "later ones move them by less than a tenth", "reasoned",
+    ),
+    Setting(
+        "zeros", 0.05, "share of the rewards", "with fewer zeros an amount is a number like others", "reasoned",
     ),
     Setting(
         "rows", 50_000.0, "rankings", "more rows hardly move a few hundred parameters; all rows are evaluated",

@@ -8,6 +8,9 @@ A slot k of a ranking with last click at l is clicked with probability s(u) s(v)
 
 Item number I stands for all that were not seen: its parameters have no data and stay where their prior is.
 
+The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential (GAMMA: positive amounts
+with a variance in proportion to the squared mean); their dispersion scales the likelihood.
+
 Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked above), `last` the item
 clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d), whose first column is 1, `columns` (N, p).
 """
@@ -16,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.sigmoid import sigmoid
+from counterrank.kernels.sigmoid import exponential, sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+CLICKS, NORMAL, GAMMA = 0, 1, 2
 #: Chances are kept this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
 _LEAST = 1e-9
 #: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact Hessian converges.
@@ -117,8 +121,24 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
 
 
 @jit
-def likelihood(u: Floats, v: Floats, click: Floats, su: Floats, sv: Floats) -> float:
-    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v)."""
+def likelihood(u: Floats, v: Floats, y: Floats, family: int, dispersion: float, su: Floats, sv: Floats) -> float:
+    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v), or su the mean of numbers."""
+    if family == CLICKS:
+        return _of_clicks(u, v, y, su, sv)
+    total = 0.0
+    su[:] = u + v
+    if family == NORMAL:
+        for s in range(len(u)):
+            total -= 0.5 * (y[s] - su[s]) ** 2
+    else:
+        exponential(su, len(su))
+        for s in range(len(u)):
+            total -= y[s] / su[s] + u[s] + v[s]
+    return total / dispersion
+
+
+@jit
+def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float:
     su[:] = u
     sv[:] = v
     sigmoid(su, len(su))
@@ -126,8 +146,7 @@ def likelihood(u: Floats, v: Floats, click: Floats, su: Floats, sv: Floats) -> f
     total, product = 0.0, 1.0
     for s in range(len(u)):
         chance = su[s] * sv[s]
-        miss = (1.0 - su[s]) + su[s] * (1.0 - sv[s])
-        own = chance if click[s] > 0.0 else miss
+        own = chance if y[s] > 0.0 else (1.0 - su[s]) + su[s] * (1.0 - sv[s])
         product *= own if own > _LEAST else _LEAST
         # One logarithm for many slots: it costs more than all the rest.
         if product < 1e-280:
@@ -137,16 +156,33 @@ def likelihood(u: Floats, v: Floats, click: Floats, su: Floats, sv: Floats) -> f
 
 
 @jit
-def derivatives(su: Floats, sv: Floats, click: Floats, exact: bool, ru: Floats, rv: Floats, huu: Floats, huv: Floats,
-                hvv: Floats) -> None:  # fmt: skip
+def derivatives(su: Floats, sv: Floats, y: Floats, family: int, dispersion: float, exact: bool, ru: Floats, rv: Floats,
+                huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
     """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the Fisher matrix)."""
+    if family == CLICKS:
+        _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
+        return
+    for s in range(len(su)):
+        bend = 1.0
+        if family == NORMAL:
+            slope = y[s] - su[s]
+        else:
+            slope = y[s] / su[s] - 1.0
+            bend = slope + 1.0 if exact else 1.0
+        ru[s] = rv[s] = slope / dispersion
+        huu[s] = huv[s] = hvv[s] = bend / dispersion
+
+
+@jit
+def _of_chances(su: Floats, sv: Floats, y: Floats, exact: bool, ru: Floats, rv: Floats, huu: Floats, huv: Floats,
+                hvv: Floats) -> None:  # fmt: skip
     for s in range(len(su)):
         miss_u, miss_v = 1.0 - su[s], 1.0 - sv[s]
         chance = su[s] * sv[s]
         miss = miss_u + su[s] * miss_v
         miss = miss if miss > _LEAST else _LEAST
         odds = chance / miss
-        clicked = click[s] > 0.0
+        clicked = y[s] > 0.0
         slope = 1.0 if clicked else -odds
         ru[s], rv[s] = slope * miss_u, slope * miss_v
         if not exact:
@@ -177,8 +213,8 @@ def _penalty(theta: Floats, mean: Floats, precision: Floats) -> float:
 
 @jit
 def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
-           row: Ints, x: Floats, columns: Floats, click: Floats, most: int, enough: float, inner: int, near: bool,
-           diagonal: Floats) -> tuple[float, int]:  # fmt: skip
+           row: Ints, x: Floats, columns: Floats, y: Floats, family: int, dispersion: float, most: int, enough: float,
+           inner: int, near: bool, diagonal: Floats) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
     Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher diagonal, and is halved
@@ -190,12 +226,12 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
     linear(theta, K, items, cell, last, own, row, x, columns, u, v)
-    value = likelihood(u, v, click, su, sv) - _penalty(theta, mean, precision)
-    derivatives(su, sv, click, False, ru, rv, huu, huv, hvv)
+    value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
+    derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
     adjoint(huu, hvv, K, items, cell, last, own, row, x * x, columns * columns, diagonal)
     exact = near
     for taken in range(most):
-        derivatives(su, sv, click, exact, ru, rv, huu, huv, hvv)
+        derivatives(su, sv, y, family, dispersion, exact, ru, rv, huu, huv, hvv)
         adjoint(ru, rv, K, items, cell, last, own, row, x, columns, slope)
         for j in range(P):
             slope[j] -= precision[j] * (theta[j] - mean[j])
@@ -241,7 +277,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 ru[s], rv[s] = u[s] + size * du[s], v[s] + size * dv[s]
             for j in range(P):
                 moved[j] = theta[j] + size * step[j]
-            reached = likelihood(ru, rv, click, su, sv) - _penalty(moved, mean, precision)
+            reached = likelihood(ru, rv, y, family, dispersion, su, sv) - _penalty(moved, mean, precision)
             if reached >= value + 1e-4 * size * promise:
                 break
             size *= 0.5

@@ -1,0 +1,212 @@
+"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without histories)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import EstimatorError
+from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, by_row
+from counterrank.models.clicks.fit import fit_history, predictors, prepared
+from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
+from counterrank.models.clicks.model import ClickModel, Predictor
+from counterrank.models.clicks.rankings import Rankings
+from counterrank.models.clicks.settings import SETTINGS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Means:
+    """A mean of each slot by itself: centre + unit (t_k + v_k), or unit exp(t_k + v_k) for amounts."""
+
+    predictor: Predictor
+    centre: float
+    unit: float
+    positive: bool
+
+    def __call__(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the means (m, K), zero in the padding."""
+        values = self.predictor(rankings, fold)
+        if rankings.K > self.predictor.parameters.K:
+            raise EstimatorError(
+                f"rankings have {rankings.K} slots, the model was fitted to {self.predictor.parameters.K}; cut them"
+            )
+        numbers = by_row(fold, self.predictor.folds, rankings.m)
+        values += self.predictor.parameters.theta[numbers, : rankings.K]
+        return np.where(rankings.item >= 0, self.number(values), 0.0)
+
+    def number(self, values: Floats) -> Floats:
+        """Return predictors as numbers in the log's unit."""
+        return self.unit * np.exp(np.minimum(values, _FAR)) if self.positive else self.centre + self.unit * values
+
+
+#: No mean amount is more than e^20 times the typical one.
+_FAR = 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AmountModel:
+    """Click x amount: the click-history model of "not zero", times the mean amount of a click."""
+
+    clicks: ClickModel
+    amount: Means
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+        return Kind.AMOUNT
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
+        return self.clicks.variant
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.clicks.folds
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted, for people."""
+        return {"model": "click x amount", "clicks": self.clicks.details, "amounts": self.amount.predictor.details}
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return P(not zero) x mean amount at each slot (m, K)."""
+        return self.clicks.expected(rankings, fold) * self.amount(rankings, fold)
+
+    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
+        """Return expected rewards and their surprises."""
+        return self.clicks.along(rankings, reward, self.amount(rankings, fold), fold, alpha)
+
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return attraction x mean amount, in units of the typical amount (m, K)."""
+        return self.clicks.strength(rankings, fold) * self._alone(rankings, fold)
+
+    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+        """Return log odds of the attraction + log mean amount (m, K), -inf in the padding."""
+        return self.clicks.relevance(rankings, fold) + np.log(self._alone(rankings, fold))
+
+    def _alone(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        values: Floats = np.exp(np.minimum(self.amount.predictor(rankings, fold), _FAR))
+        return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberModel:
+    """Any numbers: position + item + context + columns, shrunk least squares; histories do not matter."""
+
+    mean: Means
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+        return Kind.LINEAR
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
+        return self.mean.predictor.variant
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.mean.predictor.folds
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted, for people."""
+        return {"model": "linear"} | self.mean.predictor.details
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the mean of each slot (m, K)."""
+        return self.mean(rankings, fold)
+
+    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
+        """Return means and plain residuals: what is expected does not depend on what was earned above."""
+        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
+
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the standardised mean of each slot's item by itself (m, K)."""
+        return self.mean.predictor.strength(rankings, fold)
+
+    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+        """Return the same, -inf in the padding."""
+        return np.where(rankings.item >= 0, self.strength(rankings, fold), -np.inf)
+
+
+def plain_history(q: Floats, rankings: Rankings, reward: Floats, alpha: Floats | None) -> History:
+    """Return the history of a model whose expectations do not depend on rewards above."""
+    weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
+    ahead = np.zeros((rankings.m, rankings.K + 1))
+    ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
+    return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
+
+
+def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> Kind:
+    """Return which model rewards ask for: 0/1 clicks, nonnegative with zeros, or any numbers.
+
+    >>> kind_of(np.array([[0.0, 2.5]]), np.array([[True, True]]))
+    <Kind.AMOUNT: 'amount'>
+    """
+    values = reward[shown]
+    if np.isin(values, (0.0, 1.0)).all():
+        return Kind.HISTORY
+    zeros = float((values == 0.0).mean())
+    return Kind.AMOUNT if zeros >= SETTINGS["zeros"].value and values.min() >= 0.0 else Kind.LINEAR
+
+
+def fit_list_models(
+    rankings: Rankings,
+    reward: Floats,
+    fold: Ints,
+    *,
+    folds: int,
+    variants: tuple[Variant, ...] = VARIANTS,
+    seed: int = 0,
+) -> tuple[ListModel, ...]:
+    """Return cross-fitted models, one a variant, of the kind that the rewards ask for.
+
+    `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with extra numbers are left out where the
+    rankings have none.
+    """
+    reward = np.asarray(reward, dtype=np.float64)
+    kind = kind_of(reward, rankings.item >= 0) if reward.shape == rankings.item.shape else Kind.HISTORY
+    if kind is Kind.LINEAR:
+        return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
+    clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
+    return clicks if kind is Kind.HISTORY else _with_amounts(clicks, rankings, reward, fold, folds, seed)
+
+
+def _with_amounts(
+    clicks: tuple[ClickModel, ...], rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int
+) -> tuple[AmountModel, ...]:
+    """Return each click model with the amounts of clicks, which know the extra numbers where the clicks do."""
+    typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
+    rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)
+    plain = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
+    means = {p.variant: Means(p, 0.0, typical, positive=True) for p in predictors(rows, plain)}
+    return tuple(AmountModel(model, means[Variant(extra=model.variant.extra)]) for model in clicks)
+
+
+def fit_numbers(
+    rankings: Rankings,
+    reward: Floats,
+    fold: Ints,
+    *,
+    folds: int,
+    variants: tuple[Variant, ...] = VARIANTS,
+    seed: int = 0,
+) -> tuple[NumberModel, ...]:
+    """Return cross-fitted linear models of any numbers, one a variant."""
+    shown = rankings.item >= 0
+    values = reward[shown]
+    centre = float(values.mean()) if len(values) else 0.0
+    unit = float(values.std()) if len(values) else 0.0
+    unit = unit if unit > 1e-12 * max(abs(centre), 1.0) else 1.0
+    standard = np.where(shown, (reward - centre) / unit, 0.0)
+    rows = prepared(NORMAL, rankings, standard, fold, folds, seed)
+    return tuple(NumberModel(Means(p, centre, unit, positive=False)) for p in predictors(rows, variants))
