@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.report import sample
 
-from counterrank.serve import make_server
+from counterrank.serve import make_server, record
 
 pytestmark = pytest.mark.browser
 
@@ -48,5 +48,24 @@ def test_from_the_list_to_a_report_and_a_comparison(browser: Any, visit: Callabl
     expect(page.locator("h1")).to_have_text("Two evaluations")
     expect(page.locator(".rows .dot")).to_have_count(4)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert complaints == []
+    context.close()
+
+
+def test_history_shows_runs_over_time_and_what_was_earned(
+    browser: Any, visit: Callable[..., Any], url: str, tmp_path: Path
+) -> None:
+    record(tmp_path / "monday.json", 1.3, 0.05, "personalised")
+    context = browser.new_context(viewport={"width": 1100, "height": 900})
+    complaints: list[str] = []
+    page = visit(context, url, lambda page: page.on("console", lambda message: complaints.append(message.text)))
+    page.click("text=all of them over time")
+    expect(page.locator("h1")).to_have_text("Runs over time")
+    section = page.locator("section", has=page.locator("h2", has_text="personalised"))
+    expect(section.locator(".held")).to_contain_text("interval whose outcome is known")
+    expect(section.locator("tbody tr")).to_have_count(2)
+    expect(section.locator("figure").first.locator(".dot")).to_have_count(2)
+    section.locator("text=tuesday.json").click()
+    expect(page.locator("h1")).to_contain_text("personalised beats")
     assert complaints == []
     context.close()

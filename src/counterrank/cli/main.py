@@ -17,6 +17,7 @@ _COMMANDS = {
     "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
     "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),
+    "outcome": ("counterrank.cli.outcome", "Record what a policy earned once it was shown."),
     "demo": ("counterrank.cli.demo", "Evaluate two policies on an embedded log of an online shop."),
     "estimators": ("counterrank.cli.estimators", "List the estimators and what each does."),
 }

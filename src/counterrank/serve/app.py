@@ -1,5 +1,6 @@
 """A small server for past evaluations: loopback only, reading only, known names only."""
 
+import sys
 import webbrowser
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from counterrank.errors import ConfigError
-from counterrank.serve import pages
+from counterrank.serve import history, pages
 from counterrank.serve.store import Store
 
 HOST = "127.0.0.1"
@@ -32,6 +33,11 @@ class Server(ThreadingHTTPServer):
         self.store = store
         super().__init__((HOST, port), Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader who hangs up is no error; anything else is told as usual."""
+        if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
+
     @property
     def url(self) -> str:
         """Where the list of evaluations is."""
@@ -44,6 +50,8 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
     server_version = "counterrank"
     sys_version = ""
+    #: Seconds that a connection may stay silent; a half-open one would hold its thread for ever.
+    timeout = 10
 
     def do_GET(self) -> None:
         """Send the page that was asked for."""
@@ -63,10 +71,15 @@ class Handler(BaseHTTPRequestHandler):
         if not self._local():
             text = "This page answers only to 127.0.0.1 and localhost."
             return HTTPStatus.FORBIDDEN, pages.problem("Not from here", text)
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            return HTTPStatus.BAD_REQUEST, pages.problem("Not understood", "This is no address of a page here.")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/":
             return HTTPStatus.OK, pages.listing(self.server.store.entries(), self.server.store.folder.name)
+        if parts.path == "/history":
+            return HTTPStatus.OK, history.shown(self.server.store.entries(), self.server.store.outcomes())
         if parts.path == "/report":
             return self._report(query.get("name", ""))
         if parts.path == "/compare":

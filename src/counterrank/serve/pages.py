@@ -2,31 +2,44 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from counterrank.report import Reading, count, html, known, percent, plain, sentences
-from counterrank.report.charts import rows as charts
-from counterrank.report.sections import parts
+from counterrank.report import (
+    EVIDENCE,
+    SIGNS,
+    Axis,
+    Reading,
+    Row,
+    Rows,
+    count,
+    figure,
+    headline,
+    known,
+    page,
+    percent,
+    plain,
+    render,
+    table,
+)
 from counterrank.serve.store import Entry
 
 
 def listing(entries: Sequence[Entry], folder: str) -> str:
     """Return the page that lists all evaluations."""
-    return html.page("list.html.j2", folder=folder, entries=[_line(entry) for entry in entries])
+    return page("list.html.j2", folder=folder, entries=[_line(entry) for entry in entries])
 
 
 def report(entry: Entry) -> str:
     """Return the report of one evaluation, with a way back."""
-    return html.render(entry.model, back="/")
+    return render(entry.model, back="/")
 
 
 def problem(title: str, text: str) -> str:
     """Return a page that says what went wrong."""
-    return html.page("problem.html.j2", title=title, text=text)
+    return page("problem.html.j2", title=title, text=text)
 
 
 def _line(entry: Entry) -> dict[str, Any]:
@@ -35,11 +48,11 @@ def _line(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "link": f"/report?name={quote(entry.name, safe='')}",
-        "headline": sentences.headline(reading),
+        "headline": headline(reading),
         "size": count(reading.log.get("n")),
         "level": level or "unknown",
-        "level_name": f"{sentences.SIGNS.get(level, '?')} {sentences.EVIDENCE[level][0] if level else 'No verdict'}",
-        "written": datetime.fromtimestamp(entry.modified).strftime("%Y-%m-%d %H:%M"),
+        "level_name": f"{SIGNS.get(level, '?')} {EVIDENCE[level][0] if level else 'No verdict'}",
+        "written": entry.written.strftime("%Y-%m-%d %H:%M"),
     }
 
 
@@ -53,14 +66,14 @@ def compare(first: Entry, second: Entry) -> str:
         if same
         else "They used different data: errors of both add up in each difference."
     )
-    return html.page(
+    return page(
         "compare.html.j2",
         title=f"{first.name} and {second.name}",
         names=(first.name, second.name),
         links=[f"/report?name={quote(entry.name, safe='')}" for entry in (first, second)],
         note=note,
-        facts=parts.table(("", "A", "B"), _facts(*readings), texts=3),
-        differences=parts.table(
+        facts=table(("", "A", "B"), _facts(*readings), texts=3),
+        differences=table(
             ("target", "estimator", "A", "B", "B − A", "± se", "lift A", "lift B"),
             [_difference(a, b, readings, same=same) for a, b in pairs],
             texts=2,
@@ -124,20 +137,20 @@ def _chart(readings: tuple[Reading, Reading]) -> Markup:
     shown = []
     targets = list(dict.fromkeys(t for r in readings for t in r.targets))
     for target in targets:
-        shown.append(charts.Row(label=target, value=None, heading=True))
+        shown.append(Row(label=target, value=None, heading=True))
         for index, (name, reading) in enumerate(zip("AB", readings, strict=True)):
             best = reading.best(target)
             if best:
                 shown.append(_row(name, index, best))
-    drawn = charts.Drawing(shown, charts.Axis("value"), "Recommended estimates of both evaluations").svg()
-    return parts.figure("Recommended estimates", "Circles: A. Diamonds: B. Bars are intervals.", drawn)
+    drawn = Rows(shown, Axis("value"), "Recommended estimates of both evaluations").svg()
+    return figure("Recommended estimates", "Circles: A. Diamonds: B. Bars are intervals.", drawn)
 
 
-def _row(name: str, index: int, best: Mapping[str, Any]) -> charts.Row:
+def _row(name: str, index: int, best: Mapping[str, Any]) -> Row:
     error = best.get("stderr")
     text = plain(best.get("value"), error)
     interval = f"{plain(best.get('low'), error)} to {plain(best.get('high'), error)}"
-    return charts.Row(
+    return Row(
         label=name, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
         high=best.get("high"), shown=text, look=f"t{index}", shape=index,
         tip=f"{name}, {best.get('estimator')}: {text}\n{interval}",

@@ -1,12 +1,14 @@
 """The evaluations in a folder: found by scanning, looked up by exact name, never opened by a path from outside."""
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from counterrank.errors import ConfigError
+from counterrank.serve.outcomes import SUFFIX, Outcome, read_json, read_outcomes
 
 SCHEMA = "counterrank/evaluation/"
 #: Results are far smaller; anything larger is something else.
@@ -23,6 +25,24 @@ class Entry:
     name: str
     modified: float
     model: Mapping[str, Any]
+
+    @property
+    def written(self) -> datetime:
+        """When the file was written."""
+        return datetime.fromtimestamp(self.modified)
+
+    @property
+    def night(self) -> datetime:
+        """When the run belongs in time: the day in its name (2026-01-31) if there is one, else when it was written.
+
+        A folder that was copied has new times but its old names.
+        """
+        found = re.search(r"\d{4}-\d{2}-\d{2}", self.name)
+        try:
+            day = datetime.fromisoformat(found[0]) if found else None
+        except ValueError:
+            day = None
+        return day or self.written
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,16 @@ class Store:
         """Return the result of that exact name, None when there is none."""
         return next((entry for entry in self.entries() if entry.name == name), None)
 
+    def outcomes(self) -> dict[tuple[str, str], Outcome]:
+        """Return what A/B tests found, by run and target."""
+        found = {}
+        for path in self._files():
+            name = path.relative_to(self.folder).as_posix()
+            if name.endswith(SUFFIX):
+                run = name.removesuffix(SUFFIX) + ".json"
+                found.update({(run, target): outcome for target, outcome in read_outcomes(path).items()})
+        return found
+
     def _files(self) -> list[Path]:
         paths = sorted(self.folder.rglob("*.json"))[:MOST_FILES]
         # A link may point anywhere; only what lies inside the folder is shown.
@@ -72,10 +102,5 @@ class Store:
 
 
 def _model(path: Path) -> Mapping[str, Any] | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or not str(found.get("schema", "")).startswith(SCHEMA):
-        return None
-    return found
+    found = read_json(path)
+    return found if str(found.get("schema", "")).startswith(SCHEMA) else None
