@@ -102,6 +102,23 @@ def test_every_simulated_format_can_be_evaluated(counterrank, tmp_path, ending):
     assert json.loads((tmp_path / "r.json").read_text())["log"]["n"] == 300
 
 
+@pytest.mark.parametrize("preset", ["search", "feed", "shop"])
+def test_worlds_can_be_simulated_and_evaluated(counterrank, tmp_path, preset):
+    sizes = ("--actions", 15, "--candidates", 8, "--k", 3)
+    result = counterrank("simulate", "--preset", preset, "--n", 300, *sizes, "--out", "w.parquet")
+    assert result.code == 0 and result.out.startswith("true value: ")
+    options = ("--target", "new", "--estimators", "rips", "--propensity-kind", "prefix", "--json", "w.json")
+    assert counterrank("evaluate", "w.parquet", *options).code == 0
+
+
+def test_an_option_of_another_preset_is_refused(counterrank, tmp_path):
+    result = counterrank("simulate", "--preset", "search", "--sigma", 0.5, "--out", "w.parquet")
+    assert result.code == 2 and "has no option 'sigma'" in result.err
+    result = counterrank("simulate", "--behavior", "dbn", "--out", "w.parquet")
+    assert result.code == 2 and "has no option 'behavior'" in result.err
+    assert not list(tmp_path.glob("w.*"))
+
+
 def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")

@@ -4,8 +4,9 @@ import numpy as np
 
 from counterrank.paper.algorithm1 import PartitionGrower, RandomGrowth
 from counterrank.paper.oracle import Oracle, logged_contributions
+from counterrank.paper.replay import replay_run, replay_value
 from counterrank.ratios import ratios_of
-from counterrank.simulate import published, replay_run, replay_value
+from counterrank.simulate import published
 
 RUNS = 40
 

@@ -10,8 +10,9 @@ from counterrank.paper import trial
 from counterrank.paper.algorithm1 import PartitionGrower, RandomGrowth
 from counterrank.paper.oracle import Oracle, logged_contributions
 from counterrank.paper.published import published as value_in_print
+from counterrank.paper.replay import replay_run
 from counterrank.paper.spec import DEFAULTS
-from counterrank.simulate import preset, published, replay_run
+from counterrank.simulate import preset, published
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 

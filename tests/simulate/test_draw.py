@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.errors import ConfigError
-from counterrank.simulate import PRESETS, Linear, paper, preset, published, random, real_world, replay, write_log
-from counterrank.simulate.policy import behavior_probability, categorical, least_greedy, propensity, softmax
-from counterrank.simulate.rewards import pair_effect, triple_effect
+from counterrank.paper.replay import replay
+from counterrank.simulate import PRESETS, Linear, paper, preset, published, random, real_world, write_log
+from counterrank.simulate.draw import (
+    behavior_probability,
+    categorical,
+    least_greedy,
+    pair_effect,
+    propensity,
+    softmax,
+    triple_effect,
+)
 
 ARRAYS = ("context", "action", "reward", "p0", "p1", "behavior", "q")
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.simulate import preset, published, replay, replay_value, true_value
-from counterrank.simulate.policy import behavior_probability
+from counterrank.paper.replay import replay, replay_value
+from counterrank.simulate import preset, published, true_value
+from counterrank.simulate.draw import behavior_probability
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 

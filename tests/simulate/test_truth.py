@@ -5,9 +5,8 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.simulate import published, random, real_world, true_value
-from counterrank.simulate.conditional import closed_form, enumeration, has_closed_form
-from counterrank.simulate.policy import behavior_probability, distribution, propensity
-from counterrank.simulate.rewards import base_reward
+from counterrank.simulate.draw import base_reward, behavior_probability, distribution, propensity
+from counterrank.simulate.truth import closed_form, enumeration, has_closed_form
 
 MODELS = ("pairwise", "triple", "multiplicative", "binary")
 
@@ -98,8 +97,8 @@ def order_two_mean(env, context, seen):
     p0, p1 = (distribution(env, context, which) for which in ("logging", "target"))
     base, chance = base_reward(env, seen), behavior_probability(env, context)[0]
     total = np.zeros(env.K)
-    from counterrank.simulate.conditional import _rankings
-    from counterrank.simulate.rewards import expected_reward
+    from counterrank.simulate.draw import expected_reward
+    from counterrank.simulate.truth import _rankings
 
     for ranking in _rankings(env):
         action = ranking[None]

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.simulate import batches, published, random, true_value, write_log
+from counterrank.log import LOGGING
+from counterrank.simulate import Environment, World, batches, published, random, true_value, world, write_log
 
 COLUMNS = ["action", "reward", "propensity", "new", "propensity_dist", "new_dist", "behavior"]
 
@@ -78,12 +79,10 @@ def test_plackett_luce_logs_carry_prefix_propensities(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    from counterrank.simulate import write
-
     def stop(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(write, "draw", stop)
+    monkeypatch.setattr(Environment, "draw", stop)
     with pytest.raises(KeyboardInterrupt):
         write_log(published(), 10, tmp_path / "log.parquet", seed=0)
     assert list(tmp_path.iterdir()) == []
@@ -127,3 +126,41 @@ def test_every_format_is_read_back(ending, tmp_path):
     np.testing.assert_array_equal(log.target("new").values, part.target)
     np.testing.assert_array_equal(log.dists["propensity"], part.p0)
     assert log.behavior.tolist() == part.behavior_name
+
+
+@pytest.mark.parametrize("preset", ["search", "feed", "shop"])
+def test_a_world_on_disk_has_candidates_scores_and_features(preset, tmp_path):
+    made = world(preset, seed=2, K=3, items=12, candidates=6)
+    truth = write_log(made, 90, tmp_path / "log.parquet", seed=3, batch=50)
+    table = pq.read_table(tmp_path / "log.parquet")
+    parts = list(batches(made, 90, 3, batch=50))
+    for name, field in (("action", "action"), ("reward", "reward"), ("candidates", "candidates")):
+        expected = np.concatenate([getattr(part, field) for part in parts])
+        np.testing.assert_array_equal(np.array(table[name].to_pylist()), expected)
+    action, candidates = (np.array(table[name].to_pylist()) for name in ("action", "candidates"))
+    assert (action[:, :, None] == candidates[:, None, :]).any(axis=2).all()
+    feature = np.array(table["z_1"].to_pylist())
+    np.testing.assert_array_equal(feature, parts[0].feature[candidates, 1])
+    metadata = table.schema.metadata
+    assert metadata[b"counterrank.propensity_kind"] == b"prefix"
+    assert float(metadata[b"counterrank.true_value"]) == truth.value
+    scored = preset != "feed"  # scores alone do not say what a mixture shows
+    assert (b"counterrank.logger" in metadata) == ("propensity_scores" in table.column_names) == scored
+    assert (b"counterrank.policy.new" in metadata) == ("new_scores" in table.column_names) == scored
+
+
+@pytest.mark.parametrize("logger", ["plackett-luce", "epsilon", "swap", "mixture"])
+@pytest.mark.parametrize("target", ["near", "top"])
+def test_written_propensities_are_those_of_the_policies(logger, target):
+    """In places among the candidates or over the whole catalogue, the products of conditionals are the prefixes."""
+    made = World(seed=8, logger=logger, target=target, K=3, items=11, candidates=5)
+    drawn = made.draw(200, np.random.default_rng(0))
+    for values, which in ((drawn.propensity, "logging"), (drawn.target, "target")):
+        expected = np.exp(drawn.policy(which).prefix_log_prob(drawn.action))
+        np.testing.assert_allclose(np.cumprod(values, axis=1), expected, rtol=1e-9, atol=1e-300)
+
+
+def test_policies_that_scores_decide_are_named_for_the_reader():
+    assert World(logger="epsilon", target="top").specs == {LOGGING: "epsilon:epsilon=0.4", "new": "top"}
+    assert World(logger="mixture", target="far").specs == {"new": "plackett-luce:temperature=0.25"}
+    assert World(logger="swap", K=5).specs[LOGGING] == "swap:probability=0.7,places=20"

@@ -6,27 +6,30 @@ import click
 
 from counterrank.cli.console import showing_progress
 
-#: Options whose name differs from that of the environment's parameter.
-_NAMES = {"rewards": "reward", "logging_": "logging"}
+#: Options whose name differs from that of the parameter; worlds call their actions items.
+_NAMES = {"rewards": "reward", "logging_": "logging", "target_kind": "target"}
+_WORLDS = ("search", "feed", "shop")
 
 
 _EPILOG = """Example:
 
 \b
   counterrank simulate --preset random --n 5000 --k 4 --out log.parquet
+  counterrank simulate --preset search --behavior cascade --out log.parquet
 """
 
 
 @click.command("simulate", epilog=_EPILOG)
 @click.option(
     "--preset",
-    type=click.Choice(["published", "paper", "random"]),
+    type=click.Choice(["published", "paper", "random", *_WORLDS]),
     default="published",
     show_default=True,
-    help="The world: of the paper's code, of its text, or one drawn from the seed (any K and number of actions).",
+    help="The world: of the paper's code, of its text, one drawn from the seed (any K and number of actions), or one "
+    "of real shape, with candidates, features and clicks: a search page, a feed, a shop with revenue.",
 )
 @click.option("--n", default=8000, show_default=True, type=click.IntRange(min=1), help="Number of rankings.")
-@click.option("--k", default=8, show_default=True, type=click.IntRange(min=1), help="Positions in a ranking.")
+@click.option("--k", type=click.IntRange(min=1), help="Positions in a ranking (8; search and feed 10, shop 5).")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False), help="File to write; the ending says the format."
@@ -35,18 +38,38 @@ _EPILOG = """Example:
 @click.option("--epsilon", type=click.FloatRange(0, 1), help="Randomness of the target policy, 0 to 1.")
 @click.option("--sigma", type=click.FloatRange(min=0), help="Standard deviation of the reward noise.")
 @click.option("--lam", type=click.FloatRange(0, 1e6), help="Sharpness of the behaviour distribution.")
-@click.option("--actions", type=click.IntRange(min=2), help="Number of actions.")
+@click.option("--actions", type=click.IntRange(min=2), help="Number of actions, or of items in the catalogue.")
 @click.option("--rewards", type=click.Choice(["pairwise", "binary", "triple", "multiplicative"]), help="Reward model.")
 @click.option("--logging", "logging_", type=click.Choice(["factored", "plackett-luce"]), help="Kind of logging policy.")
-def command(preset: str, n: int, k: int, seed: int, out: str, **options: Any) -> None:
+@click.option("--candidates", type=click.IntRange(min=1), help="search, feed, shop: items a request chooses from.")
+@click.option(
+    "--behavior",
+    type=click.Choice(["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]),
+    help="search, feed, shop: how users click.",
+)
+@click.option(
+    "--logger",
+    type=click.Choice(["plackett-luce", "epsilon", "swap", "mixture"]),
+    help="search, feed, shop: how the logging policy explores.",
+)
+@click.option(
+    "--target-kind",
+    type=click.Choice(["near", "far", "blind", "top"]),
+    help="search, feed, shop: the new policy is near the old one, sharper, of scores that say nothing, or a top list.",
+)
+def command(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
     """Write a simulated log with a target policy `new`, whose true value is printed (and kept in Parquet metadata)."""
     from counterrank import simulate
 
-    given = {name: value for name, value in options.items() if value is not None}
-    renamed = {_NAMES.get(name, name): value for name, value in given.items()}
-    if preset != "published":
-        renamed["seed"] = seed
-    environment = simulate.preset(preset, K=k, **renamed)
+    given = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
+    environment: simulate.Environment | simulate.World
+    if preset in _WORLDS:
+        given |= {"K": k} if k is not None else {}
+        given |= {"items": given.pop("actions")} if "actions" in given else {}
+        environment = simulate.world(preset, seed=seed, **given)
+    else:
+        given |= {"seed": seed} if preset != "published" else {}
+        environment = simulate.preset(preset, K=8 if k is None else k, **given)
     with showing_progress():
         truth = simulate.write_log(environment, n, out, seed=seed)
     click.echo(f"true value: {truth.value!r}")

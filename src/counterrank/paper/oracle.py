@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import simulate
-from counterrank.kernels.contributions import contributions
 from counterrank.log import RankingLog
 from counterrank.paper.algorithm1 import PartitionGrower, Random, RandomGrowth
+from counterrank.paper.kernels.contributions import contributions
+from counterrank.paper.replay import OracleView, Run
 from counterrank.ratios import Ratios
-from counterrank.simulate import Environment, OracleView, Run
+from counterrank.simulate import Environment
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

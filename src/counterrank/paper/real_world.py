@@ -16,6 +16,9 @@ from counterrank.tree import BehaviorTree, fit_cross_fitted
 
 Floats = NDArray[np.float64]
 
+#: Rankings of the logging and of the other policy in the paper's A/B test.
+ROWS = (1979, 1954)
+
 
 def trial(
     log_a: RankingLog, value_b: float, target: str, estimators: tuple[str, ...], seed: int
@@ -52,7 +55,7 @@ def pair(paths: tuple[str, str, str] | None) -> tuple[RankingLog, float, str]:
     from counterrank import simulate
 
     env = simulate.real_world()
-    rows_a, rows_b = simulate.REAL_WORLD_ROWS
+    rows_a, rows_b = ROWS
     drawn_a = simulate.draw(env, rows_a, np.random.default_rng(1))
     drawn_b = simulate.draw(env, rows_b, np.random.default_rng(2), policy="target")
     return drawn_a.to_log(), drawn_b.to_log().value, "new"

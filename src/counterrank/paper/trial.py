@@ -11,6 +11,7 @@ from counterrank import simulate
 from counterrank.estimators import AIPS, Estimator, View, Workspace, registry
 from counterrank.log import RankingLog
 from counterrank.paper.oracle import Assigned, Oracle
+from counterrank.paper.replay import replay_run
 from counterrank.simulate import Environment
 from counterrank.sources import MemorySource
 
@@ -40,7 +41,7 @@ def draw(preset: str, setting: dict[str, Any], seed: int) -> Trial:
     started = time.process_time()
     if preset == "published":
         env = _published(**options)
-        found = simulate.replay_run(env, setting["n"], seed)
+        found = replay_run(env, setting["n"], seed)
         log, drawing = found.log.to_log(), time.process_time() - started
         values = tuple(found.value())
         return Trial(env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing)

@@ -1,11 +1,8 @@
-"""Simulated rankings with known truth: environments, draws, exact values, logs of any size on disk."""
+"""Simulated rankings with known truth: environments, worlds of real shape, draws, exact values, logs on disk."""
 
-from counterrank.simulate.draw import SimulatedLog, draw
-from counterrank.simulate.environment import Environment, Linear
-from counterrank.simulate.fresh import random
-from counterrank.simulate.policy import behavior_probability
-from counterrank.simulate.presets import PRESETS, REAL_WORLD_ROWS, paper, preset, published, real_world
-from counterrank.simulate.replay import OracleView, Run, replay, replay_run, replay_value
+from counterrank.simulate.draw import SimulatedLog, behavior_probability, distribution, draw, sigmoid
+from counterrank.simulate.environment import Environment, Linear, Which, whole
+from counterrank.simulate.presets import PRESETS, paper, preset, published, random, real_world
 from counterrank.simulate.truth import Truth, true_value
 from counterrank.simulate.worlds import WORLDS, DrawnWorld, World, world
 from counterrank.simulate.write import batches, write_log
@@ -14,26 +11,24 @@ __all__ = [
     "PRESETS",
     "WORLDS",
     "DrawnWorld",
-    "World",
-    "OracleView",
-    "Run",
-    "behavior_probability",
-    "REAL_WORLD_ROWS",
     "Environment",
     "Linear",
     "SimulatedLog",
     "Truth",
+    "Which",
+    "World",
     "batches",
+    "behavior_probability",
+    "distribution",
     "draw",
     "paper",
     "preset",
     "published",
     "random",
     "real_world",
-    "replay",
-    "replay_run",
-    "replay_value",
+    "sigmoid",
     "true_value",
+    "whole",
     "world",
     "write_log",
 ]

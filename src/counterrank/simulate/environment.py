@@ -1,14 +1,15 @@
 """The parameters of a simulated world of rankings: contexts, behaviours, rewards and two policies."""
 
 import hashlib
+import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Literal, get_args
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from counterrank.errors import ConfigError
 from counterrank.policies import Bools, Floats
-from counterrank.simulate.bounds import between
 
 if TYPE_CHECKING:
     from counterrank.simulate.draw import SimulatedLog
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 RewardModel = Literal["pairwise", "binary", "triple", "multiplicative"]
 BaseContext = Literal["own", "other", "slip"]
 LoggingKind = Literal["factored", "plackett-luce"]
+Which = Literal["logging", "target"]
+
+#: The name of the evaluated policy in every simulated log.
+TARGET = "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +107,12 @@ class Environment:
         """Whether positions are drawn independently given the context."""
         return self.logging_kind == "factored"
 
-    def draw(
-        self, n: int, rng: np.random.Generator, *, policy: Literal["logging", "target"] = "logging"
-    ) -> "SimulatedLog":
+    @property
+    def propensity_kind(self) -> str:
+        """What the numbers of a written log are: one a position, or given the items above."""
+        return "factored" if self.factored else "prefix"
+
+    def draw(self, n: int, rng: np.random.Generator, *, policy: Which = "logging") -> "SimulatedLog":
         """Return n rankings shown by the logging policy, or by the target."""
         from counterrank.simulate.draw import draw
 
@@ -182,3 +190,25 @@ def _fingerprint(env: Environment) -> str:
                 digest.update(repr(part).encode())
             digest.update(b"|")
     return digest.hexdigest()[:16]
+
+
+def between(name: str, value: Any, low: float, high: float = math.inf, *, meaning: str) -> float:
+    """Return a finite number within [low, high]; `meaning` says in the error what it is.
+
+    >>> between("epsilon", 0.3, 0, 1, meaning="a probability, between 0 and 1")
+    0.3
+    """
+    if not isinstance(value, Real) or not math.isfinite(value) or not low <= float(value) <= high:
+        raise ConfigError(f"{name} is {value!r}; it is {meaning}")
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Return a whole number that is `least` or more.
+
+    >>> whole("seed", 7, 0)
+    7
+    """
+    if not isinstance(value, Integral) or value < least:
+        raise ConfigError(f"{name} is {value!r}; it is a whole number, {least} or more")
+    return int(value)

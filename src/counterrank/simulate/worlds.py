@@ -7,11 +7,12 @@ world's seed; rows come from the generator given to `draw`.
 
 import hashlib
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from counterrank.errors import ConfigError
+from counterrank.log import LOGGING, RankingLog
 from counterrank.policies import (
     Deterministic,
     Floats,
@@ -22,13 +23,8 @@ from counterrank.policies import (
     RandomSwap,
     SlotEpsilonGreedy,
 )
-from counterrank.simulate.bounds import whole
-from counterrank.simulate.environment import Linear
+from counterrank.simulate.environment import TARGET, Linear, Which, whole
 from counterrank.simulate.kernels import clicks
-from counterrank.simulate.policy import Which
-
-if TYPE_CHECKING:
-    from counterrank.log import RankingLog
 
 Behavior = Literal["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]
 Logger = Literal["plackett-luce", "epsilon", "swap", "mixture"]
@@ -93,6 +89,25 @@ class World:
         return self.items
 
     @property
+    def propensity_kind(self) -> str:
+        """What the numbers of a written log are."""
+        return "prefix"
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """How the scores of a written log become policies, for those that scores alone decide."""
+        swap = f"swap:probability={SWAP:g},places={_swapped(self)}"
+        kinds = {"plackett-luce": "plackett-luce", "epsilon": f"epsilon:epsilon={EPSILON:g}", "swap": swap}
+        found = {LOGGING: kinds[self.logger]} if self.logger in kinds else {}
+        if self.target in ("top", "far"):
+            found[TARGET] = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}[self.target]
+        elif self.logger == "swap":
+            found[TARGET] = f"plackett-luce:temperature={1 / SHARP:g}"
+        elif self.logger in kinds:
+            found[TARGET] = kinds[self.logger]
+        return found
+
+    @property
     def fingerprint(self) -> str:
         """A name of all options."""
         text = repr([getattr(self, item.name) for item in fields(self) if item.name != "name"])
@@ -107,7 +122,7 @@ class World:
         """Return n rankings shown by the target."""
         return self.draw(n, rng, policy="target")
 
-    def log(self, n: int, seed: int) -> "RankingLog":
+    def log(self, n: int, seed: int) -> RankingLog:
         """Return n logged rankings with target "new": a function of the world and `seed` alone."""
         return self.draw(n, np.random.default_rng([self.seed, whole("seed", seed, 0), 37])).to_log()
 
@@ -205,6 +220,23 @@ class DrawnWorld:
         """Shown items: (n, K)."""
         return np.take_along_axis(self.candidates, self.choice, axis=1)
 
+    @property
+    def propensity(self) -> Floats:
+        """P(a_k | x, a_1..a_k-1) of the shown items under the policy that drew them: (n, K)."""
+        return self._conditional(self.drawn_by)
+
+    @property
+    def target(self) -> Floats:
+        """P(a_k | x, a_1..a_k-1) of the shown items under the target, 0 after an item it would not show: (n, K)."""
+        return self._conditional("target")
+
+    def _conditional(self, which: Which) -> Floats:
+        scores = self.old_scores if which == "logging" else self.new_scores
+        total = _policy(self.world, scores, which).prefix_log_prob(self.choice)
+        before = np.concatenate([np.zeros((len(total), 1)), total[:, :-1]], axis=1)
+        possible = before > -np.inf
+        return np.where(possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0)
+
     def policy(self, which: Which) -> Policy:
         """Return a policy over the items of the catalogue, bound to these rows."""
         world = self.world
@@ -219,16 +251,14 @@ class DrawnWorld:
         np.put_along_axis(scores, ids, self.old_scores if which == "logging" else self.new_scores, axis=1)
         return _policy(world, scores, which)
 
-    def to_log(self) -> "RankingLog":
+    def to_log(self) -> RankingLog:
         """Return the rankings as a log with target "new" and both policies as objects."""
-        from counterrank.log import RankingLog
-
         return RankingLog(
             action=self.action,
             reward=self.reward,
             propensity=self.policy(self.drawn_by),
             context=self.context,
-            targets={"new": self.policy("target")},
+            targets={TARGET: self.policy("target")},
         )
 
 

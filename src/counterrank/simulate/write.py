@@ -11,20 +11,23 @@ import numpy as np
 
 from counterrank.atomic import replacing
 from counterrank.errors import ConfigError
+from counterrank.log import LOGGING
 from counterrank.policies import Floats, Ints
-from counterrank.simulate.bounds import whole
-from counterrank.simulate.draw import SimulatedLog, draw
-from counterrank.simulate.environment import Environment
+from counterrank.simulate.draw import SimulatedLog
+from counterrank.simulate.environment import TARGET, Environment, whole
 from counterrank.simulate.truth import Truth, true_value
+from counterrank.simulate.worlds import DrawnWorld, World
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Rows of one batch and one Parquet row group.
 BATCH = 65_536
+#: Candidates of a batch: four list columns of them are held at a time.
+CELLS = 4_194_304
 
 
-def batches(env: Environment, n: int, seed: int, *, batch: int = BATCH) -> Iterator[SimulatedLog]:
+def batches(env: Environment | World, n: int, seed: int, *, batch: int = BATCH) -> Iterator[SimulatedLog | DrawnWorld]:
     """Yield n rankings in parts; part b depends on `seed`, b and its length alone.
 
     >>> from counterrank.simulate import published
@@ -35,18 +38,22 @@ def batches(env: Environment, n: int, seed: int, *, batch: int = BATCH) -> Itera
         whole(option, value, least)
     for b, first in enumerate(range(0, n, batch)):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(b,)))
-        yield draw(env, min(batch, n - first), rng)
+        yield env.draw(min(batch, n - first), rng)
 
 
-def write_log(env: Environment, n: int, path: str | os.PathLike[str], *, seed: int, batch: int = BATCH) -> Truth:
+def write_log(
+    env: Environment | World, n: int, path: str | os.PathLike[str], *, seed: int, batch: int | None = None
+) -> Truth:
     """Write a simulated log and return the target's true value, which is also in the file's metadata.
 
     Parquet (.parquet) and Arrow (.feather, .arrow) hold one batch in memory at a time, as do .csv and .jsonl.
-    The file appears whole or not at all. Plackett-Luce logs carry prefix propensities and no distributions.
+    The file appears whole or not at all. Where positions depend on each other, propensities are given the items above
+    (the metadata says so) and there are no distributions; worlds add candidates, their scores and features.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
         raise ConfigError(f"cannot write {path}: unknown ending {suffix!r}; use one of {', '.join(_WRITERS)}")
+    batch = batch or (BATCH if isinstance(env, Environment) else max(1024, min(BATCH, CELLS // env.C)))
     truth = true_value(env)
     tables = (_table(part, _metadata(env, truth, seed)) for part in batches(env, n, seed, batch=batch))
     with replacing(path) as temporary:
@@ -54,36 +61,53 @@ def write_log(env: Environment, n: int, path: str | os.PathLike[str], *, seed: i
     return truth
 
 
-def _metadata(env: Environment, truth: Truth, seed: int) -> dict[str, str]:
+def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, str]:
+    known = env.specs if isinstance(env, World) else {}
+    policies = {f"counterrank.policy.{name}": spec for name, spec in known.items() if name != LOGGING}
     return {
+        **({"counterrank.logger": known[LOGGING]} if LOGGING in known else {}),
+        **policies,
         "counterrank.true_value": repr(truth.value),
         "counterrank.true_value_stderr": repr(truth.stderr),
         "counterrank.true_value_by_position": json.dumps(truth.by_position.tolist()),
         "counterrank.true_value_method": truth.method,
-        "counterrank.propensity_kind": "factored" if env.factored else "prefix",
+        "counterrank.propensity_kind": env.propensity_kind,
         "counterrank.environment": f"{env.name} {env.fingerprint}",
         "counterrank.seed": str(seed),
     }
 
 
-def _table(part: SimulatedLog, metadata: dict[str, str]) -> "pa.Table":
-    """Return the columns of a log on disk: one row a ranking, lists over positions."""
+def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Table":
+    """Return the columns of a log on disk: one row a ranking, lists over positions or candidates."""
     import pyarrow as pa
 
-    env = part.env
     columns: dict[str, Any] = {
         "action": _lists(part.action),
         "reward": _lists(part.reward),
         "propensity": _lists(part.propensity),
-        "new": _lists(part.target),
+        TARGET: _lists(part.target),
     }
-    if env.factored:
-        columns["propensity_dist"] = _lists(part.p0)
-        columns["new_dist"] = _lists(part.p1)
-    names = pa.array(env.behavior_names)
-    columns["behavior"] = pa.DictionaryArray.from_arrays(part.behavior.astype(np.int32), names).cast(pa.string())
-    columns |= {f"x_{j}": np.ascontiguousarray(part.context[:, j]) for j in range(env.d)}
+    columns |= _of_world(part) if isinstance(part, DrawnWorld) else _of_environment(part)
+    columns |= {f"x_{j}": np.ascontiguousarray(values) for j, values in enumerate(part.context.T)}
     return pa.table(columns, metadata=metadata)
+
+
+def _of_environment(part: SimulatedLog) -> dict[str, Any]:
+    """Return whole distributions, where positions are independent, and the rows' behaviours."""
+    import pyarrow as pa
+
+    env = part.env
+    names = pa.DictionaryArray.from_arrays(part.behavior.astype(np.int32), pa.array(env.behavior_names))
+    columns = {"propensity_dist": _lists(part.p0), f"{TARGET}_dist": _lists(part.p1)} if env.factored else {}
+    return columns | {"behavior": names.cast(pa.string())}
+
+
+def _of_world(part: DrawnWorld) -> dict[str, Any]:
+    """Return candidates, scores of those policies that scores alone decide, and features of the candidates."""
+    scores = {LOGGING: part.old_scores, TARGET: part.new_scores}
+    columns = {"candidates": _lists(part.candidates)}
+    columns |= {f"{name}_scores": _lists(scores[name]) for name in part.world.specs}
+    return columns | {f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)}
 
 
 def _lists(values: Floats | Ints) -> Any:

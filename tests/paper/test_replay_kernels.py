@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 
-from counterrank.kernels.contributions import contributions
-from counterrank.simulate import published, replay_run
-from counterrank.simulate.conditional import closed_form_given
-from counterrank.simulate.kernels import replayed_rows
-from counterrank.simulate.policy import behavior_probability, distribution
-from counterrank.simulate.rewards import expected_reward
+from counterrank.paper.kernels import replay as replayed_rows
+from counterrank.paper.kernels.contributions import contributions
+from counterrank.paper.replay import replay_run
+from counterrank.simulate import published
+from counterrank.simulate.draw import behavior_probability, distribution, expected_reward
+from counterrank.simulate.truth import closed_form_given
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20230806)
 
 
 @pytest.mark.parametrize("K", [1, 3, 4, 5, 8, 14])

@@ -18,14 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
-from counterrank.kernels.contributions import contributions
+from counterrank.paper.kernels import replay as rows
+from counterrank.paper.kernels.contributions import contributions
 from counterrank.policies import Floats, Ints
-from counterrank.simulate.bounds import whole
-from counterrank.simulate.draw import SimulatedLog
-from counterrank.simulate.environment import Environment
-from counterrank.simulate.kernels import replayed_rows as rows
-from counterrank.simulate.policy import Which, distribution
-from counterrank.simulate.rewards import sigmoid
+from counterrank.simulate import Environment, SimulatedLog, Which, distribution, sigmoid, whole
 
 _SHARED_SEED = 12345
 _VALUE_ROWS = 10_000
