@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import PropensityError
 from counterrank.log import LOGGING, Probabilities, RankingLog
-from counterrank.policies import Policy
+from counterrank.policies import BestOf, Policy
 from counterrank.propensity import MEANING, SUPPORTS, Propensity
 
 if TYPE_CHECKING:
@@ -93,6 +93,10 @@ class Ratios:
         """Raise unless these ratios can give `capability` probabilities."""
         if capability in self.supports:
             return
+        if isinstance(self.target, BestOf):
+            raise self.target.refusal(
+                {"position": "single positions", "prefix": "prefixes"}.get(capability, capability)
+            )
         remedy = {
             "position": "log the marginal probability of each shown item at its position (kind 'position')",
             "prefix": "log the probability of each item given those above (kind 'prefix')",
@@ -163,6 +167,11 @@ def capability_of(mask: Bools) -> str:
 def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
     """Return the kind both policies have in common and the logger's and target's factors (n, K) of that kind."""
     logging, policy = batch.propensity, batch.target(name)
+    if isinstance(policy, BestOf):
+        # A weight against the logger, no probability: the logger's factors are ones.
+        factors = np.ones(batch.action.shape)
+        factors[:, 0] = policy.joint_weight(batch.action)
+        return "joint", np.ones_like(factors), factors
     if isinstance(logging, Propensity) and isinstance(policy, Propensity):
         if logging.kind != policy.kind:
             raise PropensityError(

@@ -2,6 +2,7 @@
 
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
+from counterrank.policies.best_of import BestOf
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import (
@@ -13,6 +14,7 @@ from counterrank.policies.factored import (
     from_callable,
     from_classifier,
 )
+from counterrank.policies.fit import CandidateFit, candidate_fit, shown_outside
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.questions import superset_mask
@@ -26,7 +28,9 @@ from counterrank.policies.storage import kinds, load_policy, save_policy
 __all__ = [
     "CAPABILITIES",
     "Autoregressive",
+    "BestOf",
     "Bools",
+    "CandidateFit",
     "Candidates",
     "Deterministic",
     "Enumerated",
@@ -51,6 +55,7 @@ __all__ = [
     "TeamDraft",
     "Uniform",
     "UniformPermutation",
+    "candidate_fit",
     "epsilon_mixture",
     "from_callable",
     "from_classifier",
@@ -61,6 +66,7 @@ __all__ = [
     "policy_from_table",
     "pooled",
     "save_policy",
+    "shown_outside",
     "subset_log_ratio",
     "superset_mask",
 ]

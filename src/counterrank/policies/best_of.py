@@ -1,0 +1,190 @@
+"""Best of m: draw m rankings from the logging policy and serve the one that a score likes best.
+
+With F_x the law of the score under the logger, pi_m(a|x) / pi_0(a|x) = m F_x(q(a))^(m-1): at most m, whatever
+the number of positions and items. With L fresh draws of the logger, B of them below the logged ranking,
+m C(B, m-1) / C(L, m-1) has that mean: C(B, m-1) / C(L, m-1) is the share of sets of m-1 draws that all lie below.
+Only the logger's sampler is needed, no probability. Ties are broken by random keys, which makes scores continuous.
+"""
+
+import copy
+import itertools
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+
+from counterrank.errors import PolicyError
+from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.enumerated import Enumerated
+
+#: Takes rows (b,) and rankings (b, D, K), returns the score of each ranking (b, D).
+ListScore = Callable[[Ints, Ints], Floats]
+
+#: Rows whose reference draws are made together: draws depend on the row's number, never on how a log is cut.
+_BLOCK = 1024
+#: Most rankings that `exact` lists for a row.
+MAX_LISTED = 20_000
+
+
+class BestOf(Policy):
+    """The best by `score` of `m` rankings drawn from `logger`.
+
+    `score(rows, rankings)` gives numbers (b, D) for rankings (b, D, K) of rows (b,), numbered as in the logger.
+    Weights against the logger (`joint_weight`) rest on `draws` reference rankings a row, drawn once from `seed`.
+    Probabilities of prefixes and single positions have no such form: they are refused, `exact` lists them for
+    small spaces.
+
+    >>> from counterrank.policies.plackett_luce import UniformPermutation
+    >>> first_item = lambda rows, rankings: -rankings[:, :, 0].astype(float)
+    >>> policy = BestOf(UniformPermutation(3), first_item, 2)
+    >>> np.exp(policy.exact(1).position_log_prob(np.array([[0], [1], [2]]))).round(4).ravel().tolist()
+    [0.5556, 0.3333, 0.1111]
+    """
+
+    capabilities = frozenset({"joint", "sample"})
+
+    def __init__(
+        self, logger: Policy, score: ListScore, m: int, *, draws: int = 64, seed: int = 0, n_rows: int | None = None
+    ) -> None:
+        logger.require("sample")
+        if m < 1 or int(m) != m:
+            raise PolicyError(f"best of m needs a whole m of at least 1, got {m}")
+        if draws < max(m - 1, 1):
+            raise PolicyError(f"best of {m} needs at least {m - 1} reference draws a row, got {draws}")
+        self.logger, self.score, self.m, self.draws, self.seed = logger, score, int(m), int(draws), int(seed)
+        self.rows: Ints = np.arange(logger.n_rows if n_rows is None else n_rows)
+        self._total = self.n_rows
+        # By row number and length; shared by the policies that `take` makes.
+        self._known: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_actions(self) -> int:
+        return self.logger.n_actions
+
+    def take(self, rows: Rows) -> Self:
+        chosen = copy.copy(self)
+        chosen.rows = self.rows[rows]
+        return chosen
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        drawn = self._drawn(self.rows, length, rng, size * self.m)
+        return self.serve(drawn.reshape(self.n_rows * size, self.m, length), np.repeat(self.rows, size)).reshape(
+            self.n_rows, size, length
+        )
+
+    def serve(self, drawn: Ints, rows: Ints | None = None) -> Ints:
+        """Return the best of rankings (n, m, K) for each row: (n, K); draws are alike, so the first of equals does."""
+        values = self._scored(self.rows if rows is None else rows, drawn)
+        best: Ints = np.take_along_axis(drawn, np.argmax(values, axis=1)[:, None, None], axis=1)[:, 0]
+        return best
+
+    def joint_weight(self, actions: Ints) -> Floats:
+        """Return unbiased weights (n,) of rankings (n, K) against the logger, each in [0, m]."""
+        items = np.ascontiguousarray(actions, dtype=np.int64)
+        if self.n_rows not in (1, len(items)):
+            raise PolicyError(f"the policy has {self.n_rows} rows and the actions {len(items)}")
+        if self.n_rows != len(items):
+            return self.take(np.zeros(len(items), np.int64)).joint_weight(items)
+        own = self._scored(self.rows, items[:, None, :])[:, 0]
+        reference, keys = self._reference(items.shape[1])
+        ties = reference == own[:, None]
+        below = ((reference < own[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(axis=1)
+        return drawn_weight(below, self.draws, self.m)
+
+    def exact(self, length: int) -> Enumerated:
+        """Return the policy as a list of all its rankings, where there are few; it answers every question."""
+        A = self.n_actions
+        listed = itertools.product(range(A), repeat=length) if self.logger.factored else None
+        every = listed or itertools.permutations(range(A), length)
+        rankings = np.array(list(itertools.islice(every, MAX_LISTED + 1)), dtype=np.int64)
+        if len(rankings) > MAX_LISTED:
+            raise PolicyError(f"there are more than {MAX_LISTED} rankings of {length} of {A} items: too many to list")
+        probs = np.empty((self.n_rows, len(rankings)))
+        for i, row in enumerate(self.rows):
+            one = self.logger if self.logger.n_rows == 1 else self.logger.take(np.array([row]))
+            base = np.exp(one.take(np.zeros(len(rankings), np.int64)).prefix_log_prob(rankings)[:, -1])
+            probs[i] = best_of_probs(base, self._scored(np.array([row]), rankings[None])[0], self.m)
+        return Enumerated(np.broadcast_to(rankings, (self.n_rows, *rankings.shape)), probs, n_actions=A)
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        raise self.refusal("prefixes")
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        raise self.refusal("single positions")
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        raise self.refusal("sets of positions")
+
+    def refusal(self, what: str) -> PolicyError:
+        """Return the error that says why there are no probabilities of prefixes, positions or sets."""
+        return PolicyError(
+            f"best of {self.m} has a weight for the whole ranking, none for {what}: which items win depends on all of "
+            "the ranking. Use ips, snips or clip-ips, whose weights are at most m"
+        )
+
+    def _scored(self, rows: Ints, rankings: Ints) -> Floats:
+        values = np.asarray(self.score(rows, rankings), dtype=np.float64)
+        if values.shape != rankings.shape[:2]:
+            raise PolicyError(f"the score returned shape {values.shape}, expected {rankings.shape[:2]}")
+        if np.isnan(values).any():
+            raise PolicyError(f"row {rows[np.argwhere(np.isnan(values))[0][0]]}: the score of a ranking is NaN")
+        return values
+
+    def _drawn(self, rows: Ints, length: int, rng: np.random.Generator, size: int) -> Ints:
+        if self.logger.n_rows == 1:
+            return self.logger.sample(length, rng, size=len(rows) * size).reshape(len(rows), size, length)
+        return self.logger.take(rows).sample(length, rng, size=size)
+
+    def _reference(self, length: int) -> tuple[Floats, Floats]:
+        """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking, then of each."""
+        scores, keys = np.empty((self.n_rows, self.draws)), np.empty((self.n_rows, 1 + self.draws))
+        block = self.rows // _BLOCK
+        for number in np.unique(block):
+            known = (int(number), length)
+            if known not in self._known:
+                self._known[known] = self._made(int(number), length)
+            mine = block == number
+            at = self.rows[mine] % _BLOCK
+            scores[mine], keys[mine] = self._known[known][0][at], self._known[known][1][at]
+        return scores, keys
+
+    def _made(self, number: int, length: int) -> tuple[Floats, Floats]:
+        last = min((number + 1) * _BLOCK, self._total)
+        rows = np.arange(number * _BLOCK, last)
+        rng = np.random.default_rng([self.seed, number, length])
+        drawn = self._drawn(rows, length, rng, self.draws)
+        return self._scored(rows, drawn), rng.random((len(rows), 1 + self.draws))
+
+
+def drawn_weight(below: Ints, draws: int, m: int) -> Floats:
+    """Return m C(B, m-1) / C(L, m-1) for B = `below` of L = `draws` reference draws.
+
+    >>> drawn_weight(np.array([0, 2, 4]), 4, 3).tolist()
+    [0.0, 0.5, 3.0]
+    """
+    chosen = np.arange(m - 1)
+    factors = np.maximum(np.asarray(below, dtype=np.float64)[..., None] - chosen, 0.0) / (draws - chosen)
+    weight: Floats = m * factors.prod(axis=-1)
+    return weight
+
+
+def best_of_probs(probs: Floats, scores: Floats, m: int) -> Floats:
+    """Return the probability (E,) that each of E rankings is the best of m draws; equals win in proportion.
+
+    Rankings of one score are served with (F + p)^m - F^m, F the mass below and p theirs.
+
+    >>> best_of_probs(np.array([0.5, 0.25, 0.25]), np.array([0.0, 1.0, 1.0]), 2).tolist()
+    [0.25, 0.375, 0.375]
+    """
+    levels, group = np.unique(scores, return_inverse=True)
+    mass = np.bincount(group, weights=probs, minlength=len(levels))
+    up_to = np.cumsum(mass)
+    won = up_to**m - np.concatenate([[0.0], up_to[:-1]]) ** m
+    share = np.divide(won, mass, out=np.zeros_like(won), where=mass > 0)
+    served: Floats = probs * share[group]
+    total: Floats = served / served.sum()
+    return total
