@@ -191,3 +191,21 @@ def test_a_terminal_is_told_of_compilation(monkeypatch):
             with event.trigger_event("numba:compile"):
                 pass
     assert stream.getvalue().count("compiling") == 1
+
+
+def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(counterrank, tmp_path: Path):
+    rows = [{"items": [i % 2], "clicked": [i % 3 % 2], "propensity": [0.5], "new": [0.6]} for i in range(40)]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    call = (
+        "evaluate",
+        "log.jsonl",
+        "--target",
+        "new",
+        "--columns",
+        "action=items,reward=clicked",
+        "--estimators",
+        "ips",
+    )
+    assert "--reward-name clicks" in counterrank(*call, "--html", "r.html").err
+    assert "--reward-name" not in counterrank(*call, "--html", "r.html", "--reward-name", "taps").err
+    assert "--reward-name" not in counterrank(*call).err

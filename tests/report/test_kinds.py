@@ -10,7 +10,7 @@ import pytest
 from tests.report import sample
 from tests.report.test_terminal import shown
 
-from counterrank.behavior import masks
+from counterrank import behavior as masks
 from counterrank.report import html
 from counterrank.report.kinds import Kinds, kinds, looks_at, seen
 from counterrank.report.numbers import NARROW

@@ -105,11 +105,27 @@ def command(log: str, **options: Any) -> None:
         write(json_path, result.to_json())
     if html_path:
         write(html_path, result.to_html())
+        if not (quiet or options["reward_name"]) and (word := _reward_word(read.get("columns"))):
+            click.echo(f"the report speaks of 'reward'; --reward-name {word} makes it speak of {word}", err=True)
     if not (quiet or piped):
         results_console().print(result)
     if options["require"] and not meets(result.verdict["level"], options["require"]):
         click.echo(f"evidence is {result.verdict['level']}, {options['require']} was required", err=True)
         raise click.exceptions.Exit(1)
+
+
+#: What people call a reward, by how its column is often called.
+_REWARD_WORDS = {
+    **dict.fromkeys(("click", "clicks", "clicked", "is_click", "is_clicked"), "clicks"),
+    **dict.fromkeys(("purchase", "purchases", "purchased", "bought", "conversion", "converted"), "purchases"),
+    **dict.fromkeys(("revenue", "gmv", "sales"), "revenue"),
+}
+
+
+def _reward_word(columns: Any) -> str | None:
+    """Return a better word than "reward" where the column's name suggests one."""
+    pairs = dict(part.partition("=")[::2] for part in columns.split(",")) if isinstance(columns, str) else columns or {}
+    return _REWARD_WORDS.get(str(pairs.get("reward", "")).strip().lower())
 
 
 def _asked_for(options: dict[str, Any]) -> dict[str, Any]:

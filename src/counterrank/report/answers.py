@@ -30,6 +30,8 @@ class Card:
     level_meaning: str
     reasons: tuple[tuple[str, str, str], ...]
     settle: tuple[str, ...]
+    #: How wrong propensities may be before the sign flips.
+    margin: str
 
 
 def cards(reading: Reading) -> list[Card]:
@@ -50,6 +52,7 @@ def _card(reading: Reading, target: str) -> Card:
         level_name=sentences.EVIDENCE[level][0] if level else "No verdict",
         level_sign=sentences.SIGNS.get(level, "?"), level_meaning=sentences.evidence(level),
         reasons=_reasons(reading, target), settle=tuple(sentences.settle(reading, target)),
+        margin=sentences.margin(reading, target),
     )  # fmt: skip
 
 
@@ -62,6 +65,8 @@ def _words(outcome: str, level: str) -> str:
 
 def _numbers(reading: Reading, target: str) -> tuple[str, str]:
     lift, best = reading.lift(target), reading.best(target)
+    if reading.not_estimable(target):
+        return "not estimable", ""
     if known(lift.get("relative")):
         return percent(lift["relative"], sign=True), sentences.interval(reading, sentences.relative_ends(lift))
     if known(lift.get("value")):

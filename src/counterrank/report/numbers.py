@@ -6,6 +6,8 @@ from typing import Any, TypeGuard
 #: Shown where a number is missing.
 NONE = "–"
 MINUS = "−"
+#: From here on a number is written with a power of ten: all its digits would break a table and mean nothing.
+_HUGE = 1e9
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -41,6 +43,8 @@ def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
     """
     if not known(value):
         return NONE
+    if abs(value) >= _HUGE:
+        return _tidy(f"{value:+.2e}" if sign else f"{value:.2e}")
     text = f"{value:+,.{_places(value, error)}f}" if sign else f"{value:,.{_places(value, error)}f}"
     return _tidy(text)
 
@@ -64,6 +68,8 @@ def percent(value: Any, error: Any = None, *, sign: bool = False, digits: int | 
     """
     if not known(value):
         return NONE
+    if abs(value) * 100 >= _HUGE:
+        return _tidy(f"{value * 100:+.2e}" if sign else f"{value * 100:.2e}") + NARROW + "%"
     places = digits if digits is not None else _percent_places(value, error)
     text = f"{value * 100:+,.{places}f}" if sign else f"{value * 100:,.{places}f}"
     return _tidy(text) + NARROW + "%"
@@ -99,14 +105,20 @@ def roughly(value: Any) -> str:
 def short(value: Any) -> str:
     """Return a number of three significant digits, for axes and labels.
 
-    >>> short(1234.5), short(0.01234), short(2.0), short(1e-7)
-    ('1,230', '0.0123', '2', '1e-07')
+    >>> short(1234.5), short(0.01234), short(2.0), short(1e-7), short(123_456), short(2.5e6)
+    ('1,230', '0.0123', '2', '1e-07', '123k', '2.5M')
     """
     if not known(value):
         return NONE
     size = abs(value)
+    if size >= 1e9:
+        return _tidy(f"{value:.2e}")
+    if size >= 1e6:
+        return _tidy(f"{value / 1e6:.3g}") + "M"
+    if size >= 1e5:
+        return _tidy(f"{value / 1e3:.3g}") + "k"
     if size >= 1000:
-        return _tidy(f"{float(f'{value:.3g}'):,.0f}") if size < 1e9 else f"{value:.2e}"
+        return _tidy(f"{float(f'{value:.3g}'):,.0f}")
     return _tidy(f"{value:.3g}")
 
 

@@ -69,7 +69,7 @@ class Reading:
 
     @property
     def estimates(self) -> list[Mapping[str, Any]]:
-        """All estimates."""
+        """All estimates that have a value."""
         return [e for e in rows(self.model.get("estimates")) if known(e.get("value"))]
 
     @property
@@ -80,7 +80,16 @@ class Reading:
     @property
     def targets(self) -> list[str]:
         """The target policies in the order they were given."""
-        return list(dict.fromkeys(str(e.get("target", "target")) for e in self.estimates))
+        return list(dict.fromkeys(str(e.get("target", "target")) for e in rows(self.model.get("estimates"))))
+
+    def not_estimable(self, target: str) -> str:
+        """Return why the recommended estimate of a target has no value; nothing where it has one."""
+        name = table(self.model.get("recommended")).get(target)
+        found = [e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target]
+        chosen = next((e for e in found if e.get("estimator") == name), found[0] if found else {})
+        if known(chosen.get("value")):
+            return ""
+        return str(chosen.get("not_estimable") or "the log has no evidence on it")
 
     @property
     def level(self) -> float:
@@ -111,7 +120,7 @@ class Reading:
     def best(self, target: str) -> Mapping[str, Any]:
         """Return the recommended estimate of a target."""
         found = self.of(target)
-        return found[0] if found else {}
+        return found[0] if found and not self.not_estimable(target) else {}
 
     def lift(self, target: str, estimator: str | None = None) -> Mapping[str, Any]:
         """Return the lift of a target by an estimator, by default the recommended one."""

@@ -37,6 +37,8 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     lift = reading.lift(target)
     best = reading.best(target)
     reward, ranking = reading.words()
+    if reason := reading.not_estimable(target):
+        return f"What {target} would earn is not estimable from this log: {reason}."
     if not known(lift.get("value")):
         value = plain(best.get("value"), best.get("stderr"))
         return f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
@@ -61,6 +63,17 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
         )
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
     return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today{bracket}."
+
+
+def margin(reading: Reading, target: str) -> str:
+    """Return how wrong the logged propensities may be before the sign of the lift flips; nothing where unknown."""
+    found = table(table(reading.model.get("sensitivity")).get(target))
+    turn, lift = found.get("sign_changes_at"), reading.lift(target)
+    if outcome(lift) == "unclear" or reading.evidence(target) == "insufficient":
+        return ""
+    if known(turn) and turn > 1:
+        return f"The sign holds until propensities are wrong by a factor of {short(turn)}."
+    return ""
 
 
 def no_difference(lift: Mapping[str, Any]) -> bool:

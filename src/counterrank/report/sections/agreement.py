@@ -47,9 +47,29 @@ def drawing(reading: Reading, target: str) -> charts.Drawing:
 
 
 def _figure(reading: Reading, target: str) -> Markup:
-    aid = "Intervals that overlap agree. The recommended estimate comes first; known bias is greyed."
+    aid = f"{agreement_in_words(reading, target)} The recommended estimate comes first; known bias is greyed."
     numbers = _table(reading, target) + _why(reading, target)
     return parts.figure(parts.named(reading, target), aid, drawing(reading, target).svg(), numbers, target=target)
+
+
+def agreement_in_words(reading: Reading, target: str) -> str:
+    """Return whether the intervals that should agree overlap with the recommended one's, naming those that do not."""
+    best = reading.best(target)
+    others = [e for e in reading.of(target) if e is not best and family(e) != "biased" and _has_interval(e)]
+    if not _has_interval(best) or not others:
+        return "Intervals that overlap agree."
+    apart = [str(e["estimator"]) for e in others if e["low"] > best["high"] or e["high"] < best["low"]]
+    if not apart:
+        return "All intervals that should agree overlap with the recommended one."
+    verb = "does" if len(apart) == 1 else "do"
+    return (
+        f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest on different "
+        "assumptions, and at least one of them fails here."
+    )
+
+
+def _has_interval(e: Mapping[str, Any]) -> bool:
+    return known(e.get("low")) and known(e.get("high"))
 
 
 def _why(reading: Reading, target: str) -> Markup:
@@ -59,13 +79,14 @@ def _why(reading: Reading, target: str) -> Markup:
 
 
 def _row(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = False) -> charts.Row:
-    error = e.get("stderr")
+    # One column, one number of digits: those that the recommended estimate's error supports.
+    error = reading.best(target).get("stderr") or e.get("stderr")
     style = parts.style_of(reading, target)
     name = str(e.get("estimator"))
     lift = reading.lift(target, name)
     flags = texts(e.get("flags"))
     lines = [
-        f"{name}: {plain(e.get('value'), error)} ± {plain(error, error)}",
+        f"{name}: {plain(e.get('value'), error)} ± {plain(e.get('stderr'), error)}",
         interval(reading, span(e.get("low"), e.get("high"), error)),
         f"lift {percent(lift.get('relative'), sign=True)}",
         f"effective rows {count(e.get('ess'))}",

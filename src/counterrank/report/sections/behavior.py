@@ -45,7 +45,17 @@ def _of_target(reading: Reading, target: str, described: Mapping[str, Any], most
     look = parts.style_of(reading, target).look
     cards = tag("div", *(_card(reading, group, look) for group in _groups(described)[:most]), class_="groups")
     told_apart, forests = parts.grid(_features(reading, named, described)), behaviors.forests(described)
-    return title + cards + told_apart + _remarks(described, len(forests)) + parts.twin(_table(forests))
+    remarks, table_of_all = _remarks(described, len(forests)), parts.twin(_table(forests))
+    if _stable(described):
+        return title + cards + told_apart + remarks + table_of_all
+    summary = tag("summary", "Show the groups all the same")
+    return title + remarks + tag("details", summary, cards, told_apart, class_="twin") + table_of_all
+
+
+def _stable(described: Mapping[str, Any]) -> bool:
+    """Return whether the trees tell one story; without a second tree there is nothing to disagree."""
+    stability = described.get("stability")
+    return not known(stability) or float(stability) >= STABLE
 
 
 def _groups(described: Mapping[str, Any]) -> list[behaviors.Group]:
@@ -73,7 +83,8 @@ def _card(reading: Reading, group: behaviors.Group, look: str) -> Markup:
 def _features(reading: Reading, target: str, described: Mapping[str, Any]) -> Markup:
     found = [(column_name(name), float(v)) for name, v in table(described.get("importance")).items() if known(v)]
     found = sorted((item for item in found if item[1] > 0), key=lambda item: -item[1])
-    lines = [_bar(name, share) for name, share in found]
+    look = parts.style_of(reading, target).look if target else "t0"
+    lines = [_bar(name, share, look) for name, share in found]
     drawn = tag("div", *lines, class_="rows bars chart", role="group", tabindex="0") if lines else Markup("")
     data = parts.table(("context", "share of the gain"), [(name, percent(share)) for name, share in found])
     topic, aid = "what tells the groups apart", "Share of the improvement that splits on it bring."
@@ -81,11 +92,11 @@ def _features(reading: Reading, target: str, described: Mapping[str, Any]) -> Ma
     return parts.figure(title, aid, drawn, data, target=target)
 
 
-def _bar(name: str, share: float) -> Markup:
+def _bar(name: str, share: float, look: str) -> Markup:
     bar = tag(
         "svg", tag("rect", x=0, y=9, width="100%", height=12, rx=3, class_="bar-all"),
         tag("rect", x=0, y=9, width=place(min(share, 1.0)), height=12, rx=3, class_="bar"),
-        width="100%", height=30, class_="track t0", aria_hidden="true",
+        width="100%", height=30, class_=f"track {look}", aria_hidden="true",
     )  # fmt: skip
     shown = percent(share, digits=0)
     cells = (tag("div", name, class_="label"), tag("div", bar, class_="cell"), tag("div", shown, class_="shown"))
@@ -96,7 +107,7 @@ def _remarks(described: Mapping[str, Any], folds: int) -> Markup:
     lines = texts(described.get("notes"))
     if known(described.get("stability")) and folds > 1:
         shown = percent(described["stability"], digits=0)
-        if described["stability"] < STABLE:
+        if not _stable(described):
             lines.insert(
                 0, "Where the trees disagree, a group is a means to a smaller error, not a finding about users."
             )

@@ -23,7 +23,10 @@ def section(reading: Reading) -> parts.Section | None:
     found = _matrix(regression) if regression is not None else []
     if regression is None or len(found) > _LONGEST:
         return None
-    aid = "A row is the reward at a position, a column the position of another item. 1 is average; darker counts more."
+    aid = (
+        "A row is the reward at a position, a column the position of another item. "
+        "1 is average; a fuller colour counts more."
+    )
     head = ("reward at", *(f"item at {m + 1}" for m in range(len(found))))
     lines = [(str(k + 1), *("" if m == k else plain(v) for m, v in enumerate(row))) for k, row in enumerate(found)]
     drawn = parts.figure("How far each item is seen", aid, _chart(found), parts.table(head, lines))

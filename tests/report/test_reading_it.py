@@ -1,0 +1,67 @@
+"""What a product manager reads first: agreement in words, the margin of the sign, numbers that fit, no evidence."""
+
+from tests.report import sample
+
+from counterrank.report.answers import cards
+from counterrank.report.html import render
+from counterrank.report.numbers import percent, plain, short
+from counterrank.report.reading import Reading
+from counterrank.report.sections.agreement import agreement_in_words, drawing
+from counterrank.report.terminal import renderables
+
+
+def changed(target: str, estimator: str, **values: object) -> dict:
+    model = sample.model()
+    for row in model["estimates"]:
+        if (row["target"], row["estimator"]) == (target, estimator):
+            row.update(values)
+    return model
+
+
+def test_intervals_that_do_not_overlap_are_named():
+    reading = Reading(sample.model())
+    target = reading.targets[0]
+    other = next(e["estimator"] for e in reading.of(target)[1:] if e["estimator"] in ("ips", "rips", "snips"))
+    best = reading.best(target)
+    far = changed(target, other, low=best["high"] + 1, high=best["high"] + 2)
+    near = changed(target, other, low=best["low"], high=best["high"])
+    assert f"{other} " in agreement_in_words(Reading(far), target)
+    assert "not overlap" in agreement_in_words(Reading(far), target)
+    assert other not in agreement_in_words(Reading(near), target).split(" do")[0]
+
+
+def test_one_column_has_one_number_of_digits():
+    reading = Reading(sample.model())
+    for target in reading.targets:
+        shown = [row.shown for row in drawing(reading, target).rows if not row.heading]
+        assert len({len(text.partition(".")[2]) for text in shown}) == 1
+
+
+def test_how_wrong_propensities_may_be_stands_on_the_card():
+    model = sample.model()
+    target = Reading(model).targets[0]
+    model["sensitivity"] = {target: {"sign_changes_at": 1.31, "curve": []}}
+    card = next(card for card in cards(Reading(model)) if card.target == target)
+    assert "wrong by a factor of 1.31" in card.margin
+    assert card.margin in render(model)
+
+
+def test_a_target_without_evidence_stays_on_the_page_and_has_no_number():
+    model = sample.model()
+    target = Reading(model).targets[0]
+    reason = "no row of the log could have come from it"
+    for row in model["estimates"]:
+        if row["target"] == target:
+            row.update(value=None, low=None, high=None, stderr=None, estimable=False, not_estimable=reason)
+    reading = Reading(model)
+    assert target in reading.targets
+    card = next(card for card in cards(reading) if card.target == target)
+    assert card.number == "not estimable" and reason in card.sentence
+    assert reason in render(model)
+    assert any(reason in str(part.renderable.renderables[0]) for part in list(renderables(model))[1:3])
+
+
+def test_huge_numbers_stay_short():
+    assert plain(1_146_320_181_046.0, 1e9) == "1.15e+12"
+    assert percent(1e13, sign=True).startswith("+1.00e+15")
+    assert len(short(123_456_789.0)) <= 6
