@@ -98,6 +98,8 @@ def test_a_log_is_drawn_by_the_policy_it_carries(logger, target):
     made = World(seed=2, logger=logger, target=target, K=3, items=30, candidates=8)
     drawn = made.draw(300, np.random.default_rng(1))
     log = drawn.to_log()
+    np.testing.assert_array_equal(log.shown, drawn.choice)
+    np.testing.assert_array_equal(log.features_of(log.action)[..., 1], drawn.feature[drawn.action, 1])
     assert np.isfinite(log.propensity.prefix_log_prob(log.action)).all()
     assert (drawn.action[:, :, None] == drawn.candidates[:, None, :]).any(axis=2).all()
     on_policy = made.draw_on_policy(300, np.random.default_rng(1))

@@ -6,6 +6,7 @@ world's seed; rows come from the generator given to `draw`.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -14,14 +15,14 @@ import numpy as np
 from counterrank.errors import ConfigError
 from counterrank.log import LOGGING, RankingLog
 from counterrank.policies import (
-    Deterministic,
+    Candidates,
     Floats,
     Ints,
+    ItemFeatures,
     Mixture,
-    PlackettLuce,
     Policy,
-    RandomSwap,
-    SlotEpsilonGreedy,
+    PolicySpec,
+    parse_policy,
 )
 from counterrank.simulate.environment import TARGET, Linear, Which, whole
 from counterrank.simulate.kernels import clicks
@@ -96,7 +97,7 @@ class World:
     @property
     def specs(self) -> dict[str, str]:
         """How the scores of a written log become policies, for those that scores alone decide."""
-        swap = f"swap:probability={SWAP:g},places={_swapped(self)}"
+        swap = f"swap:probability={SWAP:g},places={min(self.C, max(SWAPPED, 2 * self.K))}"
         kinds = {"plackett-luce": "plackett-luce", "epsilon": f"epsilon:epsilon={EPSILON:g}", "swap": swap}
         found = {LOGGING: kinds[self.logger]} if self.logger in kinds else {}
         if self.target in ("top", "far"):
@@ -231,34 +232,47 @@ class DrawnWorld:
         return self._conditional("target")
 
     def _conditional(self, which: Which) -> Floats:
-        scores = self.old_scores if which == "logging" else self.new_scores
-        total = _policy(self.world, scores, which).prefix_log_prob(self.choice)
+        total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(self.choice)
         before = np.concatenate([np.zeros((len(total), 1)), total[:, :-1]], axis=1)
         possible = before > -np.inf
         return np.where(possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0)
 
     def policy(self, which: Which) -> Policy:
         """Return a policy over the items of the catalogue, bound to these rows."""
-        world = self.world
-        if world.candidates == world.items:
-            return _policy(world, self.old_scores if which == "logging" else self.new_scores, which)
-        ids = self.candidates
-        if which == "logging" and world.logger == "swap":
-            return RandomSwap(_best(self.old_scores, ids, _swapped(world)), SWAP, n_actions=world.items)
-        if which == "target" and world.target == "top":
-            return Deterministic(_best(self.new_scores, ids, world.K), n_actions=world.items)
-        scores = np.full((len(ids), world.items), -np.inf)
-        np.put_along_axis(scores, ids, self.old_scores if which == "logging" else self.new_scores, axis=1)
-        return _policy(world, scores, which)
+        return self._policy(which, self._candidates())
+
+    def _policy(self, which: Which, sets: Candidates | None) -> Policy:
+        if sets is None:
+            return _bound(self.world, which, self._scores(which), lambda spec, scores: spec.bind(scores=scores))
+        return _bound(
+            self.world,
+            which,
+            self._scores(which),
+            lambda spec, scores: spec.bind(candidates=sets, scores=scores.reshape(-1)),
+        )
+
+    def _scores(self, which: Which) -> Floats:
+        return self.old_scores if which == "logging" else self.new_scores
+
+    def _candidates(self) -> Candidates | None:
+        """Return what each row could show, where that is not the whole catalogue."""
+        n, C = self.candidates.shape
+        if self.world.items == C:
+            return None
+        flat = self.candidates.reshape(-1).astype(np.int32)
+        return Candidates(np.arange(n + 1) * C, flat, n_items=self.world.items)
 
     def to_log(self) -> RankingLog:
         """Return the rankings as a log with target "new" and both policies as objects."""
+        sets = self._candidates()
         return RankingLog(
             action=self.action,
             reward=self.reward,
-            propensity=self.policy(self.drawn_by),
+            propensity=self._policy(self.drawn_by, sets),
             context=self.context,
-            targets={TARGET: self.policy("target")},
+            targets={TARGET: self._policy("target", sets)},
+            candidates=sets,
+            item_features=ItemFeatures(self.feature, tuple(f"z_{j}" for j in range(FEATURES))),
         )
 
 
@@ -267,33 +281,19 @@ class DrawnWorld:
 EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
 
 
-def _swapped(world: World) -> int:
-    return min(world.C, max(SWAPPED, 2 * world.K))
+def _bound(world: World, which: Which, scores: Floats, bind: Callable[[PolicySpec, Floats], Policy]) -> Policy:
+    """Return the world's logger or target of these scores; `bind` says over what."""
+    spec = world.specs.get(LOGGING if which == "logging" else TARGET)
+    if spec is not None:
+        return bind(parse_policy(spec), scores)
+    sharp = bind(parse_policy(f"plackett-luce:temperature={1 / SHARP:g}"), scores)
+    shuffled = bind(parse_policy("plackett-luce"), np.zeros_like(scores))
+    return Mixture([sharp, shuffled], [1 - SHUFFLED, SHUFFLED])
 
 
-def _best(scores: Floats, ids: Ints, count: int) -> Ints:
-    """Return the items of the largest scores, best first: (n, count)."""
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    return np.take_along_axis(ids, order, axis=1)
-
-
-def _policy(world: World, scores: Floats, which: Which) -> Policy:
-    """Return a policy over the columns of scores; -inf is no candidate."""
-    ids = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
-    if which == "target" and world.target == "top":
-        return Deterministic(_best(scores, ids, world.K), n_actions=scores.shape[1])
-    if which == "target" and world.target == "far":
-        return PlackettLuce(FAR * scores)
-    if world.logger == "epsilon":
-        return SlotEpsilonGreedy(scores, epsilon=EPSILON)
-    if world.logger == "mixture":
-        shuffled = np.where(scores > -np.inf, 0.0, -np.inf)
-        return Mixture([PlackettLuce(SHARP * scores), PlackettLuce(shuffled)], [1 - SHUFFLED, SHUFFLED])
-    if world.logger == "swap":
-        if which == "target":
-            return PlackettLuce(SHARP * scores)
-        return RandomSwap(_best(scores, ids, _swapped(world)), SWAP, n_actions=scores.shape[1])
-    return PlackettLuce(scores)
+def _among_candidates(world: World, which: Which, scores: Floats) -> Policy:
+    """Return the policy over places among the candidates: what rows are drawn with."""
+    return _bound(world, which, scores, lambda spec, table: spec.dense(table, world.K))
 
 
 def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> DrawnWorld:
@@ -303,7 +303,7 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
     if world.C < world.items:
         ids = clicks.subsets(rng.random((n, world.C)), world.items)
     old, new = (clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new))
-    shown_by = _policy(world, old if policy == "logging" else new, policy)
+    shown_by = _among_candidates(world, policy, old if policy == "logging" else new)
     choice = shown_by.sample(world.K, rng)[:, 0, :]
     shown = np.take_along_axis(ids, choice, axis=1)
     appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)
