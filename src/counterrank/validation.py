@@ -15,6 +15,10 @@ Ints = NDArray[np.int64]
 _LARGEST = float(np.finfo(np.float64).max)
 #: Rounding of a sum of many probabilities may push a value this far above one.
 _ABOVE_ONE = 1e-9
+#: A weight is at most the inverse of this, so that its square is still a number.
+_SMALLEST = 1e-100
+#: Ids number the rows of tables.
+_LARGEST_ID = 2**31 - 1
 
 
 def actions(values: Any) -> Ints:
@@ -23,11 +27,16 @@ def actions(values: Any) -> Ints:
     if array.ndim != 2:
         raise LogError(f"action must be (n, K): one row a ranking; got an array of shape {array.shape}")
     if array.shape[0] == 0 or array.shape[1] == 0:
-        raise LogError(f"the log is empty: action has shape {array.shape}; give at least one ranking and position")
+        what = "no ranking has a position (K = 0)" if array.shape[0] else "there are no rankings"
+        raise LogError(f"the log is empty: {what}; action has shape {array.shape}")
     if array.dtype.kind == "f":
         array = _whole_numbers(array)
     if array.dtype.kind not in "iub":
         raise LogError(f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names")
+    if int(array.max()) > _LARGEST_ID:
+        raise LogError(
+            f"action has the id {array.max()}; ids number the items from 0. read_log and from_frame encode larger ones"
+        )
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -91,7 +100,7 @@ def propensities(
         raise PropensityError(f"'{name}' has shape {given.values.shape}, the log needs {tuple(expected)}")
     values = given.values.reshape(shape[0], -1)
     used = np.ones_like(length) if given.kind == "joint" else length
-    low = 0.0 if positive else -np.finfo(np.float64).tiny
+    low = _SMALLEST if positive else -np.finfo(np.float64).tiny
     bad = first_bad(values, used, low, 1.0 + _ABOVE_ONE)
     if bad < 0:
         return
@@ -115,6 +124,11 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
         return (
             f"'{name}' is 0 at {where}, yet this item was shown; a logged item has a positive propensity. "
             "Check the join of log and propensities, or rounding"
+        )
+    if 0 < value <= _SMALLEST:
+        return (
+            f"'{name}' is {value:.6g} at {where}; nothing of that probability is ever shown. Look for a failed "
+            "computation, or a product over items where each item's own probability is wanted"
         )
     return f"'{name}' is {value:.6g} at {where}; probabilities lie in (0, 1]"
 

@@ -144,6 +144,117 @@ def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.parametrize("stop, code, said", [
+    (signal.SIGTERM, 143, "terminated; nothing was written"),
+])  # fmt: skip
+def test_a_termination_leaves_nothing(log_file, tmp_path, stop, code, said):
+    arguments = [sys.executable, "-c", SLOW, "evaluate", log_file, *FAST, "--json", tmp_path / "r.json"]
+    started = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert started.stdout.readline().strip() == "summing"
+    started.send_signal(stop)
+    _, errors = started.communicate(timeout=300)
+    assert started.returncode == code and said in errors and "Traceback" not in errors
+    assert leftovers(tmp_path) == []
+
+
+def told(capsys, monkeypatch, *arguments):
+    """Exit code and what the command line says on stderr."""
+    from counterrank.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["counterrank", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main.run()
+    return stop.value.code, capsys.readouterr().err
+
+
+@pytest.fixture
+def never_read(monkeypatch):
+    """Outputs are refused before anything is read."""
+    monkeypatch.setattr("counterrank.sources.opening.open_source", lambda *_, **__: pytest.fail("it was read"))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("command, option", [("evaluate", "--json"), ("evaluate", "--html"), ("check", "--json")])
+@pytest.mark.parametrize("through", ["path", "link", "hard link", "link to the log"])
+def test_the_log_is_never_an_output(log_file, tmp_path, capsys, monkeypatch, never_read, command, option, through):
+    log, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    log.write_bytes(log_file.read_bytes())
+    before = log.read_bytes()
+    given = log
+    if through == "link":
+        out.symlink_to(log)
+    elif through == "hard link":
+        os.link(log, out)
+    elif through == "link to the log":
+        given = tmp_path / "link.parquet"
+        given.symlink_to(log)
+        out = log
+    else:
+        out = tmp_path / "." / "in.parquet"
+    code, said = told(capsys, monkeypatch, command, given, "--target", "new", option, out)
+    assert code == 2 and "would be lost" in said and option in said
+    assert log.read_bytes() == before
+
+
+def test_outputs_that_would_be_read_next_time_or_clash(log_file, tmp_path, capsys, monkeypatch, never_read):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    (folder / "a.parquet").write_bytes(log_file.read_bytes())
+    run = ("evaluate", folder, "--target", "new")
+    code, said = told(capsys, monkeypatch, *run, "--json", folder / "r.json")
+    assert code == 2 and "would be read as part of it" in said
+    pattern = ("evaluate", str(folder / "*.parquet"), "--target", "new")
+    code, said = told(capsys, monkeypatch, *pattern, "--html", folder / "a.parquet")
+    assert code == 2 and "one of the inputs" in said
+    code, said = told(capsys, monkeypatch, *pattern, "--html", folder / "b.parquet")
+    assert code == 2 and "next time" in said
+    code, said = told(capsys, monkeypatch, *run, "--json", tmp_path / "x", "--html", tmp_path / "." / "x")
+    assert code == 2 and "--json and --html would both write" in said
+    (tmp_path / "old.json").write_text("old")
+    (tmp_path / "old.json").chmod(0o444)
+    (tmp_path / "locked").mkdir(mode=0o555)
+    for out in ("old.json", "locked/r.json", "locked/deeper/r.json", "log", "old.json/r.json"):
+        code, said = told(capsys, monkeypatch, *run, "--json", tmp_path / out)
+        assert code == 2 and ("cannot write" in said or "is a directory" in said), said
+    assert (tmp_path / "old.json").read_text() == "old"
+    config = tmp_path / "job.toml"
+    config.write_text("[log]\n")
+    code, said = told(capsys, monkeypatch, *run, "--config", config, "--json", config)
+    assert code == 2 and "would be lost" in said and config.read_text() == "[log]\n"
+
+
+def test_a_fault_of_ours_has_a_code_of_its_own(log_file, capsys, monkeypatch):
+    def broken(*arguments, **options):
+        raise ZeroDivisionError("division by \x1b[31mzero")
+
+    monkeypatch.setattr("counterrank.sources.opening.open_source", broken)
+    code, said = told(capsys, monkeypatch, "evaluate", log_file, "--target", "new")
+    assert code == 70 and "this should not have happened (ZeroDivisionError: division by \\x1b[31mzero" in said
+    assert "Traceback" not in said and "\x1b" not in said
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def test_names_cannot_command_a_terminal(log_file, tmp_path, capsys, monkeypatch):
+    evil = "new\x1b[2J\x07\x9b31m"
+    table = pq.read_table(log_file)
+    path = tmp_path / "log.parquet"
+    pq.write_table(table.rename_columns([evil if name == "new" else name for name in table.column_names]), path)
+    from counterrank.cli import main
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for target in (evil, evil + "?"):
+        arguments = ["counterrank", "evaluate", str(path), "--target", target, "--estimators", "iips", "--no-audit"]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit):
+            main.run()
+        shown = capsys.readouterr()
+        for text in (shown.out, shown.err):
+            assert "\x07" not in text and "\x9b" not in text and "\x1b[2J" not in text
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def test_an_interrupt_while_writing_leaves_the_old_file(tmp_path):
     out = tmp_path / "r.json"
     out.write_text("old")

@@ -68,7 +68,11 @@ def test_toml(tmp_path, kit):
         '[log.columns]\naction = "items"\n'
     )
     options = ReadOptions.from_toml(path, segments="country")
-    assert options.columns == {"action": "items"} and options.kind == "prefix" and options.segments == ("country",)
+    assert (
+        options.columns == {"action": "items"}
+        and options.propensity_kind == "prefix"
+        and options.segments == ("country",)
+    )
     assert options.position_weights == (1, 0.5, 0.25)
     path.write_text('targets = "new"\n')
     assert ReadOptions.from_toml(path).targets == ("new",)

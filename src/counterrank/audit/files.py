@@ -106,9 +106,9 @@ def repaired(
 ) -> tuple[list[Finding], RankingLog | None]:
     """Return findings about single numbers, and the log of the rows whose numbers can be used, if there are any."""
     options = ReadOptions.of(**{**reading, "targets": tuple(targets)})
-    pieces = [read_table(file) for file in expand(path, format)]
+    pieces = [read_table(file) for file in expand(path, format, decimal=options.decimal)]
     table = pa.concat_tables(pieces, promote_options="permissive")
-    survey = Survey(resolve(table, options, in_memory=True), options.encode_actions)
+    survey = Survey.of(resolve(table, options, in_memory=True), options, table)
     survey.absorb(table)
     spec = survey.finish(table.slice(0, 1000))
     if spec.layout == "long":

@@ -31,9 +31,12 @@ def command(log: str, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.audit import audit_file
     from counterrank.cli import findings as render
+    from counterrank.readers import check_outputs
 
+    config = options["config"]
     read = reading(options)
     piped = printing_to_stdout(options["json_path"])
+    check_outputs([log, config], {"--json": options["json_path"]})
     with showing_progress():
         findings = audit_file(
             log, targets=options["targets"], segments=options["segments"], time=options["time_column"], **read

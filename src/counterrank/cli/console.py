@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from counterrank.progress import reporting_to
 
@@ -16,8 +16,20 @@ if TYPE_CHECKING:
 def results_console() -> "Console":
     """Return a console on stdout; wide enough for the tables when stdout is a file."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    return Console(width=None if sys.stdout.isatty() else 110, highlight=False)
+    class PlainNames(Console):
+        """A console on which text from a log cannot command the terminal."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield (
+                    segment
+                    if segment.control or segment.text.isprintable()
+                    else Segment("".join(c for c in segment.text if c.isprintable() or c == "\n"), segment.style)
+                )
+
+    return PlainNames(width=None if sys.stdout.isatty() else 110, highlight=False)
 
 
 def write(path: str, text: str) -> None:

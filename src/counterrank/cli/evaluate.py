@@ -18,7 +18,8 @@ _EPILOG = """Examples:
   counterrank evaluate log.parquet --target new --json - | jq .verdict.level
   counterrank evaluate log.parquet --target new --quiet --require reliable || echo "not yet"
 
-Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input; 130 interrupted.
+Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input; 70 a fault of counterrank itself;
+130 interrupted.
 """
 
 
@@ -79,10 +80,13 @@ def command(log: str, **options: Any) -> None:
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files, one row a ranking.
     """
     from counterrank.evaluation import evaluate, meets
+    from counterrank.readers import check_outputs
 
+    config = options["config"]
     read = reading(options)
     json_path, html_path = options["json_path"], options["html_path"]
     piped = printing_to_stdout(json_path, html_path)
+    check_outputs([log, config], {"--json": json_path, "--html": html_path})
     quiet = options["quiet"]
     with showing_progress(enabled=not quiet):
         result = evaluate(

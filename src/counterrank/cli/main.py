@@ -1,7 +1,11 @@
 """counterrank: the command line."""
 
+import io
 import os
+import signal
 import sys
+import threading
+import traceback
 from typing import Any
 
 import click
@@ -71,22 +75,64 @@ def main() -> None:
     """What would a new ranking policy earn? Answers from the logs of the old one."""
 
 
+class _Terminated(BaseException):
+    """SIGTERM, on its way up through whatever has to be cleaned up."""
+
+
+def _end_cleanly_when_told() -> None:
+    def stop(number: int, frame: object) -> None:
+        raise _Terminated
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
+
+
+def _fault(problem: Exception) -> str:
+    """Return a short report of an exception that nobody expected: what, where, and how to see the rest."""
+    if os.environ.get("COUNTERRANK_TRACEBACK"):
+        return printable("".join(traceback.format_exception(problem)))
+    home = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    ours = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename.startswith(home)]
+    where = f" at {ours[-1].filename.removeprefix(home)}:{ours[-1].lineno}" if ours else ""
+    text = printable(f"{type(problem).__name__}: {problem}".splitlines()[0][:300])
+    return (
+        f"counterrank: this should not have happened ({text}{where}, version {__version__}). "
+        "Please report it; COUNTERRANK_TRACEBACK=1 shows more"
+    )
+
+
+def printable(text: str) -> str:
+    r"""Return text whose control characters are spelled out: names in a log must not command a terminal.
+
+    >>> printable("new\x1b[2J")
+    'new\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def run() -> None:
-    """Run the command line: exit 0 when done, 1 when --require was not met, 2 on bad usage or bad input."""
+    """Run the command line.
+
+    Exit 0 when done, 1 when --require was not met, 2 on bad usage or bad input, 70 on a fault of ours, 130 and 143
+    when interrupted or terminated.
+    """
     # Fits solve many small systems, in which several BLAS threads only wait for each other; our own share the rows.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _end_cleanly_when_told()
     try:
         code = main.main(standalone_mode=False, prog_name="counterrank")
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as problem:
-        problem.show()
+        shown = io.StringIO()
+        problem.show(file=shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)
         code = 2
     except click.Abort:
         click.echo("interrupted; nothing was written", err=True)
         code = 130
     except CounterrankError as problem:
-        click.echo(f"counterrank: {problem}", err=True)
+        click.echo(f"counterrank: {printable(str(problem))}", err=True)
         code = 2
     except BrokenPipeError:
         code = 0
@@ -94,9 +140,14 @@ def run() -> None:
     except MemoryError:
         click.echo("counterrank: out of memory; give the log as Parquet files, which are streamed", err=True)
         code = 2
+    except _Terminated:
+        click.echo("terminated; nothing was written", err=True)
+        code = 143
     except OSError as problem:
-        click.echo(
-            f"counterrank: {problem.filename or ''}: {problem.strerror or problem}".replace(": :", ":"), err=True
-        )
+        text = f"counterrank: {problem.filename or ''}: {problem.strerror or problem}".replace(": :", ":")
+        click.echo(printable(text), err=True)
         code = 2
+    except Exception as problem:
+        click.echo(_fault(problem), err=True)
+        code = 70
     sys.exit(code if isinstance(code, int) else 0)

@@ -23,6 +23,23 @@ _OPTIONS = [
     ),
     click.option("--unit", metavar="NAME", help="Column of users or sessions whose rows belong together."),
     click.option(
+        "--missing-reward",
+        type=click.Choice(["error", "zero"]),
+        help="What a missing reward is: an error (the default), or zero.",
+    ),
+    click.option("--decimal", type=click.Choice([".", ","]), help="The decimal sign of numbers in text (default: .)."),
+    click.option(
+        "--renumber",
+        is_flag=True,
+        default=None,
+        help="Close gaps in positions (slots of ads, filtered items): what stands below moves up.",
+    ),
+    click.option(
+        "--encode-actions/--no-encode-actions",
+        default=None,
+        help="Number the items anew, as is done for names (default: where ids are huge).",
+    ),
+    click.option(
         "--format",
         "format_",
         metavar="NAME",
@@ -55,6 +72,10 @@ _ARGUMENTS = {
     "context": "context",
     "propensity_kind": "propensity_kind",
     "unit": "unit",
+    "missing_reward": "missing_reward",
+    "decimal": "decimal",
+    "renumber": "renumber",
+    "encode_actions": "encode_actions",
     "format_": "format",
 }
 

@@ -16,6 +16,7 @@ from counterrank.readers.fingerprint import Fingerprint
 from counterrank.readers.fingerprint import partial as fingerprint_of
 from counterrank.readers.messages import explain, listed, suggestion
 from counterrank.readers.options import Options, ReadOptions, load_toml, log_table
+from counterrank.readers.outputs import check_outputs
 from counterrank.readers.parts import Part, Where, batch_rows, plan, pruned, read_part
 from counterrank.readers.reading import as_table, concat, from_frame, from_table, read_log
 from counterrank.readers.schema import Field, LogSpec, resolve
@@ -35,6 +36,7 @@ __all__ = [
     "action_ids",
     "as_table",
     "batch_rows",
+    "check_outputs",
     "concat",
     "decode",
     "expand",

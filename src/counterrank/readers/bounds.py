@@ -18,7 +18,8 @@ HARMLESS = 1 << 30
 class Unpacked:
     """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
 
-    def __init__(self, file: DataFile) -> None:
+    def __init__(self, file: DataFile, *, growth: float = 0.0) -> None:
+        self.file, self.growth, self.allowed = file, growth, limit() if growth else None
         self.name = file.path
         self.limit = max(HARMLESS, MOST_RATIO * os.path.getsize(file.path))
         self.count = 0
@@ -29,6 +30,7 @@ class Unpacked:
         """Return up to `size` more bytes."""
         chunk = bytes(self._stream.read(None if size is None or size < 0 else size))
         self.count += len(chunk)
+        _refuse(self.file, int(self.growth * self.count), self.allowed)
         if self.count > self.limit:
             raise LogError(
                 f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its size; "
@@ -52,11 +54,20 @@ class Unpacked:
         self.close()
 
 
-def arrow_stream(file: DataFile) -> Any:
-    """Return a stream that Arrow's parsers accept."""
+def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
+    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where all are kept."""
     if file.compression is None:
+        _refuse(file, int(growth * os.path.getsize(file.path)), limit() if growth else None)
         return pa.input_stream(file.path, compression=None)
-    return pa.PythonFile(Unpacked(file), mode="r")
+    return pa.PythonFile(Unpacked(file, growth=growth), mode="r")
+
+
+def unpacked_size(file: DataFile, most: int) -> int:
+    """Return how many bytes the file unpacks to, counting no further than `most`."""
+    if file.compression is None:
+        return min(os.path.getsize(file.path), most)
+    with Unpacked(file) as stream:
+        return len(stream.read(most))
 
 
 #: Environment variable with the bytes a log may take in memory; without it, what is free now.

@@ -24,7 +24,8 @@ def decode(
     `bucket` (n,) are the buckets of rows without units where rows were left out; `first_row` is the number of the
     first row of a long-format piece in its file.
     """
-    missing = [name for name in spec.columns if name not in table.column_names]
+    present = set(table.column_names)
+    missing = [name for name in spec.columns if name not in present]
     if missing:
         raise LogError(f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}")
     if table.num_rows == 0:
@@ -34,6 +35,8 @@ def decode(
     action, raw = columns.action_ids(table, spec, start)
     used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
     shape = _Shape(spec, start, raw, used)
+    if spec.renumber and used is not None:
+        action = shape.close_gaps(action)
     reward, notes = _rewards(table, spec, shape)
     unit, bucket = columns.units(table, spec.unit, start, bucket)
     return RankingLog(
@@ -47,7 +50,7 @@ def decode(
         unit=unit,
         behavior=values.objects(values.one_chunk(table[spec.behavior])) if spec.behavior else None,
         targets=_targets(table, spec, shape),
-        dists=columns.distributions(table, spec, used, start),
+        dists=_dists(table, spec, shape),
         columns={name: values.objects(values.one_chunk(table[name])) for name in spec.segments},
         position_weights=position_weights.parse(spec.position_weights, spec.K),
         bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
@@ -61,6 +64,19 @@ class _Shape:
 
     def __init__(self, spec: LogSpec, start: int, raw: Ints | None, used: Ints | None) -> None:
         self.spec, self.start, self.raw, self.used = spec, start, raw, used
+        self.order: Ints | None = None
+
+    def close_gaps(self, action: Ints) -> Ints:
+        """Return the items moved up over empty positions; other fields follow through `moved`."""
+        self.order = np.argsort(action < 0, axis=1, kind="stable")  # (n, K)
+        return np.take_along_axis(action, self.order, axis=1)
+
+    def moved(self, found: Floats) -> Floats:
+        """Return numbers by position, (n, K) or (n, K, A), in the order of the items."""
+        if self.order is None:
+            return found
+        order = self.order if found.ndim == 2 else self.order[:, :, None]
+        return np.take_along_axis(found, order, axis=1)
 
     def check(self, lengths: Ints | None, name: str) -> None:
         if lengths is None and self.raw is None:
@@ -97,7 +113,7 @@ def _matrix(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Floa
             f"'{field.name}' has {found.shape[1]} columns, but rankings have {spec.K} positions "
             f"('{spec.fields['action'].name}')"
         )
-    return found
+    return shape.moved(found)
 
 
 def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, list[str]]:
@@ -146,6 +162,11 @@ def _targets(table: pa.Table, spec: LogSpec, shape: _Shape) -> dict[str, Propens
         elif (guess := _guessed(table, field, spec, shape)) is not None:
             result[name] = guess
     return result
+
+
+def _dists(table: pa.Table, spec: LogSpec, shape: _Shape) -> dict[str, Floats]:
+    found = columns.distributions(table, spec, None if shape.order is not None else shape.used, shape.start)
+    return {name: shape.moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
 
 
 def _guessed(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Propensity | None:

@@ -2,6 +2,8 @@
 
 import glob
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,12 +17,17 @@ Value = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file: where it is, its format and compression, and what the folders above it say."""
+    """One file: where it is, its format and compression, and what the folders above it say.
+
+    `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV numbers.
+    """
 
     path: str
     format: str
     compression: str | None = None
     partitions: tuple[tuple[str, Value], ...] = ()
+    decimal: str = "."
+    stamp: tuple[int, int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-serialisable content."""
@@ -29,16 +36,37 @@ class DataFile:
             "format": self.format,
             "compression": self.compression,
             "partitions": [list(pair) for pair in self.partitions],
+            "decimal": self.decimal,
+            "stamp": self.stamp,
         }
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
         """Return the file written by `to_dict`."""
         partitions = tuple((key, value) for key, value in content["partitions"])
-        return cls(content["path"], content["format"], content["compression"], partitions)
+        stamp = None if content["stamp"] is None else tuple(content["stamp"])
+        return cls(content["path"], content["format"], content["compression"], partitions, content["decimal"], stamp)
+
+    def refuse_change(self) -> None:
+        """Raise if the file is no longer the one that was found: sums over two versions of it mean nothing."""
+        if self.stamp is not None and _stamp(self.path) != self.stamp:
+            raise LogError(f"{self.path} was changed while it was being read; read a copy that nobody writes to")
 
 
-def expand(path: str | os.PathLike[str], format: str | None = None) -> list[DataFile]:
+@contextmanager
+def steady(file: DataFile) -> Iterator[None]:
+    """Check before and after the block that the file is the one that was found."""
+    file.refuse_change()
+    yield
+    file.refuse_change()
+
+
+def _stamp(path: str | os.PathLike[str]) -> tuple[int, int, int]:
+    state = os.stat(path)
+    return state.st_size, state.st_mtime_ns, state.st_ino
+
+
+def expand(path: str | os.PathLike[str], format: str | None = None, *, decimal: str = ".") -> list[DataFile]:
     """Return the data files a path stands for, in the order of their names."""
     text = os.path.expanduser(os.fspath(path))
     where = Path(text)
@@ -47,14 +75,14 @@ def expand(path: str | os.PathLike[str], format: str | None = None) -> list[Data
         if not found:
             raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
     elif where.exists():
-        return [_file(where, format, ())]
+        return [_file(where, format, (), decimal)]
     else:
         found = sorted(Path(name) for name in glob.glob(text, recursive=True))
         if not found:
             raise LogError(f"there is no file {text}" + (" that matches" if glob.has_magic(text) else ""))
         found = [file for name in found for file in (_in_folder(name) if name.is_dir() else [name])]
     pairs = _typed([_partitions(file) for file in found])
-    return [_file(file, format, pair) for file, pair in zip(found, pairs, strict=True)]
+    return [_file(file, format, pair, decimal) for file, pair in zip(found, pairs, strict=True)]
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -63,9 +91,9 @@ def _in_folder(folder: Path) -> list[Path]:
     return [file for file in files if not any(part[:1] in "._" for part in file.relative_to(folder).parts)]
 
 
-def _file(path: Path, format: str | None, partitions: tuple[tuple[str, Value], ...]) -> DataFile:
+def _file(path: Path, format: str | None, partitions: tuple[tuple[str, Value], ...], decimal: str) -> DataFile:
     found, compression = recognise(path, format)
-    return DataFile(str(path), found, compression, partitions)
+    return DataFile(str(path), found, compression, partitions, decimal, _stamp(path))
 
 
 def _partitions(path: Path) -> list[tuple[str, str]]:

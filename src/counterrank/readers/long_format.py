@@ -87,12 +87,15 @@ def _positions(table: pa.Table, spec: LogSpec, first_row: int) -> Ints:
 def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpec) -> None:
     expected = np.arange(len(code)) - groups.first[code]
     bad = position != expected
+    if spec.renumber:
+        # Gaps are closed by the order of the rows; a position taken twice has no order.
+        bad = np.concatenate([[False], (np.diff(code) == 0) & (np.diff(position) == 0)])
     if not bad.any():
         return
     at = int(np.argmax(bad))
     row = groups.first_row + int(groups.order[at])
     label, base = groups.ids[int(code[at])].as_py(), spec.first_position
-    if position[at] < expected[at] and position[at] >= 0:
+    if spec.renumber or (position[at] < expected[at] and position[at] >= 0):
         rows = sorted((groups.first_row + int(groups.order[at - 1]), row))
         raise LogError(
             f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and {rows[1]}); "

@@ -70,6 +70,11 @@ def explain(note: str) -> str:
     return f"{note}: {MEANING[note]}" if note in MEANING else note
 
 
+def not_utf8(what: str) -> LogError:
+    """Return the error about bytes that are no UTF-8 text."""
+    return LogError(f"{what} holds text that is not UTF-8; write it again in UTF-8, with iconv -f latin1 -t utf-8, say")
+
+
 @contextmanager
 def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
     """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it in our own."""
@@ -85,14 +90,20 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
         raise LogError(f"no permission to read {what}") from None
     except IsADirectoryError:
         raise LogError(f"{what} is a folder, not a file") from None
-    except (UnicodeDecodeError, UnicodeEncodeError) as problem:
-        raise LogError(f"{what} holds text that is not UTF-8: {problem.reason}") from None
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        raise not_utf8(what) from None
     except MemoryError:
         raise LogError(f"{what} is damaged, or needs more memory than there is") from None
     except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
-        raise LogError(f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}") from None
+        raise _damaged(what, problem) from None
     except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
         raise LogError(f"{what} has content that cannot be used: {_first_line(problem)}") from None
+
+
+def _damaged(what: str, problem: BaseException) -> LogError:
+    if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
+        return not_utf8(what)
+    return LogError(f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}")
 
 
 def _first_line(problem: BaseException) -> str:

@@ -22,6 +22,7 @@ class Options(TypedDict, total=False):
     columns: Mapping[str, Any] | str
     context: Names
     segments: Names
+    keep: Names
     targets: Names
     propensity_kind: str | None
     unit: str | None
@@ -29,8 +30,10 @@ class Options(TypedDict, total=False):
     position_weights: Any
     missing_reward: str
     require_propensity: bool
-    encode_actions: bool
+    encode_actions: bool | None
     dists: bool
+    decimal: str
+    renumber: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +43,12 @@ class ReadOptions:
     `columns` maps what we call a column to what the data calls it, {"action": "items"}, or to a list of columns,
     {"action": ["slot_a", "slot_b"]}; a text "action=items,reward=clicks" says the same. `context` None means the
     columns that start with x_. `propensity_kind` None means factored, or what an adapter knows of its format.
-    `segments` None carries every scalar column in memory and none in a stream.
+    `segments` None carries scalar columns (at most 100) in memory and none in a stream, and those named in `keep`.
     `targets` None finds list columns of probabilities in memory and asks for none in a stream.
     `missing_reward` "zero" reads an absent reward as 0. `require_propensity` False reads a log that has none.
-    `encode_actions` gives large or negative integer ids the codes 0..A-1, as is always done for names.
-    `dists` False leaves whole distributions unread.
+    `encode_actions` gives integer ids the codes 0..A-1, as is always done for names; None does so for huge ids.
+    `dists` False leaves whole distributions unread. `decimal` "," reads 0,5 as a half, in text and CSV.
+    `renumber` True closes gaps in positions (slots of ads, items that were filtered out): the rest moves up.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -53,6 +57,7 @@ class ReadOptions:
     columns: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     context: tuple[str, ...] | None = None
     segments: tuple[str, ...] | None = None
+    keep: tuple[str, ...] = ()
     targets: tuple[str, ...] | None = None
     propensity_kind: str | None = None
     unit: str | None = None
@@ -60,8 +65,10 @@ class ReadOptions:
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
     require_propensity: bool = True
-    encode_actions: bool = False
+    encode_actions: bool | None = None
     dists: bool = True
+    decimal: str = "."
+    renumber: bool = False
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -91,17 +98,14 @@ class ReadOptions:
         """Whether the user pointed at a column for this role, so that its absence is an error."""
         return role in self.columns or bool({"unit": self.unit, "behavior": self.behavior}.get(role))
 
-    @property
-    def kind(self) -> str:
-        """What the propensities are: factored unless said otherwise."""
-        return self.propensity_kind or "factored"
-
     def _checked(self) -> Self:
         if self.propensity_kind is not None and self.propensity_kind not in MEANING:
             near = suggestion(self.propensity_kind, MEANING)
             raise ConfigError(f"propensity kind '{self.propensity_kind}' is unknown{near}; use {', '.join(MEANING)}")
         if self.missing_reward not in ("error", "zero"):
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
+        if self.decimal not in (".", ","):
+            raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
         known = [
             *ROLES,
             *(self.targets or ()),
@@ -138,7 +142,7 @@ def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
     if isinstance(given, str):
-        given = dict(_pair(part) for part in given.split(",") if part.strip())
+        given = _pairs(given)
     if not isinstance(given, Mapping):
         raise ConfigError(f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}")
     return {str(role): _column(role, value) for role, value in given.items()}
@@ -150,6 +154,18 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for role, column in (_pair(part) for part in text.split(",") if part.strip()):
+        if role in found:
+            raise ConfigError(
+                f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one column, or in a TOML file "
+                f'a list of them, {role} = ["{found[role]}", "{column}"]'
+            )
+        found[role] = column
+    return found
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -195,6 +211,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "columns": _mapping,
     "context": _names,
     "segments": _names,
+    "keep": lambda key, given: _names(key, given) or (),
     "targets": _names,
     "position_weights": _weights,
     "propensity_kind": _text,
@@ -202,6 +219,8 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "behavior": _text,
     "missing_reward": _text,
     "require_propensity": _switch,
-    "encode_actions": _switch,
+    "encode_actions": lambda key, given: None if given is None else _switch(key, given),
     "dists": _switch,
+    "decimal": _text,
+    "renumber": _switch,
 }

@@ -17,7 +17,7 @@ from counterrank.errors import CounterrankError, LogError
 from counterrank.log import RankingLog
 from counterrank.readers import columns, tables, values
 from counterrank.readers.decoding import decode
-from counterrank.readers.files import DataFile, expand
+from counterrank.readers.files import DataFile, expand, steady
 from counterrank.readers.messages import guard
 from counterrank.readers.options import ReadOptions
 from counterrank.readers.schema import LogSpec, resolve
@@ -178,18 +178,40 @@ class Plan:
 
 def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> Plan:
     """Return how to read the files at `path` in parts."""
-    files = expand(path, format)
-    sample = tables.sample(files[0])
+    files, sample = opening(expand(path, format, decimal=options.decimal))
     with guard(files[0].path, prefix=True):
-        if sample.num_rows == 0:
-            raise LogError(f"{files[0].path} is empty: it has columns but no rows")
-        survey = Survey(resolve(sample, options, in_memory=False), options.encode_actions)
+        survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
+        refuse_folders(survey.spec, files)
         survey.absorb(sample.slice(0, sample.num_rows))
     counts = _counts(files, survey, sample)
+    if not any(count != 0 for count in counts):
+        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
     with guard(files[0].path, prefix=True):
         spec = survey.finish(sample)
     parts, n = _parts(files, spec, counts)
     return Plan(spec, parts, n)
+
+
+def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
+    """Return the files from the first that has rows, and its first rows; Spark writes part files without any."""
+    for index, file in enumerate(files):
+        sample = tables.sample(file)
+        if sample.num_rows:
+            return files[index:], sample
+    raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+
+
+def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
+    """Raise when the name of a folder would say what only the rows can: an item, a reward, a probability."""
+    fields = (*spec.fields.values(), *spec.targets.values(), *spec.dists.values())
+    taken = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
+    for file in files:
+        for key, value in file.partitions:
+            if key in taken:
+                raise LogError(
+                    f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', which each ranking has "
+                    "its own of; put it into the file and rename the folder"
+                )
 
 
 def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
@@ -218,7 +240,7 @@ def _overlaps(known: Mapping[str, tuple[Any, Any]], wanted: Mapping[str, list[An
 def _ranges(file: DataFile, names: Iterable[str]) -> list[dict[str, tuple[Any, Any]]]:
     """Smallest and largest value of the named columns in each row group, where the file keeps them."""
     found = []
-    with guard(file.path, prefix=True), tables.open_parquet(file) as opened:
+    with guard(file.path, prefix=True), steady(file), tables.open_parquet(file) as opened:
         meta = opened.metadata
         for g in range(meta.num_row_groups):
             chunks = [meta.row_group(g).column(j) for j in range(meta.num_columns)]
@@ -245,7 +267,10 @@ def _look(file: DataFile, survey: Survey) -> int:
     """Survey one file; return its number of rankings."""
     columns = tuple(dict.fromkeys([*survey.columns, *([survey.spec.ranking] if survey.spec.ranking else [])]))
     count, last = 0, None
-    for table in tables.batches(file, columns, types=_text_types(survey, file)):
+    pieces = tables.batches(file, columns, types=_text_types(survey, file))
+    if survey.spec.ranking is not None:
+        pieces = whole_rankings(pieces, survey.spec.ranking)
+    for table in pieces:
         with guard(file.path, prefix=True):
             survey.absorb(table)
             if survey.spec.ranking is None:
@@ -253,8 +278,6 @@ def _look(file: DataFile, survey: Survey) -> int:
             else:
                 changes, last = _changes(values.plain(values.one_chunk(table[survey.spec.ranking])), last)
                 count += changes
-    if count == 0:
-        raise LogError(f"{file.path} is empty: it has columns but no rows")
     return count
 
 
@@ -282,12 +305,12 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     if action.form == "text":
         return False
     counts = columns.entry_counts(values.one_chunk(sample[action.name]))
-    return bool((counts == counts[0]).all()) and all(_entries(f, action.name) == counts[0] for f in files)
+    return bool((counts == counts[0]).all()) and all(_entries(f, action.name) in (counts[0], None) for f in files)
 
 
-def _entries(file: DataFile, name: str) -> float:
-    """Entries of a list column a row, over a whole Parquet file."""
-    with guard(file.path, prefix=True), tables.open_parquet(file) as opened:
+def _entries(file: DataFile, name: str) -> float | None:
+    """Entries of a list column a row, over a whole Parquet file; None where there are no rows."""
+    with guard(file.path, prefix=True), steady(file), tables.open_parquet(file) as opened:
         meta = opened.metadata
         total = sum(
             meta.row_group(g).column(j).num_values
@@ -295,11 +318,11 @@ def _entries(file: DataFile, name: str) -> float:
             for j in range(meta.num_columns)
             if meta.row_group(g).column(j).path_in_schema.partition(".")[0] == name
         )
-        return total / meta.num_rows if meta.num_rows else np.nan
+        return float(total / meta.num_rows) if meta.num_rows else None
 
 
 def _stored_rows(file: DataFile) -> int:
-    with guard(file.path, prefix=True), tables.open_parquet(file) as opened:
+    with guard(file.path, prefix=True), steady(file), tables.open_parquet(file) as opened:
         return int(opened.metadata.num_rows)
 
 
@@ -317,7 +340,7 @@ def _parts(files: list[DataFile], spec: LogSpec, counts: list[int | None]) -> tu
 
 def _groups(file: DataFile, start: int) -> Iterator[Part]:
     """Row groups, small neighbours together."""
-    with guard(file.path, prefix=True), tables.open_parquet(file) as opened:
+    with guard(file.path, prefix=True), steady(file), tables.open_parquet(file) as opened:
         sizes = [opened.metadata.row_group(g).num_rows for g in range(opened.metadata.num_row_groups)]
     group: list[int] = []
     rows = 0

@@ -18,6 +18,7 @@ from counterrank.readers.decoding import decode
 from counterrank.readers.files import DataFile, expand
 from counterrank.readers.messages import guard
 from counterrank.readers.options import Options, ReadOptions
+from counterrank.readers.parts import opening, refuse_folders
 from counterrank.readers.schema import resolve
 from counterrank.readers.survey import Survey
 
@@ -37,17 +38,17 @@ def load(path: str | os.PathLike[str], options: ReadOptions, *, format: str | No
 
         if (reader := adapter(format)) is not None:
             return reader(path, options)
-    files = expand(path, format)
+    files = expand(path, format, decimal=options.decimal)
     with guard(os.fspath(path), prefix=True):
         return from_table(_everything(files, options), options)
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    found = tables.sample(files[0])
-    if found.num_rows == 0:
-        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
-    columns = resolve(found, options, in_memory=True).columns
-    pieces = [tables.read_table(file, columns) for file in files]
+    files, found = opening(files)
+    spec = resolve(found, options, in_memory=True)
+    refuse_folders(spec, files)
+    read = [tables.read_table(file, spec.columns) for file in files]
+    pieces = [piece for piece in read if piece.num_rows] or read
     try:
         return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces, promote_options="permissive")
     except (pa.ArrowTypeError, pa.ArrowInvalid) as problem:
@@ -62,14 +63,15 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
     ([[0, 1], [2, -1]], 2)
     """
     with guard("the table"):
-        return from_table(as_table(frame), ReadOptions.of(**options))
+        given = ReadOptions.of(**options)
+        return from_table(tables.with_points(as_table(frame), given.decimal), given)
 
 
 def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
     if table.num_rows == 0:
         raise LogError("the log is empty: there are no rows")
-    survey = Survey(resolve(table, options, in_memory=True), options.encode_actions)
+    survey = Survey.of(resolve(table, options, in_memory=True), options, table)
     survey.absorb(table)
     return decode(table, survey.finish(table.slice(0, 1000)))
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from counterrank.errors import LogError, PropensityError
+from counterrank.propensity import MEANING
 from counterrank.readers import values
 from counterrank.readers.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, suggestion
 from counterrank.readers.options import ReadOptions
@@ -56,6 +59,7 @@ class LogSpec:
     kind: str = "factored"
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
+    renumber: bool = False
     #: Names of segments and targets that nobody asked for: left out, rather than refused, when they do not fit.
     guessed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -104,7 +108,7 @@ def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpe
     return _Resolver(table, options, in_memory).spec()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Resolver:
     table: pa.Table
     options: ReadOptions
@@ -113,7 +117,9 @@ class _Resolver:
     def spec(self) -> LogSpec:
         options = self.options
         action = self.field("action")
-        long = action.form == "scalar" and self.is_long()
+        long = action.form == "scalar" and self.is_long
+        if action.form == "scalar" and not long:
+            self.refuse_unmarked_positions()
         fields = {"action": action, "reward": self.field("reward")}
         notes = [] if long or not self.is_whole(fields["reward"], action) else [REWARD_PER_RANKING]
         propensity = self.propensity()
@@ -141,16 +147,35 @@ class _Resolver:
             behavior=behavior,
             context=context,
             segments=segments,
-            kind=options.kind,
+            kind=self.kind(),
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
-            guessed=(*guessed, *(segments if options.segments is None else ())),
+            renumber=options.renumber,
+            guessed=(*guessed, *(name for name in segments if not options.segments and name not in options.keep)),
             notes=tuple(notes),
         )
 
-    @property
-    def names(self) -> list[str]:
-        return list(self.table.column_names)
+    # Looked up for every column of files that may have thousands.
+    @cached_property
+    def names(self) -> dict[str, None]:
+        return dict.fromkeys(self.table.column_names)
+
+    @cached_property
+    def runs(self) -> dict[str, set[str]]:
+        """Numbers behind the stems of numbered columns: {"action": {"1", "2"}}."""
+        found: dict[str, set[str]] = {}
+        for name in self.names:
+            stem, line, number = name.rpartition("_")
+            if line and number.isdecimal():
+                found.setdefault(stem, set()).add(number)
+        return found
+
+    def kind(self) -> str:
+        """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
+        if self.options.propensity_kind is not None:
+            return self.options.propensity_kind
+        said = (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
+        return said if said in MEANING and "propensity" not in self.options.columns else "factored"
 
     def field(self, role: str) -> Field:
         """Return where a role or policy is, or say which columns there are."""
@@ -162,8 +187,11 @@ class _Resolver:
         hint = suggestion(shown, self.names)
         others = [other for other in self.missing() if other != role] if role in _ROLES else []
         also = f" (nor for {', '.join(others)})" if others else ""
-        wanted = ",".join(f"{one}=NAME" for one in (role, *others))
-        python = ", ".join(f"'{one}': 'NAME'" for one in (role, *others))
+        mapping = {one: self.usual(one) or "NAME" for one in (role, *others)}
+        if role in _ROLES and self.usual("position") and not self.is_long:
+            mapping = {"ranking": self.usual("ranking") or "NAME", "position": self.usual("position") or "", **mapping}
+        wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
+        python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
         raise LogError(
             f"there is no column '{shown}' for the {role if role in _ROLES else f'target policy {role}'}{hint}, "
             f"nor '{shown}_1'{also}; columns are {listed(self.names)}. Map names with --columns {wanted} "
@@ -208,18 +236,45 @@ class _Resolver:
         return any(values.looks_like_list(cell) for cell in cells)
 
     def numbered(self, stem: str) -> tuple[str, ...]:
-        present = set(self.names)
+        present = self.names
         first = 0 if f"{stem}_0" in present and f"{stem}_1" in present else 1
         run = []
         for k in count(first):
             if f"{stem}_{k}" not in present:
                 break
             run.append(f"{stem}_{k}")
-        later = [name for name in self.names if name.startswith(f"{stem}_") and name[len(stem) + 1 :].isdecimal()]
-        if run and len(later) > len(run):
-            raise LogError(f"columns go from '{run[-1]}' to '{later[-1]}': '{stem}_{first + len(run)}' is missing")
+        if run and len(self.runs[stem]) > len(run):
+            last = max(self.runs[stem], key=int)
+            raise LogError(f"columns go from '{run[-1]}' to '{stem}_{last}': '{stem}_{first + len(run)}' is missing")
         return tuple(run)
 
+    def usual(self, role: str) -> str | None:
+        """Return the column that has one of the names people give to a role, unless it is spoken for."""
+        options = self.options
+        named = options.columns.get(role)
+        if isinstance(named, str) and named in self.names:
+            return named
+        mapped = [value for value in options.columns.values() if isinstance(value, str)]
+        spoken = {*(options.context or ()), *(options.segments or ()), *options.keep, options.unit, *mapped}
+        lower = {name.lower(): name for name in self.names if name not in spoken}
+        return next((lower[name] for name in _USUAL.get(role, ()) if name in lower), None)
+
+    def refuse_unmarked_positions(self) -> None:
+        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
+        position, ranking = self.usual("position"), self.usual("ranking")
+        counted = position is not None and _counts_up(self.table[position])
+        if not counted and (ranking is None or not _repeats(self.table[ranking])):
+            return
+        found = {role: self.usual(role) or (role if role in self.names else "NAME") for role in _LONG_ROLES}
+        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
+        seen = f"'{position}' counts them" if counted else f"'{ranking}' repeats from row to row"
+        own = f"--context {position}" if counted else f"--unit {ranking}"
+        raise LogError(
+            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say --columns {columns} to have "
+            f"them put together; if each row is a ranking of its own, say {own}"
+        )
+
+    @cached_property
     def is_long(self) -> bool:
         ranking, position = (self.options.column(role) for role in ("ranking", "position"))
         return ranking in self.names and position in self.names
@@ -255,15 +310,15 @@ class _Resolver:
 
     def candidates(self) -> Iterable[tuple[str, Field]]:
         """Fields that may be target policies: lists or numbered columns of fractions."""
-        stems = {name.rpartition("_")[0] for name in self.names if name.endswith("_1")} - {"x", ""}
+        stems = {stem for stem, found in self.runs.items() if "1" in found} - {"x", ""}
         context = set(self.context())
         for name in self.names:
             if name in context or name.endswith("_dist"):
                 continue
             kind, form = self.table.schema.field(name).type, self.form(name)
             fraction = kind.value_type if form == "list" else kind
-            written = form == "text" and not self.is_long()
-            if written or ((form == "list" or self.is_long()) and pa.types.is_floating(fraction)):
+            written = form == "text" and not self.is_long
+            if written or ((form == "list" or self.is_long) and pa.types.is_floating(fraction)):
                 yield name, Field((name,), form)
         for stem in sorted(stems):
             columns = self.numbered(stem) if not stem.endswith("_dist") and stem not in self.names else ()
@@ -299,9 +354,12 @@ class _Resolver:
             for name in self.options.segments:
                 self.require(name, "segment")
             return self.options.segments
-        if not self.in_memory:
-            return ()
-        return tuple(f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type))
+        for name in self.options.keep:
+            self.require(name, "segment")
+        guessed: list[str] = []
+        if self.in_memory:
+            guessed = [f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)]
+        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *self.options.keep]))
 
     def single(self, role: str) -> str | None:
         name = self.options.column(role)
@@ -320,6 +378,21 @@ class _Resolver:
             raise LogError(f"column '{name}' holds {kind}; a {role} column needs one value a ranking")
 
 
+#: What people call the columns of a log.
+_USUAL = {
+    "action": ("item_id", "item", "product_id", "doc_id", "document_id", "article_id", "video_id", "sku", "doc"),
+    "reward": ("clicked", "click", "clicks", "is_click", "purchased", "purchase", "converted", "conversion", "revenue"),
+    "propensity": ("propensity", "propensity_score", "pscore", "logging_prob", "logging_policy_prob", "prob", "p"),
+    "ranking": ("ranking", "ranking_id", "session_id", "request_id", "query_id", "search_id", "impression_id",
+                "serp_id", "page_id", "page_view_id", "slate_id", "list_id", "qid"),
+    "position": ("position", "rank", "pos", "slot", "item_position", "display_position"),
+}  # fmt: skip
+_LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
+#: Scalar columns that nobody named are carried along as possible segments, up to this many.
+_MOST_CARRIED = 100
+#: Where files written by `counterrank simulate` say what their propensities are.
+KIND_IN_FILE = b"counterrank.propensity_kind"
+
 _SIGNATURES = {
     "open-bandit": ("item_id", "position", "click", "propensity_score"),
     "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
@@ -330,6 +403,23 @@ _ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "beha
 
 def _used(fields: Iterable[Field], single: Iterable[str | None]) -> set[str]:
     return {name for field in fields for name in field.columns} | {name for name in single if name}
+
+
+def _counts_up(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds small whole numbers from 0 or 1 upwards, more than one of them."""
+    if not pa.types.is_integer(column.type):
+        return False
+    found = pc.unique(column).drop_null().to_pylist()
+    return 1 < len(found) <= 1000 and min(found) in (0, 1) and max(found) <= 1000
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether at least a fifth of the rows have the value of the row above."""
+    array = values.plain(values.one_chunk(column))
+    if len(array) < 2 or pa.types.is_nested(array.type):
+        return False
+    same = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
+    return bool(same * 5 >= len(array))
 
 
 def _is_empty(table: pa.Table, field: Field) -> bool:

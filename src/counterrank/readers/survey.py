@@ -1,6 +1,7 @@
 """What only a look at all rows can tell: the longest ranking, the vocabularies. Surveys of pieces add up."""
 
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 
 from counterrank.errors import LogError
 from counterrank.readers import columns, values
+from counterrank.readers.options import ReadOptions
 from counterrank.readers.schema import Field, LogSpec
 
 #: More distinct names than this are ids or free text, not a vocabulary.
@@ -25,11 +27,19 @@ class Survey:
     labels: dict[str, set[str]] = field(default_factory=dict)
     has_names: bool = False
 
+    @classmethod
+    def of(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
+        """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
+        encode = options.encode_actions
+        if encode is None:
+            encode = any(_is_huge(sample[name]) for name in spec.fields["action"].columns)
+        return cls(spec, encode)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to look at."""
         names = list(self.spec.fields["action"].columns)
-        names += [self.spec.position] if self.spec.position else []
+        names += [name for name in (self.spec.position, self.spec.ranking) if name]
         return tuple(dict.fromkeys([*names, *self.spec.context]))
 
     def absorb(self, table: pa.Table) -> None:
@@ -48,9 +58,11 @@ class Survey:
         names = _ordered(self.labels.get("", set())) if self.encode_actions or self.has_names else None
         dists = {key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()}
         first = min(self.lowest, 1)
+        if self.longest <= 0:
+            raise LogError(f"no ranking shows an item: '{spec.fields['action'].name}' is empty in every row")
         return replace(
             spec,
-            K=self.longest - first + 1 if spec.position else self.longest,
+            K=self.longest - first + 1 if spec.position and not spec.renumber else self.longest,
             categories=categories,
             action_names=names,
             dists=dists,
@@ -59,7 +71,11 @@ class Survey:
 
     def _length(self, table: pa.Table) -> None:
         action = self.spec.fields["action"]
-        if self.spec.position:
+        if self.spec.position and self.spec.renumber:
+            rankings = values.plain(values.one_chunk(table[self.spec.ranking or ""]))
+            counts = pc.max(pc.value_counts(rankings).field("counts")).as_py()
+            self.longest = max(self.longest, counts or 0)
+        elif self.spec.position:
             place = values.one_chunk(table[self.spec.position])
             found = values.floats(place, self.spec.position, lambda index: f"row {index}")
             if len(found):
@@ -88,6 +104,13 @@ class Survey:
                 f"{what} has more than {MOST_LABELS:,} different names (such as '{min(known)[:40]}'); "
                 + ("use integer ids" if key == "" else "choose other context columns with --context")
             )
+
+
+def _is_huge(column: pa.ChunkedArray) -> bool:
+    """Whether whole numbers are too large to number rows of a table with."""
+    array = values.one_chunk(column)
+    array = array.flatten() if values.is_list(array.type) else array
+    return bool(pa.types.is_integer(array.type)) and (pc.max(array).as_py() or 0) > values.LARGEST_ID
 
 
 def _ordered(labels: set[str]) -> tuple[str, ...]:

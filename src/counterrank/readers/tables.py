@@ -1,15 +1,19 @@
 """Arrow tables from files of any format: whole, or in batches."""
 
 import csv
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from counterrank.errors import LogError
-from counterrank.readers import bounds
-from counterrank.readers.files import DataFile
-from counterrank.readers.messages import guard
+from counterrank.readers import bounds, values
+from counterrank.readers.files import DataFile, steady
+from counterrank.readers.messages import guard, not_utf8
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
@@ -19,6 +23,9 @@ BATCH = 65_536
 TEXT_BATCH = 4096
 #: A JSON object longer than this is no ranking.
 MOST_LINE = 256 << 20
+#: No log nests its JSON deeper.
+MOST_LEVELS = 64
+_LOOK = 1 << 20
 
 Columns = Sequence[str] | None
 Types = dict[str, pa.DataType] | None
@@ -26,15 +33,19 @@ Types = dict[str, pa.DataType] | None
 
 def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
     """Return a whole file, or some of its columns."""
-    with guard(file.path, prefix=True):
+    with guard(file.path, prefix=True), steady(file):
         table = _READ[file.format](file, _stored(file, columns))
-        return _with_partitions(_checked(table, file), file, columns)
+        return _with_partitions(_decoded(_checked(table, file), file), file, columns)
 
 
 def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     """Return about the first `rows` rows of a file, all columns."""
-    for table in batches(file, rows=rows):
-        return table.slice(0, rows)
+    with guard(file.path, prefix=True):
+        file.refuse_change()
+        for table in _pieces(file, None, rows, None):
+            if table.num_rows:
+                # Columns of bytes that are no text matter only once they are asked for.
+                return _with_partitions(with_points(_checked(table, file), file.decimal), file, None).slice(0, rows)
     return read_table(file)
 
 
@@ -43,21 +54,22 @@ def batches(file: DataFile, columns: Columns = None, *, rows: int = BATCH, types
 
     `types` are those of CSV columns, which would else be guessed from the first block alone.
     """
-    with guard(file.path, prefix=True):
-        wanted = _stored(file, columns)
-        if file.format == "csv":
-            pieces = _csv_batches(file, wanted, rows, types)
-        else:
-            pieces = _BATCHES[file.format](file, wanted, rows)
-        for table in pieces:
+    with guard(file.path, prefix=True), steady(file):
+        for table in _pieces(file, _stored(file, columns), rows, types):
             if table.num_rows:
-                yield _with_partitions(_checked(table, file), file, columns)
+                yield _with_partitions(_decoded(_checked(table, file), file), file, columns)
+
+
+def _pieces(file: DataFile, wanted: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
+    if file.format == "csv":
+        return _csv_batches(file, wanted, rows, types)
+    return _BATCHES[file.format](file, wanted, rows)
 
 
 def row_groups(file: DataFile, groups: Sequence[int], columns: Columns, *, rows: int) -> Iterator[pa.Table]:
     """Yield consecutive pieces of some row groups of a Parquet file."""
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-    with guard(where, prefix=True), open_parquet(file) as opened:
+    with guard(where, prefix=True), steady(file), open_parquet(file) as opened:
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
         found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
         # A chain of `map` and `filter` holds no batch while the caller works on it.
@@ -96,15 +108,42 @@ def _with_partitions(table: pa.Table, file: DataFile, columns: Columns) -> pa.Ta
 def _checked(table: pa.Table, file: DataFile) -> pa.Table:
     names = table.column_names
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise LogError(f"{file.path}: there are two columns called '{twice}'; names must differ")
     return table
+
+
+def _decoded(table: pa.Table, file: DataFile) -> pa.Table:
+    """Text as it was meant: bytes that Arrow could not decode are named, decimal commas become points."""
+    if file.format == "csv":
+        for item in table.schema:
+            if pa.types.is_binary(item.type):
+                raise not_utf8(f"{file.path}: column '{item.name}'")
+    return with_points(table, file.decimal)
+
+
+def with_points(table: pa.Table, decimal: str) -> pa.Table:
+    """Return the table with decimal points in text that holds numbers, where `decimal` is a comma."""
+    if decimal == ".":
+        return table
+    for j, item in enumerate(table.schema):
+        if values.is_text(item.type):
+            text = values.plain(values.one_chunk(table.column(j)))
+            cells = [cell for cell in text.slice(0, 1000).to_pylist() if cell]
+            if cells and all(_COMMA_NUMBERS.match(cell) for cell in cells):
+                table = table.set_column(j, item.name, pc.replace_substring_regex(text, r"(\d),(\d)", r"\1.\2"))
+    return table
+
+
+#: One number or several, in brackets or not, separated by anything but a comma alone.
+_COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
 
 
 def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list[str] | None:
     if columns is None:
         return None
-    missing = [name for name in columns if name not in available]
+    known = set(available)
+    missing = [name for name in columns if name not in known]
     if missing:
         raise LogError(f"{file.path} has no column '{missing[0]}', which other files of this log have")
     return list(columns)
@@ -172,7 +211,10 @@ def _csv_options(file: DataFile, columns: Columns, types: dict[str, pa.DataType]
         "read_options": arrow_csv.ReadOptions(block_size=BLOCK),
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
         "convert_options": arrow_csv.ConvertOptions(
-            strings_can_be_null=True, include_columns=_present(names, columns, file), column_types=types
+            strings_can_be_null=True,
+            include_columns=_present(names, columns, file),
+            column_types=types,
+            decimal_point=file.decimal,
         ),
     }
 
@@ -191,8 +233,14 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
 def _csv(file: DataFile, columns: Columns) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
-    with bounds.arrow_stream(file) as stream:
-        return arrow_csv.read_csv(stream, **_csv_options(file, columns))
+    options = _csv_options(file, columns)
+    growth = 0.0
+    if bounds.unpacked_size(file, BLOCK) == BLOCK:
+        # Types are guessed from the whole file, which is parsed in one go: what it will take is told by its start.
+        with bounds.arrow_stream(file) as stream:
+            growth = next(iter(arrow_csv.open_csv(stream, **options))).nbytes / BLOCK
+    with bounds.arrow_stream(file, growth=growth) as stream:
+        return arrow_csv.read_csv(stream, **options)
 
 
 def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
@@ -224,6 +272,7 @@ def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
     for block in _line_blocks(file):
         if first_line == 0 and block.lstrip()[:1] == b"[":
             raise LogError(f"{file.path} is one JSON array; write one object a line (JSON Lines)")
+        _refuse_deep(block, file, first_line)
         options = json.ReadOptions(block_size=max(len(block) + 1, 1024), use_threads=False)
         try:
             table = json.read_json(pa.BufferReader(block), read_options=options)
@@ -232,6 +281,26 @@ def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
             raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
         first_line += block.count(b"\n")
         yield table if columns is None else _selected(table, columns)
+
+
+def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
+    """Raise for objects nested so deeply that Arrow's parser, which recurses, would crash."""
+    depth = 0
+    for first in range(0, len(block), _LOOK):
+        letters = np.frombuffer(block, dtype=np.uint8, count=min(_LOOK, len(block) - first), offset=first)
+        steps = np.isin(letters, (91, 123)).astype(np.int32) - np.isin(letters, (93, 125))
+        levels = np.cumsum(steps, dtype=np.int32)
+        if depth + int(levels.max(initial=0)) > MOST_LEVELS:
+            break
+        depth = max(0, depth + int(levels[-1]))
+    else:
+        return
+    # Brackets inside texts do not count; looking at them closely takes time, so only where there is doubt.
+    for number, line in enumerate(block.split(b"\n"), first_line + 1):
+        bare = np.frombuffer(re.sub(rb'"(?:\\.|[^"\\])*"?', b"", line), dtype=np.uint8)
+        steps = np.isin(bare, (91, 123)).astype(np.int32) - np.isin(bare, (93, 125))
+        if len(bare) and int(np.cumsum(steps).max()) > MOST_LEVELS:
+            raise LogError(f"{file.path}, line {number}: lists and objects are nested more than {MOST_LEVELS} deep")
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -17,6 +17,9 @@ from counterrank.errors import LogError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+#: Ids count things (tables with a row for each item are made); larger ones are hashes, to be encoded.
+LARGEST_ID = 100_000_000
+
 #: Turns the index of a value into words: "row 17, position 2".
 Place = Callable[[int], str]
 
@@ -71,9 +74,11 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
         try:
             whole = array.cast(pa.int64())
         except pa.ArrowInvalid:
-            raise LogError(f"column '{name}' holds ids above 2^63; read it with encode_actions=True") from None
+            raise _too_large(name) from None
         if whole.null_count:
             whole = pc.fill_null(whole, -1)
+        if len(whole) and pc.max(whole).as_py() > LARGEST_ID:
+            raise _too_large(name)
         return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
     values = floats(array, name, place)
     missing = np.isnan(values)
@@ -82,6 +87,13 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
         index = int(np.argmax(bad))
         raise LogError(f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names")
     return np.where(missing, -1.0, values).astype(np.int64)
+
+
+def _too_large(name: str) -> LogError:
+    return LogError(
+        f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the first rows: say "
+        "--encode-actions (encode_actions=True in Python)"
+    )
 
 
 def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> Ints:

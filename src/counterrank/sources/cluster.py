@@ -155,7 +155,7 @@ class FrameOnCluster(_ClusterSource):
         return self.spec.columns
 
     def _spec(self, options: ReadOptions) -> LogSpec:
-        survey = Survey(resolve(self.head, options, in_memory=False), options.encode_actions)
+        survey = Survey.of(resolve(self.head, options, in_memory=False), options, self.head)
         if survey.spec.layout == "long":
             raise LogError(
                 "this frame has one row a position, and a ranking may lie in two partitions; "
@@ -163,8 +163,8 @@ class FrameOnCluster(_ClusterSource):
             )
         survey.absorb(self.head)
         numbered = survey.spec.fields["action"].form in ("wide", "scalar")
-        if not (numbered and not survey.labels and not options.encode_actions):
-            work = SurveyPass(survey.spec, options.encode_actions)
+        if not (numbered and not survey.labels and not survey.encode_actions):
+            work = SurveyPass(survey.spec, survey.encode_actions)
             outcome = self._total(work, "looking", survey.columns)
             self._n = outcome.rows
             survey = outcome.state.survey

@@ -167,7 +167,7 @@ def _from_path(path: Any, engine: Any, *, where: Any, segments: Sequence[str], t
     here = engine in (None, "local")
     small = os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
     if here and (reading.get("format") in ADAPTERS or (small and not where)):
-        return MemorySource(read_log(path, targets=targets, **reading))
+        return MemorySource(read_log(path, targets=targets, **{"keep": tuple(segments), **reading}))
     reading.setdefault("segments", tuple(segments))
     files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
     if where:

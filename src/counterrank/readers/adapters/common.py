@@ -30,7 +30,7 @@ def merged(options: ReadOptions, columns: Mapping[str, str], context: Sequence[s
 def wanted(options: ReadOptions, known: Sequence[str]) -> list[str]:
     """Return the columns to read: those of the format and those the user names."""
     named = [name for value in options.columns.values() for name in ([value] if isinstance(value, str) else value)]
-    extra = [*(options.context or ()), *(options.segments or ()), *(options.targets or ())]
+    extra = [*(options.context or ()), *(options.segments or ()), *options.keep, *(options.targets or ())]
     return list(dict.fromkeys([*known, *named, *extra]))
 
 
