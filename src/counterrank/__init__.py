@@ -56,7 +56,7 @@ __getattr__, __dir__, __all__ = attach(
             "Marginalised",
             "Estimate",
         ],
-        "evaluation": ["evaluate", "Evaluation"],
+        "evaluation": ["evaluate", "Evaluation", "validate", "Validation"],
         "audit": ["audit_file", "audit_log"],
         "propensity_models": ["estimate_propensities"],
     }

@@ -10,7 +10,7 @@ import pytest
 def test_version_and_help(counterrank):
     assert counterrank("--version").out.startswith("counterrank, version 0.")
     help_text = counterrank("--help").out
-    for name in ("evaluate", "check", "simulate", "reproduce", "serve", "demo"):
+    for name in ("evaluate", "run", "validate", "outcome", "check", "simulate", "reproduce", "serve", "demo"):
         assert name in help_text
 
 

@@ -18,6 +18,7 @@ _COMMANDS = {
     "evaluate": ("counterrank.cli.evaluate", "Estimate what target policies would earn, from a log."),
     "run": ("counterrank.cli.run", "Run the evaluation that a job file describes."),
     "check": ("counterrank.cli.check", "Audit a log and its propensities."),
+    "validate": ("counterrank.cli.validate", "Predict each arm of a past A/B test, and compare with what it earned."),
     "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
     "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),

@@ -1,11 +1,14 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
+from counterrank.evaluation.arms import Validation, validate
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 
 __all__ = [
     "Evaluation",
+    "Validation",
     "evaluate",
     "meets",
+    "validate",
 ]

@@ -11,6 +11,7 @@ from counterrank.report.reading import Reading
 from counterrank.report.sections.methods import describe
 from counterrank.report.sections.parts import figure, grid, table
 from counterrank.report.sentences import EVIDENCE, SIGNS, headline
+from counterrank.report.validating import validation_page, validation_picture, validation_terminal
 
 __all__ = [
     "EVIDENCE",
@@ -37,4 +38,7 @@ __all__ = [
     "render",
     "span",
     "table",
+    "validation_page",
+    "validation_picture",
+    "validation_terminal",
 ]

@@ -32,11 +32,11 @@ LOOK: dict[str, Any] = {
 def renderables(model: Model) -> Iterator[RenderableType]:
     """Yield what a terminal shows, from top to bottom."""
     reading = Reading(model)
-    yield _safe(sentences.logged(reading), "dim")
+    yield safe(sentences.logged(reading), "dim")
     for target in reading.targets:
         yield _answer(reading, target)
     for row in rows(model.get("comparisons")):
-        yield _safe(sentences.comparison(reading, row))
+        yield safe(sentences.comparison(reading, row))
     if reading.estimates:
         yield Padding(_Estimates(reading), (1, 0, 0, 0))
     yield from _notes(reading)
@@ -46,7 +46,7 @@ def renderables(model: Model) -> Iterator[RenderableType]:
     yield from _audit(reading)
 
 
-def _safe(value: Any, style: str = "") -> Text:
+def safe(value: Any, style: str = "") -> Text:
     """Return text without markup and without control characters, whatever a column was called."""
     plain_text = str(value).replace(NARROW, "\N{NO-BREAK SPACE}")
     keep = "\N{NO-BREAK SPACE}"
@@ -61,8 +61,8 @@ def chip(level: str) -> Text:
 
 
 def _answer(reading: Reading, target: str) -> RenderableType:
-    head = Text.assemble(chip(reading.evidence(target)), "  ", _safe(sentences.answer(reading, target), "bold"))
-    help_lines = [Padding(_safe(f"→ {line}"), (0, 0, 0, 2)) for line in sentences.settle(reading, target)[:4]]
+    head = Text.assemble(chip(reading.evidence(target)), "  ", safe(sentences.answer(reading, target), "bold"))
+    help_lines = [Padding(safe(f"→ {line}"), (0, 0, 0, 2)) for line in sentences.settle(reading, target)[:4]]
     return Padding(Group(head, *help_lines), (1, 0, 0, 0))
 
 
@@ -86,11 +86,11 @@ class _Estimates:
         if numbers:
             table.add_column("flags", no_wrap=True)
         for target in self.reading.targets:
-            table.add_row(_safe(target, "bold underline"))
+            table.add_row(safe(target, "bold underline"))
             for index, found in enumerate(self.reading.of(target)):
                 cells = _cells(self.reading, target, found, first=index == 0, wide=wide)
                 flags = " ".join(f"[{numbers[flag]}]" for flag in _flags(found))
-                table.add_row(*cells, *([_safe(flags, "yellow")] if numbers else []))
+                table.add_row(*cells, *([safe(flags, "yellow")] if numbers else []))
             table.add_section()
         return table
 
@@ -108,7 +108,7 @@ def _cells(reading: Reading, target: str, found: Mapping[str, Any], *, first: bo
         percent(lift.get("relative"), sign=True),
         count(found.get("ess")),
     ]
-    return [_safe(cell, style) for j, cell in enumerate(cells) if wide or j not in (2, 6)]
+    return [safe(cell, style) for j, cell in enumerate(cells) if wide or j not in (2, 6)]
 
 
 def _flags(found: Mapping[str, Any]) -> list[str]:
@@ -123,10 +123,10 @@ def _flag_numbers(reading: Reading) -> dict[str, int]:
 
 def _notes(reading: Reading) -> Iterator[RenderableType]:
     for flag, number in _flag_numbers(reading).items():
-        yield Text.assemble((f"[{number}] ", "yellow"), _safe(flag))
+        yield Text.assemble((f"[{number}] ", "yellow"), safe(flag))
     reasons = {str(r.get("reason")): f"{r.get('estimator')}" for r in rows(reading.model.get("skipped"))}
     for reason, name in reasons.items():
-        yield Text.assemble((f"{name} was left out: ", "dim"), _safe(reason, "dim"))
+        yield Text.assemble((f"{name} was left out: ", "dim"), safe(reason, "dim"))
 
 
 def _kinds(reading: Reading) -> Iterator[RenderableType]:
@@ -135,7 +135,7 @@ def _kinds(reading: Reading) -> Iterator[RenderableType]:
     if found is not None and len(found.found) > 1:
         told = [f"{percent(one.share, digits=0)} look at {one.looks_at}" for one in found.found[:MOST_KINDS]]
         rest = ["..."] if len(found.found) > MOST_KINDS else []
-        yield _safe(f"Kinds of users found: {len(found.found)} ({'; '.join([*told, *rest])})", "dim")
+        yield safe(f"Kinds of users found: {len(found.found)} ({'; '.join([*told, *rest])})", "dim")
 
 
 def _segments(reading: Reading) -> Table:
@@ -154,7 +154,7 @@ def _segments(reading: Reading) -> Table:
         label = f"{column_name(row.get('column'))} = {row.get('label')}"
         cells = (row.get("target"), label, count(row.get("n")), plain(lift.get("value"), error, sign=True), interval)
         weak = row.get("evidence") == "insufficient"
-        result.add_row(*(_safe(cell, "dim" if weak else "") for cell in cells))
+        result.add_row(*(safe(cell, "dim" if weak else "") for cell in cells))
     return result
 
 
@@ -169,6 +169,6 @@ def _audit(reading: Reading) -> Iterator[RenderableType]:
     for check in checks:
         if check.get("status") in ("warned", "failed"):
             sign, style = MARKS[str(check["status"])]
-            yield Text.assemble((f"{sign} {check.get('check')}: ", style), _safe(check.get("found") or ""))
+            yield Text.assemble((f"{sign} {check.get('check')}: ", style), safe(check.get("found") or ""))
             if check.get("remedy"):
-                yield Padding(_safe(f"→ {check['remedy']}"), (0, 0, 0, 2))
+                yield Padding(safe(f"→ {check['remedy']}"), (0, 0, 0, 2))

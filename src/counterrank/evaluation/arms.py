@@ -1,0 +1,296 @@
+"""Trust that is earned: predict each arm of a past A/B test from each other arm, and compare with what it earned."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank import atomic
+from counterrank.errors import ConfigError, LogError
+from counterrank.estimators import Estimate
+from counterrank.evaluation.result import Evaluation
+from counterrank.evaluation.run import evaluate
+from counterrank.inference import check_level, critical_value
+from counterrank.log import RankingLog
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+Floats = NDArray[np.float64]
+
+SCHEMA = "counterrank/validation/1"
+#: Arms smaller than this say nothing about an interval's coverage.
+FEWEST_ROWS = 100
+#: Far more is a column of something else.
+MOST_ARMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """What an arm earned per ranking on its own rows; the error counts units."""
+
+    value: float
+    stderr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One arm predicted from another's rows, beside what it earned on its own."""
+
+    source: str
+    arm: str
+    estimate: Estimate
+    earned: Earned
+    #: What the predicting arm earned itself: the sign of a lift is against it.
+    base: Earned
+    verdict: str
+
+    @property
+    def error(self) -> float:
+        """Predicted - earned."""
+        return self.estimate.value - self.earned.value
+
+    @property
+    def covered(self) -> bool | None:
+        """Whether prediction and outcome agree at the level of the interval; None without an interval.
+
+        Both are noisy and rest on different rows, so their half-widths are added in quadrature: a right prediction
+        is called covered as often as its level says.
+        """
+        low, high = self.estimate.interval()
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return None
+        reach = math.hypot((high - low) / 2, critical_value(self.estimate.level) * self.earned.stderr)
+        return abs(self.earned.value - (low + high) / 2) <= reach
+
+    @property
+    def sign_right(self) -> bool | None:
+        """Whether the predicted lift points where the A/B test did; None where nothing was predicted."""
+        if not self.estimate.estimable:
+            return None
+        return bool(np.sign(self.estimate.lift.value) == np.sign(self.earned.value - self.base.value))
+
+    @property
+    def false_better(self) -> bool:
+        """Whether the prediction claims "better" (its whole interval above zero) and the A/B test earned less."""
+        return self.estimate.lift.low > 0 and self.earned.value < self.base.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        low, high = self.estimate.interval()
+        return {
+            "from": self.source,
+            "to": self.arm,
+            "estimator": self.estimate.estimator,
+            "predicted": _number(self.estimate.value),
+            "stderr": _number(self.estimate.stderr),
+            "low": _number(low),
+            "high": _number(high),
+            "earned": self.earned.value,
+            "earned_stderr": self.earned.stderr,
+            "base": self.base.value,
+            "covered": self.covered,
+            "sign_right": self.sign_right,
+            "false_better": self.false_better,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validation:
+    """How far predictions from each arm agree with what the other arms earned."""
+
+    pairs: tuple[Pair, ...]
+    level: float
+    #: Mean of predicted - earned over the pairs, and its standard error.
+    bias: float
+    bias_stderr: float
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Return coverage, agreement of signs, false claims, and the mean error with its interval."""
+        judged = [pair for pair in self.pairs if pair.covered is not None]
+        signs = [pair.sign_right for pair in self.pairs if pair.sign_right is not None]
+        claims = [pair for pair in self.pairs if pair.estimate.lift.low > 0]
+        reach = critical_value(self.level) * self.bias_stderr
+        return {
+            "pairs": len(self.pairs),
+            "level": self.level,
+            "coverage": _share([bool(pair.covered) for pair in judged]),
+            "sign_agreement": _share(signs),
+            "claimed_better": len(claims),
+            "false_better": sum(pair.false_better for pair in claims),
+            "bias": _number(self.bias),
+            "bias_low": _number(self.bias - reach),
+            "bias_high": _number(self.bias + reach),
+            "relative_bias": _number(self.bias / self._scale) if self._scale else None,
+        }
+
+    @property
+    def _scale(self) -> float:
+        return float(np.mean([pair.earned.value for pair in self.pairs]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"schema": SCHEMA, "pairs": [pair.to_dict() for pair in self.pairs], "summary": self.summary}
+
+    def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
+        """Return the result as JSON, and write it to `path` if one is given."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def to_html(self, path: "str | os.PathLike[str] | None" = None) -> str:
+        """Return one self-contained page, and write it to `path` if one is given."""
+        from counterrank.report import validation_page
+
+        text = validation_page(self.to_dict())
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def plot(self) -> "Figure":
+        """Return predicted against earned as a matplotlib figure; needs the extra `plots`."""
+        from counterrank.report import validation_picture
+
+        return validation_picture(self.to_dict())
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from counterrank.report import validation_terminal
+
+        yield from validation_terminal(self.to_dict())
+
+    def __repr__(self) -> str:
+        """Return the summary in a line."""
+        found = self.summary
+        return f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, bias={self.bias:.4g})"
+
+
+def validate(
+    log: Any,
+    arm: str,
+    *,
+    estimators: "Sequence[str] | str | None" = "auto",
+    level: float = 0.95,
+    seed: int = 0,
+    **reading: Any,
+) -> Validation:
+    """Return how well every arm of a past A/B test is predicted from each other arm's rows.
+
+    `log` is a RankingLog, a frame or a path; the column `arm` says which arm served a row, `propensity` is the serving
+    arm's, and each arm has a column (or a target) of its own name: its probabilities of the shown items in all rows.
+    One estimator is judged, `auto` by default. Further options go to the reader.
+    """
+    check_level(level)
+    whole, arms = _with_arms(log, arm, reading)
+    parts = {name: whole.where(_labels(whole, arm) == name) for name in arms}
+    earned = {name: _earned(part) for name, part in parts.items()}
+    found: dict[str, Evaluation] = {}
+    for name, part in parts.items():
+        others = [other for other in arms if other != name]
+        found[name] = evaluate(part, others, estimators=estimators, level=level, seed=seed)
+    pairs = tuple(
+        Pair(name, other, found[name].estimate(other), earned[other], earned[name], _verdict(found[name], other))
+        for name in arms
+        for other in arms
+        if other != name
+    )
+    bias = float(np.mean([pair.error for pair in pairs]))
+    return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found, earned)))
+
+
+def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog, list[str]]:
+    """Return the log with a target for each arm, and the arms in order of their names."""
+    whole = _opened(log, arm, reading)
+    if arm not in whole.columns:
+        known = ", ".join(whole.columns) or "none"
+        raise ConfigError(f"there is no column '{arm}' that says which arm served a row; other columns here: {known}")
+    arms = sorted(set(_labels(whole, arm).tolist()))
+    if len(arms) < 2:
+        raise LogError(f"column '{arm}' has one value, {arms[0]!r}: validation needs two arms or more")
+    if len(arms) > MOST_ARMS:
+        raise LogError(f"column '{arm}' has {len(arms):,} values: is it the arm? At most {MOST_ARMS} are compared")
+    missing = [name for name in arms if name not in whole.targets]
+    if missing and not isinstance(log, RankingLog):
+        # Columns that cannot be told from others by their form must be asked for by name.
+        whole = _opened(log, arm, {**reading, "targets": arms})
+        missing = []
+    if missing:
+        raise LogError(
+            f"arm '{missing[0]}' has no target of its name; each arm needs its probabilities of the shown items in "
+            "every row, also those that another arm served"
+        )
+    for name in arms:
+        rows = int(np.count_nonzero(_labels(whole, arm) == name))
+        if rows < FEWEST_ROWS:
+            raise LogError(f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be said")
+    return whole, arms
+
+
+def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
+    from counterrank.readers import from_frame, read_log
+
+    if isinstance(log, RankingLog):
+        return log
+    if isinstance(log, (str, os.PathLike)):
+        return read_log(log, segments=[arm], **reading)
+    return from_frame(log, segments=[arm], **reading)
+
+
+def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:
+    return np.asarray(log.columns[arm]).astype(str)
+
+
+def _earned(part: RankingLog) -> Earned:
+    """Return the mean total reward of a ranking, with an error that counts units where there are any."""
+    totals = part.reward @ part.position_weights
+    value = float(totals.mean())
+    scores: Floats = totals - value
+    if part.unit is not None:
+        _, group = np.unique(part.bucket, return_inverse=True)
+        scores = np.bincount(group, weights=scores).astype(np.float64)
+    units = len(scores)
+    variance = units / max(units - 1, 1) * float(scores @ scores) / part.n**2
+    return Earned(value, math.sqrt(variance))
+
+
+def _verdict(found: Evaluation, target: str) -> str:
+    of_target = found.verdict.get("targets", {}).get(target, found.verdict)
+    return str(of_target.get("level", "") if isinstance(of_target, Mapping) else of_target)
+
+
+def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation], earned: Mapping[str, Earned]) -> float:
+    """Return the variance of the mean of predicted - earned.
+
+    The rows of one arm enter through its predictions V_ij of the others and through its own mean M_i; arms are
+    independent. Covariances on the same rows follow from variances of differences, which an evaluation knows:
+    Cov(V, M) = (Var V + Var M - Var(V - M)) / 2, and the same for two predictions.
+    """
+    total = 0.0
+    for name, evaluation in found.items():
+        own = [pair.estimate for pair in pairs if pair.source == name]
+        mean, others = earned[name].stderr ** 2, len(own)
+        spread = others**2 * mean
+        for one in own:
+            spread += one.stderr**2
+            spread -= others * (one.stderr**2 + mean - one.lift.stderr**2)
+        for row in evaluation.comparisons:
+            left, right = (next(e for e in own if e.target == row[side]) for side in ("better", "than"))
+            spread += left.stderr**2 + right.stderr**2 - row["stderr"] ** 2
+        total += max(spread, 0.0)
+    return total / len(pairs) ** 2
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _share(found: Sequence[bool]) -> float | None:
+    return float(np.mean(found)) if found else None

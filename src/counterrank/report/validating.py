@@ -1,0 +1,134 @@
+"""Predictions beside outcomes, for a page, a terminal and a figure: should this team believe this tool?"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from counterrank.report.charts import plot
+from counterrank.report.charts.scale import around
+from counterrank.report.html import page
+from counterrank.report.numbers import known, percent, plain, span
+from counterrank.report.reading import Model, rows, table
+from counterrank.report.sections import parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+HEAD = ("predicted from", "arm", "predicted", "interval", "earned", "± se", "held", "sign", "evidence")
+_WORDS = {True: "yes", False: "no", None: "–"}
+
+
+def sentences(model: Model) -> list[str]:
+    """Return what the comparison says, one thing a sentence, the most important first."""
+    found, pairs = table(model.get("summary")), rows(model.get("pairs"))
+    error = _error(found)
+    held = sum(pair.get("covered") is True for pair in pairs)
+    judged = sum(pair.get("covered") is not None for pair in pairs)
+    signs = sum(pair.get("sign_right") is True for pair in pairs)
+    level = percent(found.get("level"), digits=0)
+    lines = [
+        f"{held} of {judged} {level} intervals held, and {signs} of {len(pairs)} predictions had the right sign.",
+        _bias(found, error),
+    ]
+    if found.get("claimed_better"):
+        lines.append(f"Of {found['claimed_better']} claims of “better”, {found.get('false_better')} were wrong.")
+    if len(pairs) < 10:
+        lines.append(
+            f"{len(pairs)} pairs of one test say little about coverage: collect the results of several tests before "
+            "you rely on it."
+        )
+    return lines
+
+
+def _error(found: Mapping[str, Any]) -> float | None:
+    low, high = found.get("bias_low"), found.get("bias_high")
+    return (high - low) / 4 if known(low) and known(high) else None
+
+
+def _bias(found: Mapping[str, Any], error: float | None) -> str:
+    low, high = found.get("bias_low"), found.get("bias_high")
+    if not (known(low) and known(high)):
+        return "The mean error is not known: a prediction has no value."
+    ends = span(low, high, error, sign=True)
+    size = plain(found.get("bias"), error, sign=True)
+    if low > 0 or high < 0:
+        side = "too high" if low > 0 else "too low"
+        return (
+            f"Predictions were {side} on average: {size} per ranking ({ends}). Look for wrong propensities, for "
+            "something that differs between the arms besides the ranking, or for feedback that one log does not show."
+        )
+    return f"No constant error was found: predictions missed by {size} per ranking on average ({ends})."
+
+
+def lines_of(model: Model) -> list[tuple[str, ...]]:
+    """Return a line of the table for each pair."""
+    lines: list[tuple[str, ...]] = []
+    for pair in rows(model.get("pairs")):
+        error, spread = pair.get("stderr"), pair.get("earned_stderr")
+        lines.append(
+            (
+                str(pair.get("from")),
+                str(pair.get("to")),
+                plain(pair.get("predicted"), error),
+                span(pair.get("low"), pair.get("high"), error) or "–",
+                plain(pair.get("earned"), spread),
+                plain(spread, spread),
+                _WORDS[pair.get("covered")],
+                _WORDS[pair.get("sign_right")],
+                str(pair.get("verdict") or "–"),
+            )
+        )
+    return lines
+
+
+def drawing(model: Model) -> plot.Drawing:
+    """Return predicted against earned, with the line on which both are the same."""
+    points = []
+    for pair in rows(model.get("pairs")):
+        value, earned = pair.get("predicted"), pair.get("earned")
+        if known(value) and known(earned):
+            low, high = (float(v) if known(v) else None for v in (pair.get("low"), pair.get("high")))
+            words = f"{pair.get('to')} from {pair.get('from')}\npredicted {plain(value, pair.get('stderr'))}"
+            points.append(plot.Point(float(earned), float(value), low, high, f"{words}\nearned {plain(earned)}"))
+    both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
+    same = [plot.Point(both.low, both.low), plot.Point(both.high, both.high)]
+    series = [
+        plot.Series(points=same, look="today dash1", dots=False),
+        plot.Series(points=points, joined=False, whiskers=True),
+    ]
+    frame = plot.Frame(x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320)
+    return plot.Drawing(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
+
+
+def validation_page(model: Model) -> str:
+    """Return one self-contained page."""
+    aid = "On the dashed line predictions are right; bars are their intervals."
+    return page(
+        "validation.html.j2",
+        sentences=sentences(model),
+        chart=parts.figure("Predicted against earned", aid, drawing(model).svg()),
+        pairs=parts.table(HEAD, lines_of(model), texts=2),
+    )
+
+
+def validation_picture(model: Model) -> "Figure":
+    """Return predicted against earned as a matplotlib figure."""
+    from counterrank.report.pictures import figure_of
+
+    return figure_of([drawing(model)])
+
+
+def validation_terminal(model: Model) -> "Iterator[RenderableType]":
+    """Yield what a terminal shows."""
+    from rich.table import Table
+
+    from counterrank.report.terminal import LOOK, safe
+
+    for index, line in enumerate(sentences(model)):
+        yield safe(line, "bold" if index == 0 else "")
+    shown = Table(title="Each arm, predicted from each other", **LOOK)
+    for name in HEAD:
+        shown.add_column(name)
+    for cells in lines_of(model):
+        shown.add_row(*(safe(cell) for cell in cells))
+    yield shown
