@@ -11,8 +11,6 @@ from counterrank.estimators.kernels.orders import members
 from counterrank.kernels import regress_predict
 from counterrank.kernels.gram_products import add_products
 from counterrank.kernels.sigmoid import exponential, sigmoid
-from counterrank.models.kernels import visibility_blocks
-from counterrank.models.kernels.visibility_draws import curved_means
 from counterrank.models.layout import Arrays, Layout, Scale, count_slots, pair_slots
 from counterrank.models.linear import LinearModel, mean_values
 from counterrank.models.tables import tables_of
@@ -156,60 +154,3 @@ def test_exponential_and_sigmoid_equal_numpy():
     far = np.array([np.nan, np.inf, -np.inf, 5000.0, -5000.0])
     sigmoid(far, 5)
     assert np.isnan(far[0]) and far[1] == far[3] == 1.0 and far[2] < 1e-300 and far[4] < 1e-300
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_effect_equations_equal_the_sums_of_their_rows(share):
-    rng = np.random.default_rng(6)
-    given = batch(rng, 1, padded=True)
-    p, size = D + 1, D + 1 + A
-    S = A * size + K
-    scale, sight, slopes = rng.random((N, 2)), rng.random((K, K)), rng.standard_normal((2, N, K))
-    weight, error = np.where(given.action >= 0, rng.random((N, K)), 0.0), rng.standard_normal((N, K))
-    shared = share * rng.random(N)
-    gram, right, found, side = np.zeros((F, S, S)), np.zeros((F, S)), np.zeros((F, S, S)), np.zeros((F, S))
-    for i in range(N):
-        f, summed, errors = given.fold[i], np.zeros(S), 0.0
-        for k in range(given.lengths[i]):
-            z, first = np.zeros(S), given.action[i, k] * size
-            z[first : first + p] = slopes[0, i, k] * given.x[i]
-            for m in range(given.lengths[i]):
-                if m != k:
-                    seen = sight[k, m] * scale[i, 0 if m < k else 1]
-                    z[first + p + given.action[i, m]] += slopes[1, i, k] * seen
-            z[A * size + k] = slopes[0, i, k]
-            gram[f] += weight[i, k] * np.outer(z, z)
-            right[f] += weight[i, k] * error[i, k] * z
-            summed += z
-            errors += error[i, k]
-        gram[f] -= shared[i] * np.outer(summed, summed)
-        right[f] -= shared[i] * errors * summed
-    rows = (given.action, given.fold, given.x, scale, sight, slopes, weight, error)
-    visibility_blocks.add_effects(*rows, A, found, side)
-    visibility_blocks.subtract_shared(*rows, shared, A, found, side)
-    np.testing.assert_allclose(np.tril(found), np.tril(gram), atol=1e-10)
-    np.testing.assert_allclose(side, right, atol=1e-10)
-
-
-@pytest.mark.parametrize("product", [False, True])
-@pytest.mark.parametrize("places", [1, K])
-def test_curved_means_equal_their_formula(product, places):
-    rng = np.random.default_rng(7)
-    given = batch(rng, 1, padded=True)
-    draws = np.where(given.action[:, None] < 0, -1, rng.integers(0, A, (N, 2, K)))
-    scale, wanted, own = rng.random((N, 2)), rng.dirichlet(np.ones(A), (N, places)), rng.standard_normal((F, A, D + 1))
-    shift, sight, pair = rng.standard_normal((F, K)), rng.random((K, K)), rng.standard_normal((F, A, A))
-    out, twin = np.zeros((N, K)), np.zeros((N, K))
-    curved_means(product, draws, given.lengths, given.fold, given.x, scale, wanted, own, shift, sight, pair, out)
-    for i in range(N):
-        f, used = given.fold[i], given.lengths[i]
-        for k in range(used):
-            for u in range(A):
-                linear = given.x[i] @ own[f, u] + shift[f, k]
-                for s in range(2):
-                    seen = sum(
-                        sight[k, m] * scale[i, int(m > k)] * pair[f, u, draws[i, s, m]] for m in range(used) if m != k
-                    )
-                    value = linear * np.exp(seen) if product else 1 / (1 + np.exp(-linear - seen))
-                    twin[i, k] += wanted[i, min(k, places - 1), u] * value / 2
-    np.testing.assert_allclose(out, twin, rtol=1e-11, atol=1e-12)

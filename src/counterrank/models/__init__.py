@@ -1,6 +1,6 @@
 """Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""
 
-from counterrank.models.base import Prediction, RewardModel
+from counterrank.models.base import ModelKind, Prediction, RewardModel
 from counterrank.models.choice import CHOSEN, Chosen, fit_best
 from counterrank.models.clicks.amounts import fit_list_models, fit_numbers
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
@@ -18,6 +18,7 @@ from counterrank.models.layout import (
 )
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import LinearModel, Training, clear, fit_linear, fits_in_memory, logged_values, train
+from counterrank.models.mixture import MixtureModel
 from counterrank.models.riesz import Riesz, fit_riesz
 from counterrank.models.tables import Tables, tables_of
 
@@ -33,6 +34,8 @@ __all__ = [
     "Layout",
     "LinearModel",
     "ListModel",
+    "MixtureModel",
+    "ModelKind",
     "Prediction",
     "Rankings",
     "RewardModel",

@@ -1,7 +1,12 @@
-"""What a fitted reward model gives: its value on the logged ranking and its mean under the target."""
+"""What a reward model is: its value on the logged ranking and its mean under the target.
+
+A new model is one file: a fitted class with `kind`, `details` and `predict`, and a line in `choice.py` if logs should
+get it by default; without one, `DM(model=fitted)` and `DR(model=fitted)` take it as it is.
+"""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +14,21 @@ from numpy.typing import NDArray
 from counterrank.log import RankingLog
 
 Floats = NDArray[np.float64]
+
+
+class ModelKind(StrEnum):
+    """What a model can see of a ranking: what is left for weights to see depends on it, never on a name."""
+
+    #: Own items and those beside them, position by position.
+    LINEAR = "linear"
+    #: Pairs of items, as far as users examine them: all alike but for their context.
+    VISIBILITY = "visibility"
+    #: Pairs of items, examined differently by classes of users.
+    MIXTURE = "mixture"
+    #: Three items at a time as well.
+    TRIPLES = "triples"
+    #: Whatever a regressor from elsewhere sees.
+    LEARNED = "learned"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,12 +39,17 @@ class Prediction:
     mean: Floats
 
 
+@runtime_checkable
 class RewardModel(Protocol):
     """A fitted, cross-fitted model of E[r_k | x, a_1..a_K]."""
 
     @property
+    def kind(self) -> ModelKind:
+        """What the model can see."""
+
+    @property
     def details(self) -> dict[str, Any]:
-        """What was fitted and how its mean is formed, in words and numbers."""
+        """What was fitted and how its mean is formed, in words and numbers, for people."""
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return the model on the rows of a batch, by the folds that did not see them."""

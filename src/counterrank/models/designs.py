@@ -6,13 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.models.layout import Layout
+from counterrank.models.settings import FEW_ACTIONS, PENALTIES
 
 Floats = NDArray[np.float64]
-
-#: Penalties tried on interaction columns; the context has 1 (next to rows in the hundreds it hardly acts).
-PENALTIES = (1.0, 30.0)
-#: Up to this many actions, context x counts are also tried on top of each position's own indicators.
-_FEW = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +33,7 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     if pairs:
         groups["P"] = [_pairs(layout, k)]
     for name, group in list(groups.items()):
-        if layout.cross and (name == "T" or layout.A <= _FEW):
+        if layout.cross and (name == "T" or layout.A <= FEW_ACTIONS):
             groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
     if layout.squares:
         scale = 1.0 / np.sqrt(max(layout.K - 1, 1))

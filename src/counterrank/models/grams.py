@@ -39,17 +39,23 @@ class Grams:
 
 
 def grams_of(
-    batch: "RankingLog", layout: Layout, target: str, *, weight: Floats | None = None, given: Arrays | None = None
-) -> Grams:
-    """Return the Grams of a batch; `weight` (n, K) weighs rows, position by position; `given` its arrays, if known."""
+    batch: "RankingLog", layout: Layout, target: str, *, weight: Floats | None = None, given: Arrays | None = None,
+    reward: Floats | None = None,
+) -> Grams:  # fmt: skip
+    """Return the Grams of a batch.
+
+    `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward` (n, K) stands in for
+    its rewards (the working responses of a Newton step).
+    """
     from counterrank.models.kernels import gram_rows
 
     given = layout.arrays(batch) if given is None else given
     shape = (layout.F, layout.K, layout.A, layout.width)
     gram, cover, square = np.zeros((*shape, layout.width)), np.zeros(shape), np.zeros(shape[:3])
     weights = np.ones(batch.action.shape) if weight is None else weight
+    rewards = batch.reward if reward is None else reward
     gram_rows.add_grams(
-        given.action, given.lengths, given.fold, batch.reward, weights, given.x, given.centre, given.logging,
+        given.action, given.lengths, given.fold, rewards, weights, given.x, given.centre, given.logging,
         layout.slots, layout.cross, layout.squares, gram, cover, square,
     )  # fmt: skip
     mean = np.zeros(shape)

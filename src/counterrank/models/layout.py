@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.log import LOGGING, RankingLog
+from counterrank.models.settings import MOST_LABELS
 from counterrank.policies import Policy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-#: Categorical context columns with at most this many labels become indicators; others stay codes.
-_LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def context_columns(batch: RankingLog) -> Floats:
     columns: list[Floats] = []
     for j, name in enumerate(batch.context_names):
         labels = batch.categories.get(name, ())
-        if 1 < len(labels) <= _LABELS:
+        if 1 < len(labels) <= MOST_LABELS:
             columns.extend((batch.context[:, j] == code).astype(float) for code in range(1, len(labels)))
         else:
             columns.append(batch.context[:, j])

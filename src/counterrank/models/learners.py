@@ -8,18 +8,14 @@ from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError, require
 from counterrank.log import RankingLog
-from counterrank.models.base import Prediction
+from counterrank.models.base import ModelKind, Prediction
 from counterrank.models.layout import context_columns, whole_distribution
-from counterrank.models.linear import DRAWS, factored_draws
-from counterrank.policies import Policy
+from counterrank.models.linear import factored_draws, policy_draws
+from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-#: Rows a learner is trained on, and folds.
-ROWS = 50_000
-FOLDS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +31,11 @@ class LearnedModel:
     draws: int = DRAWS
     details: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def kind(self) -> ModelKind:
+        """What a regressor from elsewhere sees."""
+        return ModelKind.LEARNED
+
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and the drawn mean of q under the target."""
         x = context_columns(batch)
@@ -49,10 +50,7 @@ class LearnedModel:
         wanted = whole_distribution(batch, target)
         if wanted is not None:
             return factored_draws(batch, wanted, self.draws, self.seed)
-        policy = batch.target(target)
-        assert isinstance(policy, Policy)
-        drawn = policy.sample(batch.K, np.random.default_rng([self.seed, batch.start]), size=self.draws)
-        return np.broadcast_to(drawn, (batch.n, *drawn.shape[1:]))
+        return policy_draws(batch, target, self.draws, self.seed)
 
     def _values(self, x: Floats, action: Ints, bucket: Ints, lengths: Ints) -> Floats:
         out = np.zeros(action.shape)
@@ -84,11 +82,11 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
         raise EstimatorError(
             f"model is {model!r}; use 'ridge', 'linear', 'boosting', or an object with fit(X, y) and predict(X)"
         )
-    log = source.sample(ROWS, np.random.default_rng([seed, 13]))
+    log = source.sample(LEARNER_ROWS, stream(seed, Stream.LEARNER_ROWS))
     x, A = context_columns(log), log.n_actions
-    fold = log.bucket % FOLDS
+    fold = log.bucket % LEARNER_FOLDS
     fitted = []
-    for f in range(FOLDS):
+    for f in range(LEARNER_FOLDS):
         by_position = []
         for k in range(log.K):
             rows = np.flatnonzero((fold != f) & (log.lengths > k))
@@ -96,7 +94,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
         fitted.append(tuple(by_position))
     details = {
         "model": type(given).__name__,
-        "folds": FOLDS,
+        "folds": LEARNER_FOLDS,
         "training_rows": log.n,
         "mean_under_target": f"average over {DRAWS} drawn rankings per row",
     }

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.log import RankingLog
-from counterrank.models.base import Prediction
+from counterrank.models.base import ModelKind, Prediction
 from counterrank.models.grams import Grams, grams_of
 from counterrank.models.layout import (
     Arrays,
@@ -22,31 +22,28 @@ from counterrank.models.layout import (
 )
 from counterrank.models.prepared import Prepared
 from counterrank.models.ridge import fit_ridge
+from counterrank.models.settings import (
+    ALL_DRAWS,
+    DRAWS,
+    GRAM_WORK,
+    LARGEST_GRAM,
+    LEAST_ROWS,
+    LONGEST,
+    MOST_SQUARES,
+    PAIR_NUMBERS,
+    TRAINING_ROWS,
+    WIDEST_CROSS,
+    WIDEST_PAIRS,
+    Stream,
+    ranking_stream,
+    stream,
+)
 from counterrank.models.shared_noise import Totals, totals_of, worth_it
 from counterrank.models.tables import tables_of, tables_serve
 from counterrank.source import Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-#: Rows a model is trained on at most; more would cost time and change its last digits.
-TRAINING_ROWS = 65_536
-#: Products summed into Gram matrices at most (rows x positions x columns^2), and rows used in any case.
-_WORK, _LEAST_ROWS = 7e9, 20_000
-#: Numbers in all Gram matrices together, above which positions are tied into counts.
-_GRAM_NUMBERS = 8_000_000
-_LARGEST_GRAM = 30_000_000
-#: Positions up to which there is a reward model: fits common to all positions solve for each one's intercept.
-_LONGEST = 100
-_WIDEST_PAIRS = 140
-#: Context x count columns up to this many.
-_WIDEST_CROSS = 64
-#: All products of counts for up to this many actions, their squares for more.
-_MOST_SQUARES = 10
-#: Drawn rankings per row where the mean under the target has no closed form.
-DRAWS = 8
-#: On long logs fewer draws per row do: together never more than this many unless a row would have none.
-_ALL_DRAWS = 400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +60,11 @@ class LinearModel:
     details: dict[str, Any] = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
+
+    @property
+    def kind(self) -> ModelKind:
+        """Linear, whatever the link: position by position."""
+        return ModelKind.LINEAR
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and E_pi q of a batch."""
@@ -196,7 +198,7 @@ def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 
     policy = batch.target(target)
     assert isinstance(policy, Policy)
-    drawn = policy.sample(batch.K, np.random.default_rng([seed, batch.start]), size=size)
+    drawn = policy.sample(batch.K, ranking_stream(seed, batch.start), size=size)
     return np.ascontiguousarray(np.broadcast_to(drawn, (batch.n, *drawn.shape[1:])))
 
 
@@ -206,7 +208,7 @@ def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Sou
 
     if source.n is not None and source.n <= rows:
         return source
-    return MemorySource(source.sample(rows, np.random.default_rng([seed, 9])))
+    return MemorySource(source.sample(rows, stream(seed, Stream.TRAINING_ROWS)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,16 +236,16 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
     first = source.first
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
-    cross = rich and 0 < d * A <= _WIDEST_CROSS and K > 1
-    squares = (1 if A <= _MOST_SQUARES else 2) if rich and K > 2 else 0
+    cross = rich and 0 < d * A <= WIDEST_CROSS and K > 1
+    squares = (1 if A <= MOST_SQUARES else 2) if rich and K > 2 else 0
     dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
-    training = training_source(source, seed, int(np.clip(_WORK / (K * dense**2), _LEAST_ROWS, TRAINING_ROWS)))
+    training = training_source(source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS)))
     scale = training.reduce(scale_of, label="context")
     rows = training.n or TRAINING_ROWS
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
-    pairs = 2 < K and plain <= _WIDEST_PAIRS and 3 * A * plain < rows * (F - 1) / F and numbers <= _GRAM_NUMBERS
+    pairs = 2 < K and plain <= WIDEST_PAIRS and 3 * A * plain < rows * (F - 1) / F and numbers <= PAIR_NUMBERS
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout, target), label="regression")
@@ -256,7 +258,7 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
 def fits_in_memory(first: RankingLog) -> bool:
     """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
     A, d = first.n_actions, context_columns(first).shape[1]
-    return bool(first.K <= _LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= _LARGEST_GRAM)
+    return bool(first.K <= LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= LARGEST_GRAM)
 
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
@@ -270,7 +272,7 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
         "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": "closed form",
     }
-    draws = int(np.clip(_ALL_DRAWS // (training.rows or _ALL_DRAWS), 1, DRAWS))
+    draws = int(np.clip(ALL_DRAWS // (training.rows or ALL_DRAWS), 1, DRAWS))
     linear = np.zeros(training.layout.K, dtype=np.int64)
     plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)
     if not curved:

@@ -12,18 +12,23 @@ from counterrank.models.layout import Layout
 from counterrank.models.linear import LinearModel, Training, logged_values, sigmoid
 from counterrank.models.prepared import Prepared, others, solve
 from counterrank.models.ridge import Ridge
+from counterrank.models.settings import (
+    EXACT_ROWS,
+    LEAST_VARIANCE,
+    LOGIT_INTERCEPT,
+    LOGIT_PENALTY,
+    LOGIT_STEP,
+    LONG_LOG,
+    NEWTON_ROWS,
+    NEWTON_ROWS_LONG,
+    NEWTON_STEPS,
+    Stream,
+    stream,
+)
 from counterrank.source import Source
 from counterrank.sources import MemorySource
 
 Floats = NDArray[np.float64]
-
-#: Newton steps on (a part of) the rows, before the steps that leave each fold out.
-_STEPS = 5
-#: Rows of the first steps, fewer where the log is long; the last ones see all training rows.
-_STEP_ROWS, _FEWER_ROWS, _LONG = 50_000, 12_500, 200_000
-#: Up to this many rows the folds take a second step of their own; above, the common start tells them little.
-_EXACT_ROWS = 10_000
-_PENALTY, _INTERCEPT_PENALTY = 1.0, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
         return model
     if training.source.reduce(_not_binary, label="rewards").other > 0:
         return model
-    coef = fit_logistic(training)
+    coef = fit_logistic(training, model.seed)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
     error = training.source.reduce(lambda batch: _errors(batch, curved), label="logistic").error
     better = error < ridge.loss
@@ -60,10 +65,10 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     return replace(model, coef=mixed, logistic=better.astype(np.int64), details=details)
 
 
-def fit_logistic(training: Training) -> Floats:
+def fit_logistic(training: Training, seed: int = 0) -> Floats:
     """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
     slim = _slim(training)
-    return _widened(_fit(slim), slim.layout, training.layout)
+    return _widened(_fit(slim, seed), slim.layout, training.layout)
 
 
 def _slim(training: Training) -> Training:
@@ -84,15 +89,15 @@ def _widened(coef: Floats, slim: Layout, full: Layout) -> Floats:
     return out
 
 
-def _fit(training: Training) -> Floats:
+def _fit(training: Training, seed: int) -> Floats:
     layout, grams = training.layout, training.grams
     chosen = [_design(training, k) for k in range(layout.K)]
     start = _intercepts(grams)  # (K, A)
     fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
-    few = _fewer(training.source, _FEWER_ROWS if (training.rows or 0) > _LONG else _STEP_ROWS)
-    for _ in range(_STEPS):
+    few = _fewer(training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed)
+    for _ in range(NEWTON_STEPS):
         state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
             gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
@@ -102,7 +107,7 @@ def _fit(training: Training) -> Floats:
         _newton(others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design)
         for k, design in enumerate(chosen)
     ]
-    if int(grams.rows.sum()) <= _EXACT_ROWS:
+    if int(grams.rows.sum()) <= EXACT_ROWS:
         by_fold = _second_step(training, chosen, by_fold, start)
     return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
 
@@ -136,15 +141,14 @@ def _intercepts(grams: Grams) -> Floats:
 
 def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
     """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start` (A,)."""
-    penalty = np.full(design.map.shape[1], _PENALTY)
-    penalty[0] = _INTERCEPT_PENALTY
+    penalty = np.full(design.map.shape[1], LOGIT_PENALTY)
+    penalty[0] = LOGIT_INTERCEPT
     away = now.copy()
     away[..., 0] -= start
     slope = cover @ design.map - penalty * away
     step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
-    # A step of more than a few logits overshoots: separable cells would run away before the penalty holds them.
     longest = np.abs(step).max(axis=-1, keepdims=True)
-    moved: Floats = now + step * np.minimum(1.0, 4.0 / np.maximum(longest, 1e-12))
+    moved: Floats = now + step * np.minimum(1.0, LOGIT_STEP / np.maximum(longest, 1e-12))
     return moved
 
 
@@ -157,18 +161,18 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
     def partial(batch: RankingLog) -> Grams:
         given = training.layout.arrays(batch)
         chance = sigmoid(logged_values(training.layout, given, coef[None])[0])
-        weight = np.maximum(chance * (1 - chance), 1e-6)
-        working = batch.take(slice(0, batch.n))
-        object.__setattr__(working, "reward", (batch.reward - chance) / weight)
-        return grams_of(working, training.layout, "", weight=weight, given=given)
+        weight = np.maximum(chance * (1 - chance), LEAST_VARIANCE)
+        working = (batch.reward - chance) / weight
+        return grams_of(batch, training.layout, "", weight=weight, given=given, reward=working)
 
     return source.reduce(partial, label="logistic")
 
 
-def _fewer(source: Source, rows: int) -> Source:
+def _fewer(training: Training, rows: int, seed: int) -> Source:
+    source = training.source
     if source.n is not None and source.n <= rows:
         return source
-    return MemorySource(source.sample(rows, np.random.default_rng(17)))
+    return MemorySource(source.sample(rows, stream(seed, Stream.NEWTON_ROWS)))
 
 
 def _not_binary(batch: RankingLog) -> Losses:

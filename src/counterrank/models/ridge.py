@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 from counterrank.models.designs import Design
 from counterrank.models.grams import Grams
 from counterrank.models.prepared import Prepared, others, solve
+from counterrank.models.settings import POOLED, POOLED_CONTEXT
 from counterrank.models.shared_noise import Totals, shared_noise_fits
 
 Floats = NDArray[np.float64]
-
-#: Penalty of the pooled fit's indicators, and per row of its context columns.
-_POOLED, _POOLED_CONTEXT = 3.0, 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +99,7 @@ def common_fit(prepared: Prepared) -> Floats:
         total[:, own, own] = mapped[:, :, 0, 0]
         side[:, :p] += cover[:, k].sum(axis=1) @ design.map
         side[:, own] = cover[:, k, :, 0]
-    penalty = np.concatenate([used[0].penalty, np.full(K * A, _POOLED)])
+    penalty = np.concatenate([used[0].penalty, np.full(K * A, POOLED)])
     solved = solve(total, side[..., None], penalty)[..., 0]
     out = np.stack([np.repeat((solved[:, :p] @ d.map.T)[:, None], A, axis=1) for d in used], axis=1)
     out[..., 0] += solved[:, p:].reshape(layout.F, K, A)
@@ -124,7 +122,7 @@ def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
         total[:, :, p + k, p + k] = mapped[:, :, 0, 0]
         side[:, :, :p] += right[:, k] @ design.map
         side[:, :, p + k] = right[:, k, :, 0]
-    penalty = np.concatenate([used[0].penalty, np.full(K, _POOLED)])
+    penalty = np.concatenate([used[0].penalty, np.full(K, POOLED)])
     solved = solve(total, side[..., None], penalty)[..., 0]
     out = np.stack([solved[:, :, :p] @ design.map.T for design in used], axis=1)
     out[..., 0] += solved[:, :, p:].swapaxes(1, 2)
@@ -143,9 +141,9 @@ def _pooled(prepared: Prepared, k: int) -> Floats:
     own = np.arange(p, p + A)
     total[:, own, own] = mapped[:, :, 0, 0]
     right = np.concatenate([cover.sum(axis=1) @ design.map, cover[:, :, 0]], axis=1)
-    penalty = np.full((layout.F, p + A), _POOLED)
+    penalty = np.full((layout.F, p + A), POOLED)
     rows = mapped[:, :, 0, 0].sum(axis=1)
-    penalty[:, : layout.d + 1] = np.maximum(_POOLED_CONTEXT * rows, 1e-9)[:, None]
+    penalty[:, : layout.d + 1] = np.maximum(POOLED_CONTEXT * rows, 1e-9)[:, None]
     solved = solve(total, right[..., None], penalty)[..., 0]
     out: Floats = np.repeat((solved[:, :p] @ design.map.T)[:, None], A, axis=1)
     out[:, :, 0] += solved[:, p:]

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.designs import PENALTIES, Design
+from counterrank.models.designs import Design
 from counterrank.models.layout import Layout
 from counterrank.models.prepared import Prepared, others, solve
+from counterrank.models.settings import JOINT_COLUMNS, JOINT_LEAST, MOST_SHARED, PENALTIES, POOLED
 
 if TYPE_CHECKING:
     from counterrank.log import RankingLog
 
 Floats = NDArray[np.float64]
-
-#: Largest number of columns A (d+1+2A) + K A of the joint fit, and the least correlation worth the trouble.
-_WIDEST, _LEAST = 500, 0.05
-_INTERCEPT = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +51,7 @@ def totals_of(batch: "RankingLog", layout: Layout) -> Totals:
 
 def worth_it(layout: Layout) -> bool:
     """Return whether the joint fit is small enough, and there is more than one position."""
-    return layout.K > 1 and joint_width(layout) <= _WIDEST
+    return layout.K > 1 and joint_width(layout) <= JOINT_COLUMNS
 
 
 def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, str]]:
@@ -67,8 +64,8 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     rough = solve(plain, right[..., None], _penalty(used[0], layout, PENALTIES[-1]))[..., 0]
     within = square + _quadratic(rough, plain, right)
     between = total + _quadratic(rough, gram, cover)
-    icc = np.clip((between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, 0.98)  # (F,)
-    if icc.min() < _LEAST:
+    icc = np.clip((between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED)  # (F,)
+    if icc.min() < JOINT_LEAST:
         return []
     c = icc / (1.0 + (layout.K - 1) * icc)
     weighted = plain - c[:, None, None] * gram
@@ -89,7 +86,7 @@ def _quadratic(coef: Floats, gram: Floats, cover: Floats) -> Floats:
 
 def _penalty(design: Design, layout: Layout, value: float) -> Floats:
     own = np.where(np.arange(len(design.penalty)) <= layout.d, 1.0, value)
-    return np.concatenate([np.tile(own, layout.A), np.full(layout.K * layout.A, _INTERCEPT)])
+    return np.concatenate([np.tile(own, layout.A), np.full(layout.K * layout.A, POOLED)])
 
 
 def _joint(prepared: Prepared, used: list[Design]) -> tuple[Floats, Floats]:

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.models.layout import Arrays, Layout
+from counterrank.models.settings import TABLE_CELLS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Positions x actions up to which sums over all own actions cost less than looking at each position's own.
-_WIDEST = 256
 #: Columns are filled up to a multiple of this: vector registers then have no remainder.
 _LANES = 8
 
@@ -43,7 +42,7 @@ class Tables:
 def tables_serve(layout: Layout, given: Arrays) -> bool:
     """Return whether tables hold for a batch: centred counts must be the same seen from every position."""
     rich = layout.cross or layout.squares
-    return layout.K * layout.A <= _WIDEST and (not rich or given.logging.shape[1] == 1)
+    return layout.K * layout.A <= TABLE_CELLS and (not rich or given.logging.shape[1] == 1)
 
 
 def tables_of(layout: Layout, coef: Floats, *, positions: Ints | None = None) -> Tables:

@@ -10,7 +10,7 @@ spec.loader.exec_module(tools)
 
 
 def test_the_hidden_behaviours_are_found():
-    page = "docs/behaviors.md"
+    page = "docs/user-kinds.md"
     (line, code), *others = tools.blocks(page, "pycon")
     assert not others
     example = doctest.DocTestParser().get_doctest(code, {}, page, str(tools.ROOT / page), line)

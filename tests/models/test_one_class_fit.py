@@ -1,4 +1,4 @@
-"""The visibility model finds what was planted, is cross-fitted, and is chosen only where it predicts better."""
+"""One class (visibility) finds what was planted, is cross-fitted, and is chosen only where it predicts better."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -10,16 +10,14 @@ import counterrank as cr
 from counterrank import simulate
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.rewards import trained
-from counterrank.models.behaviors.model import BehaviorModel
-from counterrank.models.behaviors.search import by_fold as without_folds
-from counterrank.models.behaviors.search import first, improved
+from counterrank.models.base import ModelKind
 from counterrank.models.choice import Chosen, fit_best
 from counterrank.models.layout import scale_of
-from counterrank.models.visibility.fit import alternate, by_fold
-from counterrank.models.visibility.links import PRODUCT, SUM, Link
-from counterrank.models.visibility.model import VisibilityModel
-from counterrank.models.visibility.rows import rows_of
-from counterrank.models.visibility.steps import effects_step, sight_step, start, tilt_step
+from counterrank.models.mixture.fit import alternate, by_fold, first_classes, improved
+from counterrank.models.mixture.model import MixtureModel
+from counterrank.models.mixture.rows import rows_of
+from counterrank.models.mixture.state import Link, start
+from counterrank.models.mixture.steps import effects_step, examination_step, tilt_step
 from counterrank.sources import MemorySource
 
 
@@ -74,13 +72,13 @@ def planted(n: int, seed: int) -> tuple[cr.RankingLog, np.ndarray, np.ndarray]:
 def test_planted_visibility_and_its_tilt_are_recovered() -> None:
     log, sight, _ = planted(6000, 1)
     rows = rows_of(log, scale_of(log), 4)
-    fit = alternate(rows, start(rows, SUM, 3))
+    fit = alternate(rows, start(rows, Link.SUM, 3))
     off = ~np.eye(5, dtype=bool)
-    found = fit.parameters.sight
+    found = fit.examined[0]
     assert np.corrcoef(found[off], sight[off])[0, 1] > 0.99
     # The tilt is .4 for the first context column, above and below, and nothing else: spread about .01.
-    assert fit.parameters.tilt[:, 0] == pytest.approx([0.4, 0.4], abs=0.06)
-    assert np.abs(fit.parameters.tilt[:, 1:]).max() < 0.06
+    assert fit.tilt[:, 0] == pytest.approx([0.4, 0.4], abs=0.06)
+    assert np.abs(fit.tilt[:, 1:]).max() < 0.06
     # One draw of noise is shared by a ranking: variance 1 of 1.09, and the fit knows.
     assert fit.shared.max() == pytest.approx(0.917 / (1 + 4 * 0.917), abs=0.02)
     assert fit.noise < 0.3
@@ -89,19 +87,19 @@ def test_planted_visibility_and_its_tilt_are_recovered() -> None:
 def test_no_step_raises_the_penalised_loss() -> None:
     log = log_of("pairwise", n=1500)
     rows = rows_of(log, scale_of(log), 2)
-    fit = start(rows, SUM, 3)
+    fit = start(rows, Link.SUM, 3)
     fit = replace(effects_step(fit, rows), shared=np.zeros(rows.n))
-    for step in (sight_step, tilt_step):
-        before = fit.loss(rows)
+    for step in (examination_step, tilt_step):
+        before = fit.errors(rows)
         fit = step(fit, rows)
-        penalty = fit.prior.sight_penalty.max() * (fit.parameters.sight**2).sum()
-        assert fit.loss(rows) <= before + 1e-9 * abs(before) + (penalty if step is sight_step else 0.0)
+        penalty = fit.prior.examined_penalty.max() * (fit.examined**2).sum()
+        assert fit.errors(rows) <= before + 1e-9 * abs(before) + (penalty if step is examination_step else 0.0)
 
 
 def test_effects_of_a_fold_do_not_see_it() -> None:
     log = log_of("pairwise", n=1200)
     rows = rows_of(log, scale_of(log), 3)
-    fit = alternate(rows, start(rows, SUM, 3))
+    fit = alternate(rows, start(rows, Link.SUM, 3))
     before = by_fold(fit, rows, 3)
     noisy = np.where(rows.fold[:, None] == 0, rows.reward + 5.0, rows.reward)
     changed = replace(rows, reward=noisy)
@@ -128,15 +126,15 @@ def test_ridge_stays_where_items_do_not_act_on_each_other_and_context_does() -> 
 
 
 @pytest.mark.parametrize("reward", ["pairwise", "multiplicative"])
-@pytest.mark.parametrize("kind", [VisibilityModel, BehaviorModel])
-def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(kind: type, reward: str) -> None:
+@pytest.mark.parametrize("kind", [ModelKind.VISIBILITY, ModelKind.MIXTURE])
+def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(kind: ModelKind, reward: str) -> None:
     log = log_of(reward, form="paper")
     action = log.action.copy()
     action[::3, 3:] = -1
     rewards = np.where(action >= 0, log.reward, 0.0)
     ragged = replace(log, action=action, reward=rewards)
-    model = forced(kind, ragged, PRODUCT if reward == "multiplicative" else SUM)
-    assert isinstance(model, kind)
+    model = forced(kind, ragged, Link.PRODUCT if reward == "multiplicative" else Link.SUM)
+    assert model.kind is kind
     whole = model.predict(ragged, "new")
     assert np.isfinite(whole.q).all() and not whole.q[action < 0].any() and not whole.mean[action < 0].any()
     assert whole.q[action >= 0].all() and whole.mean[action >= 0].all()
@@ -154,28 +152,23 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
     action = policy.sample(K, rng)[:, 0]
     log = cr.RankingLog(action=action, reward=action * 1.0 + rng.normal(size=(n, K)), propensity=policy,
                         targets={"new": cr.PlackettLuce(np.tile(-scores, (n, 1)))})  # fmt: skip
-    model = replace(forced(VisibilityModel, log, SUM), draws=2000)
-    assert isinstance(model, VisibilityModel)
+    model = replace(forced(ModelKind.VISIBILITY, log, Link.SUM), draws=2000)
     found = model.predict(log.take(slice(0, 3)), "new").mean
     for i in range(3):
         rankings = np.array(list(permutations(range(3))))
         chance = np.exp(cr.PlackettLuce(np.tile(-scores, (6, 1))).prefix_log_prob(rankings)[:, -1])
         x = np.repeat(np.ones((1, 1)), 6, axis=0)
-        fold = np.repeat(log.bucket[i : i + 1] % len(model.parameters.own), 6)
-        q = model.values(x, rankings, fold, np.ones((6, 2)))
+        fold = np.repeat(log.bucket[i : i + 1] % len(model.effects.own), 6)
+        q = model.values(x, rankings, fold, np.ones((6, 1)), np.ones((6, 2)))
         spread = np.sqrt(chance @ (q - chance @ q) ** 2 / 2000)
         assert (np.abs(found[i] - chance @ q) < 5 * spread + 1e-9).all()
 
 
-def forced(kind: type, log: cr.RankingLog, link: Link) -> VisibilityModel | BehaviorModel:
+def forced(kind: ModelKind, log: cr.RankingLog, link: Link) -> MixtureModel:
     """Return the model of this kind and link whatever the losses say."""
     scale, F = scale_of(log), 4
     rows = rows_of(log, scale, F)
     fit = alternate(rows, start(rows, link, 3))
-    if kind is VisibilityModel:
-        return VisibilityModel(by_fold(fit, rows, F), link, scale)
-    classes = improved(rows, first(rows, fit, 0.0, np.random.default_rng(1)), 3)
-    effect, shift, triple = without_folds(classes, rows, F)
-    p = classes.shape[3]
-    own, pair = np.ascontiguousarray(effect[..., :p]), np.ascontiguousarray(effect[..., p:])
-    return BehaviorModel(own, shift, pair, triple, classes.sight, classes.shares, link, scale)
+    if kind is ModelKind.MIXTURE:
+        fit = improved(rows, first_classes(rows, fit, 0.0, np.random.default_rng(1)), 3)
+    return MixtureModel(by_fold(fit, rows, F), fit.examined, fit.tilt, fit.shares, link, scale)

@@ -1,4 +1,4 @@
-"""The behaviour model finds the classes that were planted, predicts better for it, and does no harm without them."""
+"""The mixture finds the classes that were planted, predicts better for it, and does no harm without them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,15 +12,14 @@ import counterrank as cr
 from counterrank import simulate
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.rewards import reward_model
-from counterrank.models.behaviors import search
-from counterrank.models.behaviors.model import BehaviorModel
-from counterrank.models.behaviors.state import Fit
+from counterrank.models import ModelKind
 from counterrank.models.choice import Chosen
 from counterrank.models.layout import scale_of
-from counterrank.models.visibility import fit as visibility
-from counterrank.models.visibility.links import SUM
-from counterrank.models.visibility.rows import rows_of
-from counterrank.models.visibility.steps import start
+from counterrank.models.mixture.fit import alternate, improved
+from counterrank.models.mixture.rows import rows_of
+from counterrank.models.mixture.search import found_classes
+from counterrank.models.mixture.state import Fit, Link, carried, start
+from counterrank.models.settings import ROUGH
 from counterrank.simulate.draw import SimulatedLog
 from counterrank.simulate.truth import true_value
 from counterrank.sources import MemorySource
@@ -60,7 +59,7 @@ def test_the_masks_of_the_published_environment_are_found_from_the_log_alone(see
     Entries are 0 and 1, so a difference of .1 means a correlation above .95 wherever a mask has both.
     """
     log, model = drawn(seed, K), best(seed, K)
-    assert isinstance(model, BehaviorModel) and model.details["model"] == "behaviors-sum"
+    assert model.kind is ModelKind.MIXTURE and model.details["model"] == "behaviors-sum"
     shares = np.bincount(log.behavior, minlength=6) / ROWS
     sees = [np.array(one["sees"]) for one in model.details["behaviors"]]
     for mask, share in zip(log.masks.astype(float), shares, strict=True):
@@ -72,9 +71,9 @@ def test_the_masks_of_the_published_environment_are_found_from_the_log_alone(see
 
 def classes_of(log: cr.RankingLog, A: int) -> Fit:
     rows = rows_of(log, scale_of(log), 4)
-    alike = visibility.carried(visibility.alternate(rows, start(rows, SUM, A), visibility.ROUGH), rows)
-    fits = search.found_classes(rows, [alike], np.random.default_rng(0), 3.0)
-    return search.improved(rows, fits[0])
+    alike = carried(alternate(rows, start(rows, Link.SUM, A), ROUGH), rows)
+    fits = found_classes(rows, [alike], np.random.default_rng(0))
+    return improved(rows, fits[0])
 
 
 def test_each_ranking_is_given_its_users_behaviour() -> None:
@@ -82,7 +81,7 @@ def test_each_ranking_is_given_its_users_behaviour() -> None:
     sim = drawn(100)
     fit = classes_of(sim.to_log(), 3)
     masks = sim.masks.astype(float)
-    nearest = np.array([np.argmin([distance(one, mask) for mask in masks]) for one in fit.sight])
+    nearest = np.array([np.argmin([distance(one, mask) for mask in masks]) for one in fit.examined])
     assert (nearest[fit.posterior.argmax(axis=1)] == sim.behavior).mean() > 0.98
     # What the rewards share: noise of variance .25, and a base reward that the context in the log does not explain.
     common = fit.shared[0] / (1 - 7 * fit.shared[0])

@@ -1,4 +1,4 @@
-"""Each step of the behaviour fit does what it says: Bayes' rule, descent, ascent, and folds left out."""
+"""Each step of a fit with classes does what it says: Bayes' rule, descent, ascent, and folds left out."""
 
 from dataclasses import replace
 
@@ -9,14 +9,13 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from counterrank import simulate
-from counterrank.models.behaviors import search, steps
-from counterrank.models.behaviors.model import described
-from counterrank.models.behaviors.state import Fit, chances, moved
 from counterrank.models.layout import scale_of
-from counterrank.models.visibility import fit as visibility
-from counterrank.models.visibility.links import PRODUCT, SUM, Link
-from counterrank.models.visibility.rows import Rows, rows_of
-from counterrank.models.visibility.steps import _with_noise, start
+from counterrank.models.mixture import steps
+from counterrank.models.mixture.fit import alternate, by_fold, first_classes, improved, with_room_for_triples
+from counterrank.models.mixture.model import described
+from counterrank.models.mixture.rows import Rows, rows_of
+from counterrank.models.mixture.state import Fit, Link, carried, chances, moved, start
+from counterrank.models.settings import ROUGH, SHARE, SIZE
 
 Floats = NDArray[np.float64]
 K, A, FOLDS, COMMON = 4, 3, 3, 0.4
@@ -36,12 +35,12 @@ def rows_for(kind: str, n: int = 400, *, ragged: bool = True) -> Rows:
 def begun(kind: str, *, ragged: bool = True, rounds: int = 1) -> tuple[Fit, Rows]:
     """Return a fit on its way, its posterior without the traces that steps pass over, errors correlated by COMMON."""
     rows = rows_for(kind, ragged=ragged)
-    link: Link = PRODUCT if kind == "product" else SUM
-    alike = visibility.alternate(rows, start(rows, link, A), visibility.ROUGH)
-    fit = search.first(rows, alike, 0.0, np.random.default_rng(4))
+    link = Link.PRODUCT if kind == "product" else Link.SUM
+    alike = alternate(rows, start(rows, link, A), ROUGH)
+    fit = first_classes(rows, alike, 0.0, np.random.default_rng(4))
     if kind == "triple":
-        fit = moved(replace(fit, triple=np.zeros((A, A, A))), rows)
-    fit = steps.posterior_step(search.improved(rows, fit, rounds), rows)
+        fit = with_room_for_triples(rows, fit)
+    fit = steps.posterior_step(improved(rows, fit, rounds), rows)
     kept = np.where(fit.posterior < 0.05, 0.0, fit.posterior)
     count = rows.present.sum(axis=1)
     shared = COMMON / (1.0 + (count - 1.0) * COMMON)
@@ -54,13 +53,13 @@ def test_posterior_is_bayes_rule_with_correlated_noise(kind: str) -> None:
     fit, rows = begun(kind)
     shares = np.random.default_rng(5).normal(size=fit.shares.shape) * 0.3
     found = steps.posterior_step(replace(fit, shares=shares), rows)
-    prior, total = chances(shares, rows.moods), 0.0
+    prior, total = chances(shares, rows.traits), 0.0
     for i in range(rows.n):
         used = np.flatnonzero(rows.action[i] >= 0)
         covariance = fit.noise * (np.eye(len(used)) + COMMON / (1 - COMMON))
         level = [
             np.log(prior[i, z]) + multivariate_normal.logpdf(rows.reward[i, used], fit.q[i, z, used], covariance)
-            for z in range(len(fit.sight))
+            for z in range(len(fit.examined))
         ]
         whole = logsumexp(level)
         np.testing.assert_allclose(found.posterior[i], np.exp(level - whole), rtol=1e-7, atol=1e-12)
@@ -70,9 +69,9 @@ def test_posterior_is_bayes_rule_with_correlated_noise(kind: str) -> None:
 
 def test_chances_are_a_softmax_of_the_context() -> None:
     rng = np.random.default_rng(6)
-    shares, moods = rng.normal(size=(5, 4)), rng.normal(size=(7, 3))
-    scores = shares[:, 0] + moods @ shares[:, 1:].T
-    np.testing.assert_allclose(chances(shares, moods), np.exp(scores - logsumexp(scores, axis=1)[:, None]), rtol=1e-12)
+    shares, traits = rng.normal(size=(5, 4)), rng.normal(size=(7, 3))
+    scores = shares[:, 0] + traits @ shares[:, 1:].T
+    np.testing.assert_allclose(chances(shares, traits), np.exp(scores - logsumexp(scores, axis=1)[:, None]), rtol=1e-12)
 
 
 def loss_by_hand(fit: Fit, rows: Rows) -> float:
@@ -80,12 +79,12 @@ def loss_by_hand(fit: Fit, rows: Rows) -> float:
     total = 0.0
     for i in range(rows.n):
         used = np.flatnonzero(rows.action[i] >= 0)
-        for z in range(len(fit.sight)):
+        for z in range(len(fit.examined)):
             e = rows.reward[i, used] - fit.q[i, z, used]
             total += fit.posterior[i, z] * e @ (np.eye(len(used)) - fit.shared[i]) @ e
     at = fit.prior
     pulls = (at.effect_penalty * (fit.effect - at.effect) ** 2).sum()
-    pulls += (at.sight_penalty * (fit.sight - at.sight) ** 2).sum() + 3.0 * (fit.shift**2).sum()
+    pulls += (at.examined_penalty * (fit.examined - at.examined) ** 2).sum() + 3.0 * (fit.shift**2).sum()
     return float(total + pulls)
 
 
@@ -98,26 +97,26 @@ def with_old_scale(found: Fit, fit: Fit) -> Fit:
     """Return what the step found before visibility was rescaled, under the prior before it was renewed."""
     p = fit.shape[3]
     size = float(np.median(found.effect[:, p:] / fit.effect[:, p:]))
-    return replace(found, sight=found.sight * size, effect=fit.effect, triple=fit.triple, prior=fit.prior)
+    return replace(found, examined=found.examined * size, effect=fit.effect, triple=fit.triple, prior=fit.prior)
 
 
 @pytest.mark.parametrize("kind", ["sum", "product"])
-def test_a_sight_step_does_not_raise_the_penalised_loss(kind: str) -> None:
+def test_a_examination_step_does_not_raise_the_penalised_loss(kind: str) -> None:
     fit, rows = begun(kind)
     before = fit.loss(rows)
-    found = with_old_scale(steps.sight_step(fit, rows), fit)
+    found = with_old_scale(steps.examination_step(fit, rows), fit)
     assert found.loss(rows) < before * (1 - 1e-4)
     np.testing.assert_allclose(moved(found, rows).q, found.q, rtol=1e-10, atol=1e-10)  # rescaling changed nothing
-    assert not found.sight[:, np.arange(K), np.arange(K)].any()
+    assert not found.examined[:, np.arange(K), np.arange(K)].any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_visibility_of_another_scale_is_the_same_model(kind: str) -> None:
     """Visibility is made 1 on average; rewards, and the prior's pulls, do not notice."""
     fit, rows = begun(kind, rounds=2)
-    found = steps._rescaled(replace(fit, sight=fit.sight * 3.0))
-    plain = moved(replace(fit, sight=fit.sight * 3.0), rows)
-    average = np.tensordot(found.posterior.mean(axis=0), found.sight, axes=1)
+    found = steps._rescaled(replace(fit, examined=fit.examined * 3.0))
+    plain = moved(replace(fit, examined=fit.examined * 3.0), rows)
+    average = np.tensordot(found.posterior.mean(axis=0), found.examined, axes=1)
     assert np.abs(average[~np.eye(K, dtype=bool)]).mean() == pytest.approx(1.0)
     again = moved(found, rows, effect=found.effect)
     assert np.abs(found.effect - fit.effect).max() > 0.05 and (kind != "triple" or fit.triple.any())
@@ -146,12 +145,12 @@ def test_steps_of_a_sum_end_at_the_minimum() -> None:
     """From the place they find no small change of a parameter is better."""
     fit, rows = begun("sum")
     rng = np.random.default_rng(7)
-    seen = with_old_scale(steps.sight_step(fit, rows), fit)
+    seen = with_old_scale(steps.examination_step(fit, rows), fit)
     least = seen.loss(rows)
     off = 1.0 - np.eye(K)
     for _ in range(20):
-        change = 1e-3 * rng.normal(size=seen.sight.shape) * off
-        assert moved(seen, rows, sight=seen.sight + change).loss(rows) > least
+        change = 1e-3 * rng.normal(size=seen.examined.shape) * off
+        assert moved(seen, rows, examined=seen.examined + change).loss(rows) > least
     found = replace(steps.effects_step(fit, rows), prior=fit.prior)
     least = found.loss(rows)
     for _ in range(20):
@@ -160,16 +159,16 @@ def test_steps_of_a_sum_end_at_the_minimum() -> None:
         assert moved(found, rows, effect=effect, shift=shift).loss(rows) > least
 
 
-def test_sight_steps_with_three_way_effects_end_at_a_minimum() -> None:
+def test_examination_steps_with_three_way_effects_end_at_a_minimum() -> None:
     fit, rows = begun("triple", rounds=3)
     for _ in range(15):
         before = fit.loss(rows)
-        fit = with_old_scale(steps.sight_step(fit, rows), fit)
+        fit = with_old_scale(steps.examination_step(fit, rows), fit)
         assert fit.loss(rows) <= before * (1 + 1e-9)
     rng, least = np.random.default_rng(12), fit.loss(rows)
     for _ in range(20):
-        change = 3e-3 * rng.normal(size=fit.sight.shape) * (1.0 - np.eye(K))
-        assert moved(fit, rows, sight=fit.sight + change).loss(rows) > least
+        change = 3e-3 * rng.normal(size=fit.examined.shape) * (1.0 - np.eye(K))
+        assert moved(fit, rows, examined=fit.examined + change).loss(rows) > least
 
 
 def test_rounds_raise_the_likelihood() -> None:
@@ -177,14 +176,14 @@ def test_rounds_raise_the_likelihood() -> None:
     for kind in ("sum", "product"):
         fit, rows = begun(kind, ragged=False)
         first = steps.posterior_step(fit, rows).likelihood
-        assert search.improved(rows, fit, 4).likelihood > first + 0.1
+        assert improved(rows, fit, 4).likelihood > first + 0.1
 
 
 def share_objective(shares: Floats, fit: Fit, rows: Rows) -> float:
     """Return the multinomial log-likelihood of the posterior, less half the penalties."""
-    penalty = np.full(shares.shape[1], steps._SHARE)
-    penalty[0] = steps._SIZE
-    return float((fit.posterior * np.log(chances(shares, rows.moods))).sum() - 0.5 * (penalty * shares**2).sum())
+    penalty = np.full(shares.shape[1], SHARE)
+    penalty[0] = SIZE
+    return float((fit.posterior * np.log(chances(shares, rows.traits))).sum() - 0.5 * (penalty * shares**2).sum())
 
 
 def test_shares_steps_climb_to_the_penalised_multinomial_maximum() -> None:
@@ -230,9 +229,9 @@ def test_noise_step_knows_noise_and_correlation_of_ragged_rankings() -> None:
     """4,000 rankings of one class: noise .49 and correlation 1 / 1.49, standard errors about .008 and .01."""
     rows = rows_for("sum", 4000)
     rng = np.random.default_rng(11)
-    alike = visibility.alternate(rows, start(rows, SUM, A), visibility.ROUGH)
-    fit = search.first(rows, alike, 0.0, rng)
-    fit = replace(fit, posterior=np.eye(len(fit.sight))[np.zeros(rows.n, dtype=np.int64)])
+    alike = alternate(rows, start(rows, Link.SUM, A), ROUGH)
+    fit = first_classes(rows, alike, 0.0, rng)
+    fit = replace(fit, posterior=np.eye(len(fit.examined))[np.zeros(rows.n, dtype=np.int64)])
     noisy = fit.q[:, 0] + rng.normal(size=(rows.n, 1)) + 0.7 * rng.normal(size=(rows.n, K))
     found = steps.noise_step(fit, replace(rows, reward=noisy * rows.present))
     count = rows.present.sum(axis=1)
@@ -246,18 +245,19 @@ def test_noise_step_knows_noise_and_correlation_of_ragged_rankings() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_effects_of_a_fold_do_not_see_it(kind: str) -> None:
     fit, rows = begun(kind)
-    before = search.by_fold(fit, rows, FOLDS)
+    before = by_fold(fit, rows, FOLDS)
     noisy = np.where(rows.fold[:, None] == 1, rows.reward + 5.0 * rows.present, rows.reward)
-    after = search.by_fold(fit, replace(rows, reward=noisy), FOLDS)
-    assert len(before[2][0]) == (A if kind == "triple" else 0)
+    after = by_fold(fit, replace(rows, reward=noisy), FOLDS)
+    assert len(before.triple[0]) == (A if kind == "triple" else 0)
     for old, new in zip(before, after, strict=True):
         np.testing.assert_allclose(new[1], old[1], rtol=1e-9, atol=1e-9)
-    assert np.abs(after[0][0] - before[0][0]).max() > 0.05
+    assert np.abs(after.own[0] - before.own[0]).max() > 0.05
 
 
 def test_left_out_sums_equal_a_step_without_the_fold() -> None:
     fit, rows = begun("sum")
-    effect, shift, _ = search.by_fold(fit, rows, FOLDS)
+    own, shift, pair, _ = by_fold(fit, rows, FOLDS)
+    effect = np.concatenate([own, pair], axis=2)
     for f in range(FOLDS):
         kept = replace(fit, posterior=fit.posterior * (rows.fold != f)[:, None])
         alone = steps.effects_step(kept, rows)
@@ -268,25 +268,25 @@ def test_left_out_sums_equal_a_step_without_the_fold() -> None:
 @pytest.mark.parametrize("ragged", [False, True])
 def test_a_fit_carried_to_its_own_rows_is_the_same(ragged: bool) -> None:
     fit, rows = begun("sum", ragged=ragged)
-    found = search.carried(fit, rows)
+    found = carried(fit, rows)
     np.testing.assert_allclose(found.shared, fit.shared, rtol=1e-10)
     np.testing.assert_allclose(found.q, fit.q, rtol=1e-10, atol=1e-12)
-    few = search.carried(fit, rows.take(slice(None, None, 7)))
+    few = carried(fit, rows.take(slice(None, None, 7)))
     np.testing.assert_allclose(few.q, fit.q[::7], rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(few.shared, fit.shared[::7], rtol=1e-10)
 
 
-def test_one_class_likelihood_is_that_of_the_visibility_model() -> None:
+def test_the_likelihood_of_one_class_is_that_of_normal_errors() -> None:
     rows = rows_for("sum")
-    alike = _with_noise(visibility.alternate(rows, start(rows, SUM, A), visibility.ROUGH), rows)
+    alike = steps.noise_step(alternate(rows, start(rows, Link.SUM, A), ROUGH), rows)
     assert alike.shared.max() > 0.0
     total = 0.0
     for i in range(rows.n):
         used = np.flatnonzero(rows.action[i] >= 0)
         covariance = alike.noise * np.linalg.inv(np.eye(len(used)) - alike.shared[i])
-        total += multivariate_normal.logpdf(rows.reward[i, used], alike.q[i, used], covariance)
+        total += multivariate_normal.logpdf(rows.reward[i, used], alike.q[i, 0, used], covariance)
         total += 0.5 * len(used) * np.log(2 * np.pi)
-    assert search.one_class_likelihood(alike, rows) == pytest.approx(total / rows.n, rel=1e-9)
+    assert steps.posterior_step(alike, rows).likelihood == pytest.approx(total / rows.n, rel=1e-9)
 
 
 def test_three_way_effects_are_the_same_in_both_orders() -> None:
@@ -300,4 +300,4 @@ def test_classes_are_described_with_the_most_common_first() -> None:
     shares = [one["share"] for one in classes]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1.0)
     most = int(fit.posterior.mean(axis=0).argmax())
-    assert classes[0]["sees"] == fit.sight[most].tolist()
+    assert classes[0]["sees"] == fit.examined[most].tolist()

@@ -1,1 +1,0 @@
-"""Classes of users that look at a ranking in different ways, found from the rewards of a log."""

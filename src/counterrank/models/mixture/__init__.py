@@ -1,0 +1,10 @@
+"""Examination models: which items a user looks at when the reward at a position comes about.
+
+One class of users with a tilt by context is the visibility model; several classes are the mixture. See ../WHY.md.
+"""
+
+from counterrank.models.mixture.model import MixtureModel
+from counterrank.models.mixture.rows import rows_of
+from counterrank.models.mixture.search import Frame, columns, fitted, squared_error
+
+__all__ = ["Frame", "MixtureModel", "columns", "fitted", "rows_of", "squared_error"]

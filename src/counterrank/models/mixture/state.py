@@ -1,0 +1,228 @@
+"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the visibility model."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.models.mixture.rows import Rows
+from counterrank.models.settings import (
+    FIRST_EXAMINED,
+    FIRST_TILT,
+    FIRST_TRIPLE,
+    MOST_SEEN,
+    SHIFT,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Link(StrEnum):
+    """How own part and pair part make a reward: own + pair, its sigmoid, or own exp(pair)."""
+
+    SUM = "sum"
+    LOGISTIC = "logistic"
+    PRODUCT = "product"
+
+    @property
+    def code(self) -> int:
+        """The number by which the kernels know it."""
+        return tuple(Link).index(self)
+
+    @property
+    def curved(self) -> bool:
+        """Whether steps need a search along them."""
+        return self is not Link.SUM
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Centres and penalties of effects (A, p + A) and of examination (Z, K, K); penalties of tilt and triples."""
+
+    effect: Floats
+    effect_penalty: Floats
+    examined: Floats
+    examined_penalty: Floats
+    tilt_penalty: float
+    triple_penalty: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Parameters and prior of a fit to all rows, and what follows from them.
+
+    effect (A, p + A): own effects of the context, then pair effects; shift (K,); examined (Z, K, K): how far class z
+    examines the item at l when it gives the reward at k, 1 on average; triple (A, A, A), the same for both orders of
+    the last two, or (0, 0, 0); tilt (2, m): how examination of items above and below varies with a user's traits, of
+    one class only; shares (Z, 1 + m): how classes depend on them.
+
+    scale (n, 2): how much of the items above and below each row's user examines; own (n, K), part and q (n, Z, K):
+    own part, pair part and reward of every class; posterior (n, Z): how likely each ranking's user is of each class,
+    its rewards seen (0 leaves a row out); shared (n,): what a ranking's errors have in common: errors e have the
+    likelihood exp(-(|e|^2 - shared (sum e)^2) / (2 noise)); common: their correlation, from which it follows;
+    likelihood: its mean logarithm; freedom: how many three-way effects there are in effect, shrunk as they are.
+    """
+
+    link: Link
+    effect: Floats
+    shift: Floats
+    examined: Floats
+    triple: Floats
+    tilt: Floats
+    shares: Floats
+    prior: Prior
+    noise: float
+    shared: Floats
+    posterior: Floats
+    scale: Floats
+    own: Floats
+    part: Floats
+    q: Floats
+    common: float = 0.0
+    likelihood: float = -np.inf
+    freedom: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Z, K, A and p."""
+        Z, K, _ = self.examined.shape
+        A, width = self.effect.shape
+        return Z, K, A, width - A
+
+    @property
+    def pair(self) -> Floats:
+        """Pair effects (A, A)."""
+        return np.ascontiguousarray(self.effect[:, self.shape[3] :])
+
+    def squares(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return the squared errors of every ranking and class, and the square of the errors' sum: (n, Z) each."""
+        from counterrank.models.kernels.mixture_values import class_errors
+
+        out = np.empty((2, rows.n, len(self.examined)))
+        class_errors(rows.action, rows.reward, self.q, out)
+        return out[0], out[1]
+
+    def errors(self, rows: Rows) -> float:
+        """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2 log-likelihood."""
+        if self.link is Link.LOGISTIC:
+            from counterrank.models.kernels.mixture_values import logistic_loss
+
+            return float(logistic_loss(self.q[:, 0], rows.reward, rows.present * self.posterior))
+        square, total = self.squares(rows)
+        return float((self.posterior * (square - self.shared[:, None] * total)).sum())
+
+    def loss(self, rows: Rows) -> float:
+        """Return the errors with the prior's penalties."""
+        at = self.prior
+        pulls = float((at.effect_penalty * (self.effect - at.effect) ** 2).sum())
+        pulls += float((at.examined_penalty * (self.examined - at.examined) ** 2).sum())
+        pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float((self.shift**2).sum())
+        return self.errors(rows) + pulls + at.tilt_penalty * float((self.tilt**2).sum())
+
+
+def start(rows: Rows, link: Link, actions: int) -> Fit:
+    """Return one class: the mean reward for everything, everyone examining everything."""
+    (n, K), p, m = rows.action.shape, rows.x.shape[1], rows.traits.shape[1]
+    mean = float(rows.reward.sum() / max(rows.present.sum(), 1.0))
+    first = np.log((mean + 1e-3) / (1.0 - mean + 1e-3)) if link is Link.LOGISTIC else mean
+    effect = np.zeros((actions, p + actions))
+    effect[:, 0] = first
+    # Penalties of what has no unit of its own are in units of the noise: a fit must not depend on the rewards' unit.
+    unit = 1.0 if link is Link.LOGISTIC else _variance(rows, mean)
+    penalty = np.ones(effect.shape)
+    penalty[:, p:] *= unit if link is Link.PRODUCT else 1.0
+    everything = (1.0 - np.eye(K))[None]
+    prior = Prior(
+        effect.copy(), penalty, everything, np.full((1, K, K), FIRST_EXAMINED * unit), FIRST_TILT * unit, FIRST_TRIPLE
+    )
+    nothing = np.empty((0, 0))
+    fit = Fit(
+        link, effect, np.zeros(K), everything, np.zeros((0, 0, 0)), np.zeros((2, m)), np.zeros((1, 1 + m)), prior, unit,
+        np.zeros(n), np.ones((n, 1)), nothing, nothing, nothing, nothing,
+    )  # fmt: skip
+    return moved(fit, rows)
+
+
+def _variance(rows: Rows, mean: float) -> float:
+    """Return the variance of the rewards, or a trifle where they do not vary."""
+    variance = float((rows.present * (rows.reward - mean) ** 2).sum() / max(rows.present.sum(), 1.0))
+    return max(variance, 1e-12 * mean**2, 1e-300)
+
+
+def moved(fit: Fit, rows: Rows, **changes: Any) -> Fit:
+    """Return the fit with some parameters changed, and what follows on the rows."""
+    fit = replace(fit, **changes)
+    _, K, _, p = fit.shape
+    nobody, (scale, own) = np.zeros(rows.n, dtype=np.int64), (fit.scale, fit.own)
+    # Each step moves one block: what does not depend on it stays.
+    if len(scale) != rows.n or "tilt" in changes:
+        scale = scale_of_tilt(fit.tilt, rows.traits)
+    if len(own) != rows.n or "effect" in changes:
+        own = own_parts(rows.action, nobody, rows.x, np.ascontiguousarray(fit.effect[None, :, :p]), fit.shift[None])
+    part = pair_parts(rows.action, nobody, scale, fit.pair[None], fit.examined, fit.triple[None])
+    return replace(fit, scale=scale, own=own, part=part, q=linked(fit.link, own, part))
+
+
+def carried(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit's parameters on other rows, all classes equally likely in each."""
+    Z, nothing = len(fit.examined), np.empty((0, 0))
+    shared = shared_by(fit.common, rows.present.sum(axis=1))
+    return moved(replace(fit, shared=shared, posterior=np.full((rows.n, Z), 1.0 / Z), scale=nothing, own=nothing), rows)
+
+
+def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
+    """Return how much of the items above and below each row's user examines (n, 2)."""
+    return np.ascontiguousarray(np.clip(1.0 + traits @ tilt.T, 0.0, MOST_SEEN))
+
+
+def shared_by(common: float, count: Floats) -> Floats:
+    """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at correlation c.
+
+    >>> shared_by(0.5, np.array([1.0, 3.0])).tolist()
+    [0.5, 0.25]
+    """
+    return np.asarray(common / (1.0 + np.maximum(count - 1.0, 0.0) * common))
+
+
+def chances(shares: Floats, traits: Floats) -> Floats:
+    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1, traits].
+
+    >>> chances(np.zeros((2, 2)), np.ones((1, 1))).tolist()
+    [[0.5, 0.5]]
+    """
+    from counterrank.models.kernels.mixture_values import softmax
+
+    out = traits @ shares[:, 1:].T
+    out += shares[:, 0]
+    softmax(out)
+    return out
+
+
+def own_parts(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats) -> Floats:
+    """Return x' own[f, a_k] + shift[f, k] (n, K), zero in the padding."""
+    from counterrank.models.kernels.mixture_values import own_values
+
+    out = np.empty(action.shape)
+    own_values(action, fold, x, own, shift, out)
+    return out
+
+
+def pair_parts(action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats) -> Floats:
+    """Return what each class makes of the other items (n, Z, K): pairs, and threes where there are such effects."""
+    from counterrank.models.kernels.mixture_values import pair_values
+
+    out = np.empty((len(action), *examined.shape[:2]))
+    pair_values(action, fold, scale, pair, examined, triple, out)
+    return out
+
+
+def linked(link: Link, own: Floats, part: Floats) -> Floats:
+    """Return the rewards (n, Z, K) of own parts (n, K) and pair parts (n, Z, K)."""
+    from counterrank.models.kernels.mixture_values import link_values
+
+    q = np.empty(part.shape)
+    link_values(link.code, own, part, q)
+    return q

@@ -1,0 +1,304 @@
+"""The steps of a fit: who is of which class, and each block of parameters with the others held (../WHY.md)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.models.mixture.rows import Rows
+from counterrank.models.mixture.state import Fit, Link, Prior, chances, moved, pair_parts, shared_by
+from counterrank.models.settings import (
+    CONJUGATE_EXACT,
+    CONJUGATE_STEPS,
+    HALVINGS,
+    LEAST_EFFECT,
+    LEAST_EXAMINED,
+    LEAST_NOISE,
+    LEAST_SHARED,
+    LEAST_VARIANCE,
+    MOST_SHARED,
+    SHARE,
+    SHARE_STEPS,
+    SHIFT,
+    SIZE,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def shrinkage(values: Floats, spread: Floats, noise: float, least: float = 0.0) -> tuple[float, float]:
+    """Return a group's mean and the ridge penalty noise / tau^2, tau^2 = mean of (value - mean)^2 + spread.
+
+    Empirical Bayes: one step of EM for normal coefficients with posterior variances `spread` (Morris 1983); tau^2 is
+    at least `least`.
+
+    >>> shrinkage(np.array([-1.0, 1.0]), np.zeros(2), 0.5)
+    (0.0, 0.5)
+    """
+    mean = float(values.mean())
+    tau2 = float(np.mean((values - mean) ** 2 + spread))
+    return mean, noise / max(tau2, least, 1e-300)
+
+
+def whole(lower: Floats) -> Floats:
+    """Return the symmetric matrices of which the lower triangles are given."""
+    return np.tril(lower) + np.swapaxes(np.tril(lower, -1), -1, -2)
+
+
+def posterior_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit with the probability of every class given context and rewards, and its likelihood."""
+    (square, total), count = fit.squares(rows), rows.present.sum(axis=1)
+    distance = (square - fit.shared[:, None] * total) / fit.noise
+    level = np.log(np.maximum(chances(fit.shares, rows.traits), 1e-300)) - 0.5 * distance
+    most = level.max(axis=1, keepdims=True)
+    weight = np.exp(level - most)
+    sums = weight.sum(axis=1, keepdims=True)
+    size = 0.5 * np.log(np.maximum(1.0 - count * fit.shared, 1e-12)) - 0.5 * count * np.log(fit.noise)
+    likelihood = float((most[:, 0] + np.log(sums[:, 0]) + size).mean())
+    return replace(fit, posterior=weight / sums, likelihood=likelihood)
+
+
+def shares_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit after some steps of the multinomial regression of classes on the context.
+
+    The curvature is at most X'X / 2 (Boehning 1992), which makes every step an improvement.
+    """
+    phi = np.concatenate([np.ones((rows.n, 1)), rows.traits], axis=1)
+    penalty = np.full(phi.shape[1], SHARE)
+    penalty[0] = SIZE
+    inverse = np.linalg.inv(0.5 * phi.T @ phi + np.diag(penalty))
+    shares = fit.shares
+    for _ in range(SHARE_STEPS):
+        slope = (fit.posterior - chances(shares, rows.traits)).T @ phi - penalty * shares
+        shares = shares + slope @ inverse
+    return replace(fit, shares=shares)
+
+
+def examination_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit after a step of what each class examines, drawn to the class's mean above and below."""
+    penalty, centre = fit.prior.examined_penalty, fit.prior.examined
+    inverse_times, spread = _examination_equations(fit, rows)
+    step = inverse_times(penalty * (fit.examined - centre))
+    found = _search(fit, rows, examined=step * (1.0 - np.eye(fit.shape[1])))
+    return _rescaled(replace(found, prior=_examination_prior(found, found.noise * spread)))
+
+
+def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Floats], Floats]:
+    """Return what solves for a step, given the prior's pull, and the diagonal of the inverse (Z, K, K).
+
+    With classes the noise that positions share ties their equations together (K^2 of them); for one class each
+    position is solved by itself, which leaves that noise out and serves rankings of any length.
+    """
+    from counterrank.models.kernels.mixture_steps import add_examined
+
+    Z, K, _, _ = fit.shape
+    together = Z > 1
+    gram, right = np.zeros((Z, K, K, K)), np.zeros((Z, K, K))
+    joint = np.zeros((Z, K * K, K * K) if together else (0, 0, 0))
+    shared = fit.shared if together else np.zeros(rows.n)
+    add_examined(
+        fit.link.code, rows.action, fit.scale, rows.reward, fit.posterior, shared, fit.q, fit.pair, fit.examined,
+        fit.triple, gram, right, joint,
+    )  # fmt: skip
+    gram = whole(gram)
+    gram[..., np.arange(K), np.arange(K)] += fit.prior.examined_penalty
+    if not together:
+        inverse = np.linalg.inv(gram)
+        return (
+            lambda pull: (inverse @ (right - pull)[..., None])[..., 0],
+            np.diagonal(inverse, axis1=2, axis2=3),
+        )
+    full = whole(joint)
+    for k in range(K):
+        own = slice(k * K, (k + 1) * K)
+        full[:, own, own] += gram[:, k]
+    inverse = np.linalg.inv(full)
+    return (
+        lambda pull: (inverse @ (right - pull).reshape(Z, -1, 1)).reshape(Z, K, K),
+        np.diagonal(inverse, axis1=1, axis2=2).reshape(Z, K, K),
+    )
+
+
+def _examination_prior(fit: Fit, spread: Floats) -> Prior:
+    centre, penalty = fit.prior.examined.copy(), fit.prior.examined_penalty.copy()
+    off = ~np.eye(fit.shape[1], dtype=bool)
+    for z in range(len(centre)):
+        for side in (np.triu(off), np.tril(off)):
+            if side.sum() > 1:
+                group = fit.examined[z][side]
+                centre[z][side], penalty[z][side] = shrinkage(group, spread[z][side], fit.noise, LEAST_EXAMINED)
+    return replace(fit.prior, examined=centre, examined_penalty=penalty)
+
+
+def _rescaled(fit: Fit) -> Fit:
+    """Return the same rewards with examination 1 on average over classes and positions."""
+    _, K, _, p = fit.shape
+    average = np.tensordot(fit.posterior.mean(axis=0), fit.examined, axes=1)
+    size = float(np.abs(average[~np.eye(K, dtype=bool)]).mean())
+    if not 1e-6 < size < 1e6:
+        return fit
+    at, effect = fit.prior, fit.effect.copy()
+    centre, penalty = at.effect.copy(), at.effect_penalty.copy()
+    effect[:, p:] *= size
+    centre[:, p:] *= size
+    penalty[:, p:] /= size**2
+    prior = replace(
+        at, effect=centre, effect_penalty=penalty, examined=at.examined / size,
+        examined_penalty=at.examined_penalty * size**2, triple_penalty=at.triple_penalty / size**4,
+    )  # fmt: skip
+    return replace(fit, effect=effect, examined=fit.examined / size, triple=fit.triple * size**2, prior=prior)
+
+
+def effects_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit after a step of own effects, pair effects and shifts, and their prior renewed.
+
+    The noise of one class follows at once; classes were told apart by the old one, which lasts until the round's end.
+    """
+    gram, right = effect_grams(fit, rows, np.zeros(rows.n, dtype=np.int64), 1)
+    penalty, away = effect_pull(fit)
+    inverse = np.linalg.inv(gram[0] + np.diag(penalty))
+    Z, K, A, p = fit.shape
+    step = inverse @ (right[0] - penalty * away)
+    found = _search(fit, rows, effect=step[:-K].reshape(A, p + A), shift=step[-K:])
+    if Z == 1:
+        found = noise_step(found, rows)
+    spread = found.noise * np.diag(inverse)[:-K].reshape(A, p + A)
+    return replace(found, prior=_effect_prior(found, spread))
+
+
+def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, Floats]:
+    """Return curvature (F, S, S) and gradient (F, S) by fold, without the prior's part."""
+    from counterrank.models.kernels.mixture_steps import add_effects
+
+    _, K, A, p = fit.shape
+    size = A * (p + A) + K
+    gram, right = np.zeros((folds, size, size)), np.zeros((folds, size))
+    given = (rows.action, fold, rows.x, fit.scale, rows.reward, fit.posterior, fit.shared, fit.q, fit.part)
+    add_effects(fit.link.code, *given, fit.examined, A, gram, right)
+    return whole(gram), right
+
+
+def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
+    """Return penalties (S,) of own effects, pair effects and shifts, and how far they are from their centres."""
+    penalty = np.concatenate([fit.prior.effect_penalty.ravel(), np.full(len(fit.shift), SHIFT)])
+    return penalty, np.concatenate([(fit.effect - fit.prior.effect).ravel(), fit.shift])
+
+
+def _effect_prior(fit: Fit, spread: Floats) -> Prior:
+    """Return the prior with context columns drawn to their mean over actions, pair effects to their overall mean."""
+    p = fit.shape[3]
+    centre, penalty = fit.prior.effect.copy(), fit.prior.effect_penalty.copy()
+    for j in range(p):
+        centre[:, j], strength = shrinkage(fit.effect[:, j], spread[:, j], fit.noise, LEAST_EFFECT * fit.noise)
+        penalty[:, j] = min(strength, SHIFT) if j == 0 else strength
+    # In a product pair effects are logarithms: they have no unit.
+    least = LEAST_EFFECT * (1.0 if fit.link is Link.PRODUCT else fit.noise)
+    centre[:, p:], penalty[:, p:] = shrinkage(fit.effect[:, p:], spread[:, p:], fit.noise, least)
+    return replace(fit.prior, effect=centre, effect_penalty=penalty)
+
+
+def tilt_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit after one step of how the one class's examination varies with the context."""
+    m = rows.traits.shape[1]
+    if m == 0:
+        return fit
+    gram, right = _tilt_grams(fit, rows)
+    penalty = np.full(2 * m, fit.prior.tilt_penalty)
+    inverse = np.linalg.inv(gram + np.diag(penalty))
+    step = inverse @ (right - penalty * fit.tilt.ravel())
+    found = _search(fit, rows, tilt=step.reshape(2, m))
+    tau2 = float(np.mean(found.tilt.ravel() ** 2 + found.noise * np.diag(inverse)))
+    return replace(found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT)))
+
+
+def _tilt_grams(fit: Fit, rows: Rows) -> tuple[Floats, Floats]:
+    """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those below."""
+    from counterrank.models.kernels.mixture_steps import add_tilt
+
+    q, m, nobody = fit.q[:, 0], rows.traits.shape[1], np.zeros(rows.n, dtype=np.int64)
+    sides = np.stack(
+        [
+            pair_parts(rows.action, nobody, np.tile(one, (rows.n, 1)), fit.pair[None], fit.examined, fit.triple[None])
+            for one in ([1.0, 0.0], [0.0, 1.0])
+        ]
+    )[:, :, 0]  # (2, n, K): only what lies above, only what lies below
+    variance = np.maximum(q * (1.0 - q), LEAST_VARIANCE) if fit.link is Link.LOGISTIC else np.ones(q.shape)
+    slope = q if fit.link is Link.PRODUCT else np.ones(q.shape)
+    used = rows.present * fit.posterior
+    sums, right = np.zeros((3, -(-m // 4) * 4, -(-m // 4) * 4)), np.zeros((2, m))
+    error = (rows.reward - q) / variance * used
+    add_tilt(rows.traits, np.ascontiguousarray(sides), slope, variance * used, error, fit.shared, sums, right)
+    above, both, below = whole(sums)[:, :m, :m]
+    return np.block([[above, both], [both, below]]), right.ravel()
+
+
+def triples_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit after a step of three-way effects, solved by conjugate gradients, and their prior renewed."""
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    from counterrank.models.kernels import mixture_steps as kernels
+
+    right, diagonal = np.zeros(fit.triple.shape), np.zeros(fit.triple.shape)
+    given = (rows.action, rows.reward, fit.posterior, fit.shared, fit.q, fit.examined)
+    kernels.triple_gradient(*given, right, diagonal)
+    penalty, size = fit.prior.triple_penalty, fit.triple.size
+
+    def product(direction: Floats) -> Floats:
+        out = np.zeros(fit.triple.shape)
+        along = both_orders(np.ascontiguousarray(direction).reshape(out.shape))
+        kernels.triple_curvature(rows.action, fit.posterior, fit.shared, fit.examined, along, out)
+        return out.ravel() + penalty * direction.ravel()
+
+    scale = 1.0 / (diagonal.ravel() + penalty)
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    before = LinearOperator((size, size), matvec=lambda v: scale * v.ravel(), dtype=np.float64)
+    pull = (right - penalty * np.tril(fit.triple)).ravel()
+    step, _ = cg(operator, pull, rtol=CONJUGATE_EXACT, maxiter=CONJUGATE_STEPS, M=before)
+    found = _search(fit, rows, triple=both_orders(step.reshape(fit.triple.shape)))
+    used = np.tril(np.ones(fit.triple.shape[1:], dtype=bool))
+    spread = fit.noise * scale.reshape(fit.triple.shape)[:, used]
+    tau2 = float(np.mean(found.triple[:, used] ** 2 + spread))
+    freedom = float((diagonal[:, used] / (diagonal[:, used] + penalty)).sum())
+    strength = fit.noise / max(tau2, LEAST_EFFECT * fit.noise)
+    return replace(found, prior=replace(fit.prior, triple_penalty=strength), freedom=freedom)
+
+
+def both_orders(lower: Floats) -> Floats:
+    """Return three-way effects (A, A, A) that are the same for b, c and c, b, from those with b >= c."""
+    kept = np.tril(lower)
+    return np.asarray(kept + np.tril(lower, -1).swapaxes(1, 2))
+
+
+def _search(fit: Fit, rows: Rows, **steps: Floats) -> Fit:
+    """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
+    # Of a sum, effects end at the minimum itself, and so does examination where it does not enter squared. How much a
+    # user examines is clipped, so a step of the tilt may overshoot with any link.
+    exact = "effect" in steps or ("examined" in steps and not len(fit.triple))
+    if exact and not fit.link.curved:
+        return moved(fit, rows, **{name: getattr(fit, name) + step for name, step in steps.items()})
+    before = fit.loss(rows)
+    for halving in range(HALVINGS):
+        changes: dict[str, Any] = {name: getattr(fit, name) + step * 0.5**halving for name, step in steps.items()}
+        found = moved(fit, rows, **changes)
+        if found.loss(rows) <= before:
+            return found
+    return fit
+
+
+def noise_step(fit: Fit, rows: Rows) -> Fit:
+    """Return the fit with the noise of one reward given the others, and what a ranking's rewards share."""
+    if fit.link is Link.LOGISTIC:
+        return fit
+    (squares, totals), count = fit.squares(rows), rows.present.sum(axis=1)
+    square, total = float((fit.posterior * squares).sum()), (fit.posterior * totals).sum(axis=1)
+    used = fit.posterior.sum(axis=1)
+    rewards, pairs = max(float(used @ count), 1.0), float(used @ (count * (count - 1.0)))
+    least = max(LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean()), 1e-300)
+    variance = max(square / rewards, least)
+    common = float(np.clip((total.sum() - square) / max(pairs * variance, 1e-300), 0.0, MOST_SHARED))
+    common = common if common > LEAST_SHARED else 0.0
+    shared = shared_by(common, count)
+    return replace(fit, common=common, shared=shared, noise=max((square - float(total @ shared)) / rewards, least))
