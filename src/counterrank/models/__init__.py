@@ -1,7 +1,7 @@
 """Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""
 
 from counterrank.models.base import ModelKind, Prediction, RewardModel
-from counterrank.models.choice import CHOSEN, Chosen, fit_best
+from counterrank.models.choice import CHOSEN, Chosen, fit_best, fit_close
 from counterrank.models.clicks.amounts import fit_list_models, fit_numbers
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
 from counterrank.models.clicks.fit import fit_history
@@ -47,6 +47,7 @@ __all__ = [
     "clear",
     "context_columns",
     "fit_best",
+    "fit_close",
     "fit_history",
     "fit_learner",
     "fit_linear",

@@ -90,6 +90,9 @@ LEAST_CHANCE = _set("LEAST_CHANCE", 1e-9, "probability", "of a 0/1 reward in the
 MIXTURE_ROWS = _set("MIXTURE_ROWS", 32_768, "rankings", "the models of whole rankings are fitted to", "cost")
 MIXTURE_COLUMNS = _set("MIXTURE_COLUMNS", 1_500, "columns", "of their widest step", "cost")
 MIXTURE_LONGEST = _set("MIXTURE_LONGEST", 40, "positions", "normal equations of examination have their cube", "cost")
+CLOSE_ERROR = _set(
+    "CLOSE_ERROR", 1.02, "error, best = 1", "out of fold up to which a log does not tell models apart", "scale"
+)
 BINARY_ROWS = _set("BINARY_ROWS", 16_384, "rankings", "of long logs of 0/1 rewards, which are mostly chance", "cost")
 BINARY_ROWS_COLUMN = _set("BINARY_ROWS_COLUMN", 100, "rankings a column", "the same where columns are many", "cost")
 ROUGH_ROWS = _set("ROUGH_ROWS", 2_048, "rankings", "of the rough fits by which links are compared", "cost")
