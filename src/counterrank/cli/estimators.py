@@ -16,24 +16,24 @@ def command() -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from counterrank.estimators import registry
+    from counterrank.estimators import estimator_names
 
     table = Table("name", "what it does", box=None, pad_edge=False)
     # The recommended one first, then plain names before forms of them.
-    for name in sorted(registry.names(), key=lambda name: (name != "auto", "-" in name)):
+    for name in sorted(estimator_names(), key=lambda name: (name != "auto", "-" in name)):
         table.add_row(name, escape(_sentence(name)))
     results_console().print(table)
 
 
 def _sentence(name: str) -> str:
-    from counterrank.estimators import registry
+    from counterrank.estimators import get_estimator
     from counterrank.report import describe
 
     known = describe(name)
     if known is not None:
         return known[0]
     try:
-        doc = (type(registry.get(name)).__doc__ or "").strip().splitlines()
+        doc = (type(get_estimator(name)).__doc__ or "").strip().splitlines()
     except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
         doc = [str(problem)]
     return doc[0] if doc else ""

@@ -14,6 +14,8 @@ from counterrank.estimators.marginal import Marginalised
 from counterrank.estimators.names import EstimatorName, Form, order_path, parse
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
+from counterrank.estimators.registry import get as get_estimator
+from counterrank.estimators.registry import names as estimator_names
 from counterrank.estimators.rips import RIPS
 from counterrank.estimators.switch import Switch
 
@@ -41,6 +43,8 @@ __all__ = [
     "Switch",
     "View",
     "Workspace",
+    "estimator_names",
+    "get_estimator",
     "order_path",
     "parse",
 ]

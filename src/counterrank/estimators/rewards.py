@@ -10,6 +10,7 @@ from counterrank.models import (
     Training,
     can_sample,
     fit_best,
+    fit_learner,
     fit_linear,
     has_distribution,
     train,
@@ -36,28 +37,25 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training:
 
 
 def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
-    """Return a fitted model: "best" (of "ridge" and the visibility models, by error on unseen rows), "ridge" (closed
+    """Return a fitted model: "best" (of "ridge" and the examination models, by error on unseen rows), "ridge" (closed
     form, logistic for 0/1 rewards), "linear" (indicator columns only), "boosting" (scikit-learn), any scikit-learn
-    regressor, or an object that has `predict(batch, target)`.
+    regressor, or a fitted model of your own (`models.RewardModel`).
     """
-    if isinstance(model, str) and model == "best":
-        best = ("model", workspace.target, model)
-        return workspace.once(best, lambda: fit_best(trained(workspace), seed=workspace.seed))
-    if model in ("ridge", "linear") if isinstance(model, str) else False:
-        rich = model == "ridge"
-        key = ("model", workspace.target, model)
-        return workspace.once(key, lambda: fit_linear(trained(workspace, rich=rich), seed=workspace.seed, curved=rich))
     if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
         fitted: RewardModel = model
         return fitted
     key = ("model", workspace.target, model if isinstance(model, str) else id(model))
-    return workspace.once(key, lambda: _learned(workspace, model))
+    return workspace.once(key, lambda: _fitted(workspace, model))
 
 
-def _learned(workspace: Workspace, model: Any) -> RewardModel:
-    from counterrank.models import fit_learner
-
-    return fit_learner(workspace.source, model, seed=workspace.seed)
+def _fitted(workspace: Workspace, model: Any) -> RewardModel:
+    seed, named = workspace.seed, model if isinstance(model, str) else ""
+    if named == "best":
+        return fit_best(trained(workspace), seed=seed)
+    if named in ("ridge", "linear"):
+        rich = named == "ridge"
+        return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
+    return fit_learner(workspace.source, model, seed=seed)
 
 
 def prediction(view: View, model: RewardModel) -> Prediction:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterrank.errors import ConfigError, CounterrankError
-from counterrank.estimators import Estimator, Plan, View, Workspace, registry
+from counterrank.estimators import Estimator, Plan, View, Workspace, estimator_names, get_estimator
 from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, Options
 from counterrank.source import Source
 
@@ -50,7 +50,7 @@ def wanted(options: Options) -> dict[str, bool]:
     asked = options.estimators or DEFAULT_ESTIMATORS
     result = {name: bool(options.estimators) for name in asked if name != ALL}
     if ALL in asked:
-        result |= {name: False for name in registry.names() if name not in result}
+        result |= {name: False for name in estimator_names() if name not in result}
     return result
 
 
@@ -64,14 +64,14 @@ def make_jobs(
     by_unit = first.unit is not None
     for name, required in wanted(options).items():
         if required and name not in custom:
-            registry.get(name)  # a name that nobody knows is an error by itself, whatever the target
+            get_estimator(name)  # a name that nobody knows is an error by itself, whatever the target
     for target in options.targets:
         workspace = Workspace(source, target, level=options.level, seed=options.seed, by_unit=by_unit)
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)
         for name, required in wanted(options).items():
             try:
-                estimator = custom[name] if name in custom else registry.get(name)
+                estimator = custom[name] if name in custom else get_estimator(name)
                 plan = estimator.plan(workspace)
                 plan.partial(tried)
                 jobs.append(Job(target, estimator.name, plan))

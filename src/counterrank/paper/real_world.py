@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior import candidates
-from counterrank.estimators import AIPS, Estimator, registry
+from counterrank.estimators import AIPS, Estimator, get_estimator
 from counterrank.log import RankingLog
 from counterrank.paper import plots
 from counterrank.sources import MemorySource
@@ -35,7 +35,7 @@ def trial(
 
 def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
     if name != "aips (pasif)":
-        return registry.get(name)
+        return get_estimator(name)
     tree = BehaviorTree(candidates=candidates(log.K, "real-world"), mse="pasif")
     return AIPS(behavior=fit_cross_fitted(MemorySource(log), target, seed=seed, tree=tree))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterrank import simulate
-from counterrank.estimators import AIPS, Estimator, View, Workspace, registry
+from counterrank.estimators import AIPS, Estimator, View, Workspace, get_estimator
 from counterrank.log import RankingLog
 from counterrank.paper.oracle import Assigned, Oracle
 from counterrank.paper.replay import replay_run
@@ -96,7 +96,7 @@ def _estimator(trial: Trial, name: str) -> Estimator:
         cached = level == ", cached"
         noise = float(level) if level and not cached else trial.noise
         return AIPS(behavior=trial.oracle.assignment(trial.log, noise, cached=cached))
-    return registry.get(name)
+    return get_estimator(name)
 
 
 def _true_behavior(trial: Trial) -> Assigned:
