@@ -1,0 +1,53 @@
+"""Every tuned number has its reason, and random numbers follow the seed."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import counterrank.models
+from counterrank.models import settings
+from counterrank.models.logistic import _fewer
+from counterrank.models.settings import TABLE, Stream, ranking_stream, stream
+from counterrank.sources import MemorySource
+from counterrank.testing import random_log
+
+ROOM = Path(counterrank.models.__file__).parent
+REASONS = ("cost", "arithmetic", "scale", "development draws")
+
+
+def test_the_table_holds_every_number_of_the_file_and_says_why():
+    named = {name: value for name, value in vars(settings).items() if name.isupper() and name != "TABLE"}
+    assert {name: row.value for name, row in TABLE.items()} == named
+    for name, row in TABLE.items():
+        assert row.name == name and row.unit and len(row.why) > 10 and row.set_on in REASONS
+
+
+def test_every_number_is_used():
+    source = "\n".join(path.read_text() for path in ROOM.rglob("*.py") if path.name != "settings.py")
+    assert [name for name in TABLE if not re.search(rf"\b{name}\b", source)] == []
+
+
+@pytest.mark.parametrize("use", Stream)
+def test_a_stream_follows_the_seed_and_is_its_own(use):
+    first = stream(1, use).random(4)
+    np.testing.assert_array_equal(first, stream(1, use).random(4))
+    others = [stream(2, use), *(stream(1, other) for other in Stream if other is not use)]
+    assert all((other.random(4) != first).all() for other in others)
+
+
+def test_no_other_random_numbers_are_made():
+    made = [
+        path.name for path in ROOM.rglob("*.py") if "default_rng" in path.read_text() and "clicks" not in path.parts
+    ]
+    assert made == ["settings.py"]
+    assert (ranking_stream(0, 0).random(3) != ranking_stream(0, 512).random(3)).all()
+
+
+def test_newton_rows_follow_the_seed():
+    source = MemorySource(random_log(np.random.default_rng(0)))
+    taken = [_fewer(SimpleNamespace(source=source), 50, seed).first.unit for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(taken[0], taken[1])
+    assert set(taken[0]) != set(taken[2])
