@@ -3,6 +3,7 @@
 from counterrank.models.base import ModelKind, Prediction, RewardModel
 from counterrank.models.choice import CHOSEN, Chosen, fit_best, fit_close
 from counterrank.models.clicks.amounts import fit_list_models, fit_numbers
+from counterrank.models.clicks.averaging import Averaged, choose
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import ClickModel, rivalry
@@ -27,6 +28,7 @@ __all__ = [
     "CHOSEN",
     "VARIANTS",
     "Arrays",
+    "Averaged",
     "Chosen",
     "ClickModel",
     "History",
@@ -44,6 +46,7 @@ __all__ = [
     "Training",
     "Variant",
     "can_sample",
+    "choose",
     "clear",
     "context_columns",
     "fit_best",

@@ -47,38 +47,33 @@ class Rows:
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
         return cls(rankings, encoding, family, y, history, used, numbers, lengths, x, fold, folds)
 
-    @property
-    def all(self) -> Ints:
-        """Every row."""
-        return np.arange(self.rankings.m)
-
-    def without(self, fold: int) -> Ints:
-        """Return the rows that the model which leaves out a fold may see."""
-        return np.flatnonzero(self.fold != fold)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The slots (N,) of some rows, one after the other, as the likelihood reads them."""
+    """The slots (N,) that some rows show, one after the other, as the likelihood reads them."""
 
     cell: Ints
     last: Ints
     own: Ints
     row: Ints
-    columns: Floats
+    #: Place in the ranking.
+    k: Ints
     y: Floats
 
     @classmethod
-    def of(cls, rows: Rows, used: Ints, columns: Floats) -> "Slots":
-        """Return the slots of the given rows; columns (m, K, p) of all rows."""
-        N = int(rows.lengths[used].sum())
+    def of(cls, rows: Rows) -> "Slots":
+        """Return the slots of all rows that the likelihood speaks of."""
+        N = int(rows.lengths.sum())
         cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
-        slots_of(rows.numbers, rows.click, rows.lengths, used, rows.encoding.items, cell, last, own, row)
+        slots_of(rows.numbers, rows.click, rows.lengths, rows.encoding.items, cell, last, own, row)
         k = cell // (rows.rankings.K + 1)
-        kept = rows.used[row, k]
-        if not kept.all():
-            cell, last, own, row, k = cell[kept], last[kept], own[kept], row[kept], k[kept]
-        return cls(cell, last, own, row, columns[row, k], rows.y[row, k])
+        whole = cls(cell, last, own, row, k, rows.y[row, k])
+        return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
+
+    def take(self, kept: NDArray[np.bool_]) -> "Slots":
+        """Return some of the slots."""
+        at = np.flatnonzero(kept)
+        return Slots(self.cell[at], self.last[at], self.own[at], self.row[at], self.k[at], self.y[at])
 
 
 @dataclass(slots=True, eq=False)
@@ -174,12 +169,15 @@ def prepared(family: int, rankings: Rankings, reward: Floats, fold: Ints, folds:
 
 def predictors(rows: Rows, variants: tuple[Variant, ...]) -> tuple[Predictor, ...]:
     """Return the fitted predictors; each variant starts at the narrower one before it."""
+    whole = Slots.of(rows)
+    # What each fit may see: the rows outside its fold, and for the last one all.
+    seen = [*(whole.take(rows.fold[whole.row] != f) for f in range(rows.folds)), whole]
     made: dict[Variant, Predictor] = {}
     kept = [v for v in variants if rows.rankings.extra is not None or not v.extra]
     for variant in kept:
         for wanted in dict.fromkeys((Variant(), Variant(extra=variant.extra), variant)):
             if wanted not in made:
-                made[wanted] = _fitted(rows, wanted, made)
+                made[wanted] = _fitted(rows, seen, wanted, made)
     return tuple(made[v] for v in kept)
 
 
@@ -202,7 +200,7 @@ def checked(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> tuple
     return rankings, np.where(rankings.item >= 0, reward, 0.0), fold
 
 
-def _fitted(rows: Rows, variant: Variant, made: dict[Variant, Predictor]) -> Predictor:
+def _fitted(rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]) -> Predictor:
     encoding, shown = rows.encoding, rows.rankings.item >= 0
     common = encoding.columns(rows.rankings, rows.x, variant.extra)
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
@@ -216,16 +214,19 @@ def _fitted(rows: Rows, variant: Variant, made: dict[Variant, Predictor]) -> Pre
         columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
     d, p = x.shape[1] - 1, columns[0].shape[2]
     prior = prior_of(rows, d, encoding.widths(variant, p))
-    if before is not None:
-        prior.spread = before.spread.copy()
-    theta = np.empty((rows.folds + 1, len(prior.mean)))
-    theta[-1] = prior.mean if before is None else _widened(before.parameters, p)
     climb = Climb(rows, prior, x)
-    rounds = int(SETTINGS["rounds"].value) if before is None else 1
-    steps = [climb(theta[-1], Slots.of(rows, rows.all, columns[-1]), rounds, near=before is not None)]
-    for f in range(rows.folds):
-        theta[f] = theta[-1]
-        steps.append(climb(theta[f], Slots.of(rows, rows.without(f), columns[f]), 0, near=True))
+    if before is None:
+        theta = np.tile(prior.mean, (rows.folds + 1, 1))
+        steps = [climb(theta[-1], seen[-1], columns[-1], int(SETTINGS["rounds"].value), near=False)]
+        theta[:-1] = theta[-1]
+    else:
+        prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
+        theta = _widened(before.parameters, p)
+        start = theta[-1].copy()
+        steps = [climb(theta[-1], seen[-1], columns[-1], 1, near=True)]
+        # The new columns move a fold about as they move all rows.
+        theta[:-1] += theta[-1] - start
+    steps += [climb(theta[f], seen[f], columns[f], 0, near=True) for f in range(rows.folds)]
     details: dict[str, Any] = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
@@ -238,14 +239,14 @@ def _fitted(rows: Rows, variant: Variant, made: dict[Variant, Predictor]) -> Pre
     }
     parameters = Parameters(theta, rows.rankings.K, encoding.items, d)
     curved = rows.family == CLICKS
-    return Predictor(parameters, encoding, variant, details, prior.spread, first, rivals, curved)
+    return Predictor(parameters, encoding, variant, details, prior.spread, climb.dispersion, first, rivals, curved)
 
 
 def _widened(before: Parameters, p: int) -> Floats:
-    """Return the parameters of all rows of a narrower variant, with zeros for the new columns, which come last."""
+    """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which come last."""
     _, _, columns, items = before.starts
-    theta = before.theta[-1]
-    return np.concatenate([theta[:items], np.zeros(p - (items - columns)), theta[items:]])
+    theta = before.theta
+    return np.concatenate([theta[:, :items], np.zeros((len(theta), p - (items - columns))), theta[:, items:]], axis=1)
 
 
 @dataclass(slots=True, eq=False)
@@ -257,33 +258,31 @@ class Climb:
     x: Floats
     dispersion: float = 1.0
 
-    def __call__(self, theta: Floats, slots: Slots, rounds: int, *, near: bool) -> int:
+    def __call__(self, theta: Floats, slots: Slots, columns: Floats, rounds: int, *, near: bool) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        enough, steps, inner = (SETTINGS[name].value for name in ("enough", "steps", "inner"))
+        steps, inner = (SETTINGS[name].value for name in ("steps", "inner"))
+        enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
+        K, items, own = self.rows.rankings.K, self.rows.encoding.items, columns[slots.row, slots.k]
+        linear_map = K, items, slots.cell, slots.last, slots.own, slots.row, self.x, own
         diagonal = np.zeros(len(theta))
         taken = 0
         for more in range(rounds, -1, -1):
             # While spreads still move, a rough maximum is enough.
-            _, own = newton(
-                theta, self.prior.mean, self.prior.precision, *self._map(slots), slots.y, self.rows.family,
+            _, done = newton(
+                theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
                 self.dispersion, int(steps), 10 * enough if more else enough, int(inner), near, diagonal,
             )  # fmt: skip
-            taken += own
+            taken += done
             near = True
             if more:
                 self.prior.update(theta, diagonal)
-                self.dispersion = self._dispersed(theta, slots)
+                if self.rows.family != CLICKS and len(slots.y):
+                    u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
+                    linear(theta, *linear_map, u, v)
+                    self.dispersion = self._dispersion(slots.y, u + v)
         return taken
 
-    def _map(self, slots: Slots) -> tuple[int, int, Ints, Ints, Ints, Ints, Floats, Floats]:
-        K, items = self.rows.rankings.K, self.rows.encoding.items
-        return K, items, slots.cell, slots.last, slots.own, slots.row, self.x, slots.columns
-
-    def _dispersed(self, theta: Floats, slots: Slots) -> float:
+    def _dispersion(self, y: Floats, predicted: Floats) -> float:
         """Return Pearson's dispersion: the mean squared residual, relative to the mean for amounts."""
-        if self.rows.family == CLICKS or not len(slots.y):
-            return 1.0
-        u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
-        linear(theta, *self._map(slots), u, v)
-        residual = slots.y - u - v if self.rows.family == NORMAL else slots.y * np.exp(-u - v) - 1.0
+        residual = y - predicted if self.rows.family == NORMAL else y * np.exp(-predicted) - 1.0
         return max(float((residual**2).mean()), 1e-6)

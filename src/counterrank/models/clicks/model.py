@@ -167,6 +167,7 @@ class Predictor:
     details: dict[str, Any]
     #: Standard deviations of the parameters' groups.
     spread: Floats
+    dispersion: float = 1.0
     first: "Predictor | None" = None
     #: Scaling of the competition columns.
     rivals: Scaling | None = None

@@ -81,6 +81,10 @@ _TABLE = (
         "zeros", 0.05, "share of the rewards", "with fewer zeros an amount is a number like others", "reasoned",
     ),
     Setting(
+        "agreement", 1.0, "standard errors of the paired difference of losses", "a model this much worse than the best "
+        "has exp(-1/2) of its weight", "reasoned",
+    ),
+    Setting(
         "rows", 50_000.0, "rankings", "more rows hardly move a few hundred parameters; all rows are evaluated",
         "reasoned",
     ),
@@ -98,8 +102,8 @@ _TABLE = (
         "reasoned",
     ),
     Setting(
-        "enough", 0.1, "nats", "the first Newton step that promises less is the last: it leaves about its square",
-        "reasoned",
+        "enough", 0.2, "nats, and as many per 500 parameters", "the first Newton step that promises less is the last: "
+        "it leaves about its square, where a parameter's noise is half a nat", "reasoned",
     ),
     Setting(
         "steps", 25.0, "Newton steps", "fits end long before by `enough`", "reasoned",

@@ -34,12 +34,12 @@ _ROUGH = 1e-2
 
 
 @jit
-def slots_of(item: Ints, click: Floats, lengths: Ints, rows: Ints, items: int, cell: Ints, last: Ints, own: Ints,
+def slots_of(item: Ints, click: Floats, lengths: Ints, items: int, cell: Ints, last: Ints, own: Ints,
              row: Ints) -> None:  # fmt: skip
-    """Write the slots of the given rankings (n, K); `items` is I."""
+    """Write the slots of rankings (n, K); `items` is I."""
     K = item.shape[1]
     s = 0
-    for i in rows:
+    for i in range(len(item)):
         before = -1
         for k in range(lengths[i]):
             cell[s] = k * (K + 1) + before + 1
