@@ -129,7 +129,7 @@ def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated,
 
 
 def test_reproduce_lists_its_figures_on_one_line(counterrank):
-    from counterrank.paper.names import FIGURES
+    from counterrank.paper import FIGURES
 
     listed = f"[{'|'.join([*FIGURES, 'all'])}]"
     assert any(line.strip() == listed for line in counterrank("reproduce", "--help").out.splitlines())

@@ -8,10 +8,10 @@ import pytest
 
 from counterrank.paper import trial
 from counterrank.paper.algorithm1 import PartitionGrower, RandomGrowth
+from counterrank.paper.figures import DEFAULTS
 from counterrank.paper.oracle import Oracle, logged_contributions
 from counterrank.paper.published import published as value_in_print
 from counterrank.paper.replay import replay_run
-from counterrank.paper.spec import DEFAULTS
 from counterrank.simulate import preset, published
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"

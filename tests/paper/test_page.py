@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.paper import agreement, figures, runner
-from counterrank.paper.page import page, write_page
-from counterrank.paper.runner import run_seeds, seed_file
-from counterrank.paper.summary import Summary
+from counterrank.paper import figures, published, runner
+from counterrank.paper.page import _in_words, page, write_page
+from counterrank.paper.runner import run_seeds
+from counterrank.paper.summary import Summary, seed_file
 
 
 def results(out, figure, estimators, seeds=2, **changes):
@@ -27,6 +27,39 @@ def test_the_page_compares_with_the_published_values(tmp_path):
     assert "**AIPS with the oracle**: no results yet." in text
     assert "## Time" not in text and "<!--" not in text
     assert "[behaviour trees](behavior.md)" in text and "(accuracy.md)" not in text
+
+
+def test_sentences_say_what_was_measured(tmp_path):
+    """Without results no number of ours is told; with them, those of the tables."""
+    text = page(tmp_path, tmp_path)
+    assert "solved for its numbers: no results yet." in text
+    assert "(`aips` below), no results yet." in text
+    assert "as 0.012, 0.0109 and 0.012.\n" in text and "Ours gives" not in text
+    results(tmp_path, "toy", (), seeds=1)
+    found = [summary(name, mse) for name, mse in (("aips", 0.03), ("aips (oracle)", 0.02), *CLASSIC.items())]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "summaries", lambda out, figure, *a, **k: found if figure == "data-size" else [])
+        text = page(tmp_path, tmp_path)
+    assert "bias 0.00 and 0.10, variance 0.50 and 0.30, MSE 0.50 and 0.31." in text
+    assert "Ours gives 0.02." in text
+    told = " ".join(text.split())
+    assert "its MSE is 1.5 to 1.5 times the oracle's (median 1.5), and above that of the best of " in told
+    assert "IPS, IIPS and RIPS at 1 of 1 points." in told
+
+
+def test_the_world_of_the_text_is_told_in_its_own_numbers():
+    found = [summary(name, mse) for name, mse in (("auto", 0.005), *CLASSIC.items())]
+    told = _in_words(found)
+    assert told.startswith("Best of ips, iips, rips, aips (true): rips at 1 of 1 sizes.")
+    assert "`auto` divided by the best of them: 0.25;" in told
+
+
+CLASSIC = {"ips": 0.2, "iips": 0.03, "rips": 0.02}
+
+
+def summary(name, mse, x=8000.0):
+    bands = {"mse": (mse / 2, 2 * mse)}
+    return Summary(x, name, 9, {"mse": mse, "squared_bias": 0.0, "variance": mse}, bands, 0.9, 1.0, 0.1)
 
 
 def test_time_is_told_of_whole_trials(tmp_path):
@@ -59,7 +92,7 @@ def test_estimators_can_follow_later(tmp_path):
 
 def compared(ratio, low, high, name="aips (oracle)"):
     summary = Summary(8000, name, 9, {"mse": ratio}, {"mse": (low, high)}, 0.9, 1.0, 0.1)
-    return agreement.Comparison("data-size", summary, 1.0)
+    return published.Comparison("data-size", summary, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +104,7 @@ def compared(ratio, low, high, name="aips (oracle)"):
     ],
 )
 def test_the_verdict_weighs_the_interval(found, told):
-    assert told in agreement.verdict([compared(*c) for c in found], ["aips (oracle)"], 0.25)
+    assert told in published.verdict([compared(*c) for c in found], ["aips (oracle)"], 0.25)
 
 
 def test_an_estimator_that_a_figure_lacks_is_refused():

@@ -10,16 +10,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from counterrank.errors import ConfigError
 from counterrank.paper import figures
-from counterrank.paper.names import FIGURES
-from counterrank.paper.runner import run_seeds, seed_file
-from counterrank.paper.spec import Experiment
+from counterrank.paper.figures import FIGURES, Experiment
+from counterrank.paper.runner import run_seeds, seeds_to_run
+from counterrank.paper.summary import read_rows, seed_file
 
 SMALL = Experiment(
     name="small",
-    title="small",
+    about="small",
     parameter="n",
-    label="n",
     values=(300, 600),
     estimators=("ips", "iips", "rips", "aips (true)"),
 )
@@ -30,7 +30,7 @@ def contents(folder: Path, seeds: range) -> list[dict]:
     return [{key: value for key, value in row.items() if key not in ("seconds", "drawing")} for row in rows]
 
 
-def test_every_figure_has_its_file():
+def test_every_figure_is_in_the_table():
     for name in FIGURES:
         assert figures.get(name).name == name
 
@@ -50,6 +50,19 @@ def test_a_second_run_only_does_what_is_missing(tmp_path):
     assert contents(tmp_path, range(3)) == expected
     assert seed_file(tmp_path, "published", 0).stat().st_mtime_ns == stamps[0]
     assert seed_file(tmp_path, "published", 1).stat().st_mtime_ns > stamps[1]
+
+
+def test_a_seed_of_which_only_part_of_a_file_is_left_is_done_anew(tmp_path):
+    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    expected = contents(tmp_path, range(3))
+    whole = seed_file(tmp_path, "published", 1).read_bytes()
+    for left in (whole[: len(whole) // 2], b""):
+        seed_file(tmp_path, "published", 1).write_bytes(left)
+        with pytest.raises(ConfigError, match="seed-000001.parquet cannot be read as results"):
+            read_rows(tmp_path, "published", range(3))
+        assert seeds_to_run(SMALL, "published", range(3), tmp_path) == [1]
+        run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+        assert contents(tmp_path, range(3)) == expected
 
 
 @pytest.mark.slow

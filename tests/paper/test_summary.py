@@ -12,6 +12,7 @@ from counterrank.paper.summary import summarise
 def rows(values, truth):
     count = len(values)
     return {
+        "seed": np.arange(count),
         "x": np.zeros(count),
         "estimator": np.array(["ips"] * count),
         "value": np.array(values, dtype=float),
@@ -27,6 +28,16 @@ def test_mse_is_squared_bias_plus_variance():
     # errors 1 and 3 over V = 2: relative 0.5 and 1.5
     assert found.metrics == pytest.approx({"mse": 1.25, "squared_bias": 1.0, "variance": 0.25})
     assert found.coverage == 0.5
+
+
+def test_the_value_is_a_mean_over_seeds_however_many_estimators_ran():
+    """Seed 1 has a second estimator: V stays the mean of 2 and 4, and IPS's errors what they were."""
+    alone = rows([3.0, 5.0], [2.0, 4.0])
+    also = {name: np.append(values, values[1]) for name, values in alone.items()}
+    also["estimator"] = np.array(["ips", "ips", "auto"])
+    (before,) = summarise(alone, common_truth=True)
+    after = summarise(also, common_truth=True)[0]
+    assert before.metrics == after.metrics == pytest.approx({"mse": 2 / 9, "squared_bias": 1 / 9, "variance": 1 / 9})
 
 
 def test_with_worlds_of_their_own_errors_are_relative_to_each():

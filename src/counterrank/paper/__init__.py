@@ -1,6 +1,6 @@
 """The paper's figures and tables, by one command."""
 
-from counterrank.paper.names import FIGURES
+from counterrank.paper.figures import FIGURES
 from counterrank.paper.page import write_page
 from counterrank.paper.runner import reproduce
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from counterrank import atomic
 from counterrank.paper import plots, special
+from counterrank.paper.figures import Experiment
 from counterrank.paper.published import published, published_seconds
-from counterrank.paper.spec import Experiment
 from counterrank.paper.summary import METRICS, Summary, read_rows, summarise
 
 
 def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Path) -> Iterator[str]:
     """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
-    yield f"{experiment.name}: {experiment.title} ({len(seeds)} seeds, {preset})"
+    yield f"{experiment.name}: {experiment.about} ({len(seeds)} seeds, {preset})"
     rows = read_rows(folder, preset, seeds)
     if experiment.kind in ("accuracy", "runtime"):
         found = summarise(rows, common_truth=preset == "published")

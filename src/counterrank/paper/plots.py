@@ -6,8 +6,8 @@ from typing import Any
 
 from counterrank import atomic
 from counterrank.errors import require
+from counterrank.paper.figures import Experiment
 from counterrank.paper.published import published
-from counterrank.paper.spec import Experiment
 from counterrank.paper.summary import METRICS, Summary
 
 #: Okabe and Ito's colour-blind safe palette, and a marker of its own for each estimator.

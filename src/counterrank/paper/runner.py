@@ -10,8 +10,8 @@ from typing import Any
 from counterrank import atomic
 from counterrank.errors import ConfigError
 from counterrank.paper import figures
-from counterrank.paper.names import FIGURES
-from counterrank.paper.spec import ON_REQUEST, Experiment
+from counterrank.paper.figures import FIGURES, ON_REQUEST, Experiment
+from counterrank.paper.summary import read_seed, seed_file
 from counterrank.progress import reporter
 from counterrank.sources import default_threads
 
@@ -61,15 +61,10 @@ def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
     return replace(experiment, estimators=tuple(name for name in known if name in names))
 
 
-def seed_file(folder: Path, preset: str, seed: int) -> Path:
-    """Return where the results of one seed are kept."""
-    return folder / preset / f"seed-{seed:06d}.parquet"
-
-
 def seeds_to_run(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path) -> list[int]:
-    """Return the seeds of which something is missing."""
+    """Return the seeds of which something is missing, or whose file is only part of one."""
     paths = {seed: seed_file(folder, preset, seed) for seed in seeds}
-    return [seed for seed, path in paths.items() if not path.exists() or missing_estimators(experiment, path)]
+    return [seed for seed, path in paths.items() if missing_estimators(experiment, path) is not None]
 
 
 def run_seeds(
@@ -96,16 +91,18 @@ def run_seeds(
             raise
 
 
-def missing_estimators(experiment: Experiment, path: Path) -> tuple[str, ...]:
-    """Return the estimators of which a seed's file has no results; a file is whole for those it has."""
-    if not path.exists():
+def missing_estimators(experiment: Experiment, path: Path) -> tuple[str, ...] | None:
+    """Return the estimators of which a seed's file has no results, None where nothing is missing.
+
+    A file is whole for those it has; one that cannot be read has none.
+    """
+    table = read_seed(path)
+    if table is None:
         return experiment.estimators
     if experiment.kind not in ("accuracy", "runtime"):
-        return ()
-    import pyarrow.parquet as pq
-
-    there = set(pq.read_table(path, columns=["estimator"])["estimator"].to_pylist())
-    return tuple(name for name in experiment.estimators if name not in there)
+        return None
+    there = set(table["estimator"].to_pylist())
+    return tuple(name for name in experiment.estimators if name not in there) or None
 
 
 def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> None:
@@ -114,10 +111,11 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
     import pyarrow.parquet as pq
 
     path = seed_file(folder, preset, seed)
-    wanted = replace(experiment, estimators=missing_estimators(experiment, path))
+    wanted = replace(experiment, estimators=missing_estimators(experiment, path) or ())
     table = pa.Table.from_pylist([{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)])
-    if path.exists():
-        table = pa.concat_tables([pq.read_table(path), table], promote_options="default")
+    before = read_seed(path)
+    if before is not None:
+        table = pa.concat_tables([before, table], promote_options="default")
     with atomic.replacing(path) as temporary:
         pq.write_table(table, temporary)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.paper import plots, real_world, toy
-from counterrank.paper.spec import Experiment
+from counterrank.paper.figures import Experiment
 
 
 def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:

@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from counterrank.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Floats = NDArray[np.float64]
 
@@ -27,19 +32,40 @@ class Summary:
     seconds: float
 
 
+def seed_file(folder: Path, preset: str, seed: int) -> Path:
+    """Return where the results of one seed are kept."""
+    return folder / preset / f"seed-{seed:06d}.parquet"
+
+
 def seeds_in(folder: Path, preset: str) -> list[int]:
     """Return the seeds whose results a figure's folder holds."""
     return sorted(int(path.stem.removeprefix("seed-")) for path in (folder / preset).glob("seed-*.parquet"))
 
 
-def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of all seed files, in the order of seeds."""
+def read_seed(path: Path) -> "pa.Table | None":
+    """Return the results of one seed; None where there are none, or only part of a file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from counterrank.paper.runner import seed_file
+    if not path.exists():
+        return None
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowInvalid, OSError):
+        return None
 
-    tables = [pq.read_table(seed_file(folder, preset, seed)) for seed in seeds]
+
+def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns of all seed files, in the order of seeds."""
+    import pyarrow as pa
+
+    tables = []
+    for seed in seeds:
+        path = seed_file(folder, preset, seed)
+        found = read_seed(path)
+        if found is None:
+            raise ConfigError(f"{path} cannot be read as results; run the figure again, which does that seed anew")
+        tables.append(found)
     table = pa.concat_tables(tables, promote_options="default")
     return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -52,12 +78,18 @@ def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[Summ
     """
     found = []
     for x in np.unique(rows["x"]):
-        common = float(rows["truth"][rows["x"] == x].mean()) if common_truth else None
+        common = _mean_over_seeds(rows, rows["x"] == x) if common_truth else None
         for name in dict.fromkeys(rows["estimator"].tolist()):
             here = (rows["x"] == x) & (rows["estimator"] == name)
             if here.any():
                 found.append(_summary(float(x), name, {k: v[here] for k, v in rows.items()}, common))
     return found
+
+
+def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> float:
+    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on it."""
+    _, first = np.unique(rows["seed"][here], return_index=True)
+    return float(rows["truth"][here][first].mean())
 
 
 def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None) -> Summary:

@@ -1,0 +1,120 @@
+"""The figures and tables of the paper: which parameter varies, over which values, for which estimators.
+
+One table, read by the command line for its names: nothing heavy is loaded here.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+#: The six of the main figures, in the paper's order, then ours.
+ESTIMATORS = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "auto")
+
+#: On request only: the oracle of published runs whose logs were read back from disk.
+ON_REQUEST = ("aips (oracle, cached)",)
+
+DEFAULTS: dict[str, Any] = {"n": 8000, "K": 8, "delta": 0.6, "sigma": 0.5, "epsilon": 0.3, "noise": 0.3}
+
+Kind = Literal["accuracy", "distribution", "runtime", "toy", "real-world"]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A figure: `parameter` takes `values`, everything else stands at its default.
+
+    `about` says what it shows and where it stands in the paper (Kiyohara et al. 2023); `kind` how it is made: MSE over
+    seeds ("accuracy"), or one of the others.
+    """
+
+    name: str
+    about: str
+    parameter: str = ""
+    values: tuple[float, ...] = (0.0,)
+    kind: Kind = "accuracy"
+    estimators: tuple[str, ...] = ESTIMATORS
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What varies, in words."""
+        return _LABELS.get(self.parameter, "")
+
+    @property
+    def log_x(self) -> bool:
+        """Whether the axis doubles from tick to tick."""
+        return self.parameter == "n"
+
+    def setting(self, value: float) -> dict[str, Any]:
+        """Return all parameters at one value of the varied one."""
+        setting = {**DEFAULTS, **self.fixed}
+        if self.parameter:
+            whole = self.parameter in ("n", "K")
+            setting[self.parameter] = int(value) if whole else value
+        return setting
+
+
+_LABELS = {
+    "n": "number of rankings n",
+    "K": "length of the ranking K",
+    "delta": "behaviour parameter delta",
+    "sigma": "reward noise sigma",
+    "epsilon": "randomness of the evaluation policy epsilon",
+    "lam": "identifiability of behaviour lambda",
+}
+_SIZES = (1000, 2000, 4000, 8000, 16000, 32000)
+_LENGTHS = (4, 6, 8, 10, 12, 14)
+_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_SHARPNESS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+_NOISES = ("aips (oracle .1)", "aips (oracle .3)", "aips (oracle .5)")
+_REAL = ("ips", "iips", "rips", "aips (pasif)", "aips", "auto")
+
+_TABLE = (
+    Experiment("data-size", "MSE, bias and variance over the number of rankings (figure 3)", "n", _SIZES),
+    Experiment("slate-size", "over the length of the ranking (figure 4)", "K", _LENGTHS),
+    Experiment("behavior", "over the behaviour distribution delta (figure 5)", "delta", _SHARES),
+    Experiment("reward-noise", "over the reward noise sigma (appendix)", "sigma", _SHARES),
+    Experiment("epsilon", "over the randomness of the evaluation policy (appendix)", "epsilon", _SHARES),
+    Experiment("identifiability", "over the identifiability of behaviour (appendix)", "lam", _SHARPNESS),
+    Experiment(
+        "noise-data-size",
+        "AIPS with bias errors .1, .3, .5 over the number of rankings (appendix)",
+        "n",
+        _SIZES,
+        estimators=_NOISES,
+    ),
+    Experiment(
+        "noise-slate-size",
+        "AIPS with bias errors .1, .3, .5 over the length of the ranking (appendix)",
+        "K",
+        _LENGTHS,
+        estimators=_NOISES,
+    ),
+    Experiment(
+        "noise-behavior",
+        "AIPS with bias errors .1, .3, .5 over delta (appendix)",
+        "delta",
+        _SHARES,
+        estimators=_NOISES,
+    ),
+    Experiment("distribution-delta", "how delta changes the behaviours (appendix)", "delta", _SHARES, "distribution"),
+    Experiment(
+        "distribution-lambda", "how lambda changes the behaviours (appendix)", "lam", _SHARPNESS, "distribution"
+    ),
+    Experiment("runtime-data-size", "run time over the number of rankings (appendix)", "n", _SIZES, "runtime"),
+    Experiment("runtime-slate-size", "run time over the length of the ranking (appendix)", "K", _LENGTHS, "runtime"),
+    Experiment("toy", "strategic variance reduction (table 2)", kind="toy"),
+    Experiment(
+        "real-world", "squared errors on an A/B log: CDF and CVaR (figure 6)", kind="real-world", estimators=_REAL
+    ),
+)
+
+#: What each figure shows, by name.
+FIGURES = {experiment.name: experiment.about for experiment in _TABLE}
+
+
+def get(name: str) -> Experiment:
+    """Return the experiment behind a figure's name.
+
+    >>> get("slate-size").values
+    (4, 6, 8, 10, 12, 14)
+    """
+    return next(experiment for experiment in _TABLE if experiment.name == name)
