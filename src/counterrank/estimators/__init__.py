@@ -8,7 +8,9 @@ from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue
+from counterrank.estimators.examination import ClickHistory, PositionBased, read_position_curve
 from counterrank.estimators.iips import IIPS
+from counterrank.estimators.interpol import Interpolated
 from counterrank.estimators.ips import IPS
 from counterrank.estimators.marginal import Marginalised
 from counterrank.estimators.names import EstimatorName, Form, order_path, parse
@@ -28,15 +30,18 @@ __all__ = [
     "RIPS",
     "Auto",
     "CascadeDR",
+    "ClickHistory",
     "Clipped",
     "Estimate",
     "Estimator",
     "EstimatorName",
     "Form",
+    "Interpolated",
     "Lift",
     "Marginalised",
     "OrderIPS",
     "Plan",
+    "PositionBased",
     "PositionValue",
     "PseudoInverse",
     "Shrunk",
@@ -47,4 +52,5 @@ __all__ = [
     "get_estimator",
     "order_path",
     "parse",
+    "read_position_curve",
 ]

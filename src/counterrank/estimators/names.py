@@ -17,6 +17,8 @@ from typing import Any
 
 #: Weights that are known by one word.
 PLAIN = ("ips", "iips", "rips", "aips")
+#: Words for models of users or rewards without any weight on what the target shows.
+MODEL_ALONE = ("dm", "pbm", "click-model")
 
 
 class Form(StrEnum):
@@ -69,7 +71,12 @@ class EstimatorName:
     @property
     def uses_model(self) -> bool:
         """Whether a reward model speaks in the estimate."""
-        return self.form in (Form.DR, Form.SWITCHED, Form.CASCADE) or self.text in ("auto", "dm")
+        return self.form in (Form.DR, Form.SWITCHED, Form.CASCADE) or self.text in ("auto", *MODEL_ALONE)
+
+    @property
+    def model_alone(self) -> bool:
+        """Whether nothing but a model judges what the target would show: the log cannot contradict it."""
+        return self.text in MODEL_ALONE
 
     @property
     def assumption(self) -> str:

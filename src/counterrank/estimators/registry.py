@@ -14,7 +14,9 @@ from counterrank.estimators.cascade_dr import CascadeDR
 from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
+from counterrank.estimators.examination import ClickHistory, PositionBased
 from counterrank.estimators.iips import IIPS
+from counterrank.estimators.interpol import Interpolated
 from counterrank.estimators.ips import IPS
 from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, Form, parse
 from counterrank.estimators.order import OrderIPS
@@ -24,7 +26,8 @@ from counterrank.estimators.switch import Switch
 
 #: A new estimator with a name of its own is a line here.
 WORDS: dict[str, Callable[[], Estimator]] = {
-    "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto,
+    "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto, "pbm": PositionBased,
+    "click-model": ClickHistory, "interpol": Interpolated,
 }  # fmt: skip
 _WEIGHTS: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
 _AROUND: dict[Form, Callable[..., Estimator]] = {

@@ -21,7 +21,7 @@ from counterrank.diagnostics import (
     tail_index,
 )
 from counterrank.errors import ConfigError
-from counterrank.estimators import Estimate
+from counterrank.estimators import Estimate, parse
 from counterrank.inference import holm, two_sided
 from counterrank.moments import Moments
 
@@ -91,6 +91,13 @@ def reasons(evidence: Evidence) -> list[Reason]:
                  "help": "" if passed else one.help, "rows": None if passed else one.rows}
             )  # fmt: skip
     return found
+
+
+def model_alone(e: Evidence) -> Found:
+    """What a model of users says where no weight can contradict it is directional at best."""
+    if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
+        reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
+        yield Judged(WARNED, reason, "random swaps or slots for a few percent of requests, with logged probabilities")
 
 
 def units(e: Evidence) -> Found:
@@ -254,7 +261,7 @@ def audit(e: Evidence) -> Found:
 
 
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
-    units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision, propensities,
+    model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision, propensities,
     audit,
 )  # fmt: skip
 

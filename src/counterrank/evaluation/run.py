@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.diagnostics import refuse_deterministic
-from counterrank.estimators import Estimate, Estimator
+from counterrank.estimators import Estimate, Estimator, parse
 from counterrank.evaluation.assembling import assemble
 from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended
 from counterrank.evaluation.options import TREE, Options
@@ -82,7 +82,9 @@ def evaluate_source(
             source, options.estimate_propensity, targets=options.targets, seed=options.seed
         )
     run = Run(source, options)
-    refuse_deterministic(run.first, lambda: run.probe, options.targets)
+    asked = [parse(name) for name in options.estimators]
+    by_model = bool(asked) and all(name.model_alone for name in asked)
+    refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
     run.prepare(custom or {})
     total = run.sums(source)
     estimates = run.estimates(total)

@@ -19,7 +19,7 @@ from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.questions import superset_mask
 from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
-from counterrank.policies.ratios import SubsetRatios, subset_log_ratio
+from counterrank.policies.ratios import SubsetRatios, position_matrix, subset_log_ratio
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_named_policy, parse_policy, policy_from_table
@@ -65,6 +65,7 @@ __all__ = [
     "parse_policy",
     "policy_from_table",
     "pooled",
+    "position_matrix",
     "save_policy",
     "shown_outside",
     "subset_log_ratio",

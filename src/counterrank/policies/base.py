@@ -40,6 +40,8 @@ class Policy(ABC):
 
     #: True when positions are independent given the context (the same item may appear twice).
     factored: bool = False
+    #: True when every row has one ranking only: then no weight says anything of another.
+    deterministic: bool = False
     capabilities: frozenset[str] = frozenset()
 
     @property

@@ -80,6 +80,8 @@ class Deterministic(RankedPolicy):
     [[0.0, -inf, -inf], [0.0, 0.0, 0.0]]
     """
 
+    deterministic = True
+
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
         agrees = (items == np.arange(len(mask))) | (items == -1) | ~mask
         return np.where(agrees.all(axis=1), 0.0, -np.inf)

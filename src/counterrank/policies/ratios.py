@@ -95,3 +95,24 @@ def _log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> 
     alike = (above.log_prob == below.log_prob) & (above.rel_var == below.rel_var)
     log_w = above.log_prob - below.log_prob + np.where(alike, 0.0, correction)
     return log_w, np.where(alike, 0.0, above.rel_var + below.rel_var)
+
+
+def position_matrix(policy: Policy, actions: Ints) -> Floats:
+    """Return (n, K, K): the probability that the item logged at k stands at l, by turning the ranking round.
+
+    Each turn asks for all K items at once; a ranking of L < K items is turned within its L positions.
+    """
+    policy.require("position")
+    n, K = actions.shape
+    lengths = (actions >= 0).sum(axis=1)
+    out = np.zeros((n, K, K))
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        part, items = policy.take(rows), actions[rows, :length]
+        k = np.arange(length)
+        for turn in range(length):
+            at = (k + turn) % length
+            turned = np.empty_like(items)
+            turned[:, at] = items
+            out[rows[:, None], k, at] = np.exp(part.position_log_prob(turned))[:, at]
+    return out

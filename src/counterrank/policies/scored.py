@@ -35,7 +35,7 @@ class Scored(Policy):
     def __init__(self, candidates: Candidates, scores: ArrayLike, spec: PolicySpec, *, name: str = "scores") -> None:
         self.candidates, self.spec = candidates, spec
         self.scores: Floats = _checked(candidates, scores, name)
-        self.factored = spec.kind in FACTORED_KINDS
+        self.factored, self.deterministic = spec.kind in FACTORED_KINDS, spec.deterministic
         listed = self.factored and candidates.n_items <= MAX_TABLE
         self.capabilities = CAPABILITIES if listed else CAPABILITIES - {"dist"}
 
@@ -46,11 +46,6 @@ class Scored(Policy):
     @property
     def n_actions(self) -> int:
         return self.candidates.n_items
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether every row has one ranking only."""
-        return self.spec.deterministic
 
     def take(self, rows: Rows) -> Self:
         return self.over(self.candidates.take(rows), rows)

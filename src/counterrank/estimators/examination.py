@@ -1,0 +1,318 @@
+"""Examination by position times relevance by item: estimates where the logger never varied what it showed.
+
+No weight can compare two lists when each row has one. What remains is a model of users: position k is looked at with
+chance theta_k, an item attracts by what is known of it (the click-history model's attraction; Chuklin, Markov &
+de Rijke 2015). Whether theta can be told from relevance is tested before anything is estimated.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.errors import ConfigError, EstimatorError
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.estimate import Estimate
+from counterrank.inference import normal_interval
+from counterrank.log import RankingLog
+from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
+from counterrank.moments import Moments
+from counterrank.policies import Policy, position_matrix
+from counterrank.propensity import Propensity
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FOLDS = 5
+#: Rows the models are fitted on, and those by which the folds' fits are compared: beyond, fits hardly move.
+FIT_ROWS, COMPARED_ROWS = 100_000, 5_000
+#: Draws a row of a target that varies; a deterministic one needs one.
+DRAWS = 8
+#: Largest standard error of the log curve: with more, a curve that halves cannot be told from one that does not.
+MAX_CURVE_ERROR = 0.2
+#: Items shown fewer times than this on average say little; then relevance in classes stands in for the item.
+FEW_SHOWN = 20
+CLASSES = 20
+
+_DIRECTIONAL = "directional at best: what was not shown is judged by a model of users, which the log cannot check"
+_LOG_THIS = (
+    "log a swap of two neighbours for some percent of requests, pool several model versions, or give a curve measured "
+    "elsewhere with --position-curve FILE"
+)
+
+
+def read_position_curve(path: str | os.PathLike[str]) -> Floats:
+    """Return the chances of examination by position from a JSON list or a text file of numbers."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        values = json.loads(text) if text.lstrip().startswith("[") else text.replace(",", " ").split()
+        return as_curve(values)
+    except OSError as problem:
+        raise ConfigError(f"the position curve {path} cannot be read: {problem.strerror or problem}") from None
+    except (ValueError, TypeError) as problem:
+        raise ConfigError(f"{path} is no position curve: {problem}") from None
+
+
+def as_curve(values: ArrayLike) -> Floats:
+    """Return a curve as positive numbers relative to the first.
+
+    >>> as_curve([2.0, 1.0, 0.5]).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    curve = np.asarray(values, dtype=np.float64)
+    if curve.ndim != 1 or len(curve) == 0 or not (np.isfinite(curve) & (curve > 0)).all():
+        raise ConfigError("a position curve is a list of positive numbers, one a position, such as 1, 0.6, 0.4")
+    relative: Floats = curve / curve[0]
+    return relative
+
+
+def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
+    """Return the standard error of each position's log examination (K,), infinite where nothing identifies it.
+
+    `groups` (n, K): what is alike in relevance (items, or classes of relevance). With Poisson counts of rate theta_k
+    rel_g, taking out each group's own level leaves the Laplacian of a graph of positions: l and k are joined by
+    sum_g N_gk N_gl / N_g. Positions that share no group with the others are not joined, and no data will help.
+    """
+    K = action.shape[1]
+    shown = action >= 0
+    _, number = np.unique(groups[shown], return_inverse=True)
+    table = np.zeros((int(number.max()) + 1, K))
+    np.add.at(table, (number, np.broadcast_to(np.arange(K), action.shape)[shown]), 1.0)
+    joined = (table / table.sum(axis=1, keepdims=True)).T @ table
+    information = rate * (np.diag(joined.sum(axis=1)) - joined)
+    values, vectors = np.linalg.eigh(information)
+    # The eigenvector of ones is the level, which relevance takes up; any other of value zero is a direction unknown.
+    known = values > 1e-9 * max(values[-1], 1e-300)
+    spread = np.sqrt((vectors[:, known] ** 2 / values[known]).sum(axis=1)) if known.any() else np.full(K, np.inf)
+    lost = (~known).sum() > 1
+    apart = np.abs(vectors[:, ~known] - vectors[:, ~known].mean(axis=0)).max(axis=1) > 1e-6
+    return np.where(apart, np.inf, spread) if lost else spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examined:
+    """A fitted model of users: attraction by `models`, and the curve by fold left out (F + 1, K), the last of all rows.
+
+    theta_k times the attraction is the expected reward at k.
+    """
+
+    models: tuple[ListModel, ...]
+    curve: Floats
+    error: Floats
+    estimated: bool
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The curve relative to the first position, for people."""
+        last = self.curve[-1]
+        return {
+            "position_curve": (last / last[0]).tolist(),
+            "curve_error": [float(e) if np.isfinite(e) else None for e in self.error],
+            "curve": "estimated" if self.estimated else "given",
+        }
+
+
+def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
+    """Return the model of users, or refuse where neither a curve is given nor the log tells one."""
+    K = workspace.first.K
+    if given is not None and len(given) < K:
+        raise ConfigError(f"the position curve has {len(given)} numbers, the log {K} positions; give one for each")
+    sample = workspace.source.sample(FIT_ROWS, np.random.default_rng([workspace.seed, 15]))
+    if (sample.reward < 0).any():
+        raise EstimatorError("rewards below zero are no clicks or amounts: examination times relevance needs 0 or more")
+    if not sample.reward.any():
+        raise EstimatorError("every reward is zero: there is no click to learn examination or relevance from")
+    rankings, fold = rankings_of(sample), sample.bucket % FOLDS
+    variants = (Variant(), Variant(competition=True))
+    models = fit_list_models(rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=workspace.seed)
+    strength = models[0].strength(rankings, fold)
+    error = _identified(sample, strength) if given is None else np.zeros(K)
+    return Examined(models, _curves(sample.reward, strength, fold, given), error, given is None)
+
+
+def _identified(sample: RankingLog, strength: Floats) -> Floats:
+    shown = sample.action >= 0
+    groups = sample.action
+    if shown.sum() < FEW_SHOWN * len(np.unique(sample.action[shown])):
+        edges = np.quantile(strength[shown], np.arange(1, CLASSES) / CLASSES)
+        groups = np.searchsorted(edges, strength)
+    error = curve_error(groups, sample.action, float((sample.reward[shown] > 0).mean()))
+    bad = ~(error <= MAX_CURVE_ERROR)
+    if bad.any():
+        worst = (np.flatnonzero(bad) + 1).tolist()
+        raise EstimatorError(
+            f"examination cannot be told from relevance at position{'s' if len(worst) > 1 else ''} "
+            f"{', '.join(map(str, worst))}: what stands there was hardly ever shown elsewhere (standard error of the "
+            f"log curve {error[bad].max():.2g}, at most {MAX_CURVE_ERROR} is needed); {_LOG_THIS}"
+        )
+    return error
+
+
+def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
+    """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
+    earned, attraction = (np.zeros((FOLDS + 1, reward.shape[1])) for _ in range(2))
+    for f in range(FOLDS + 1):
+        rows = fold != f
+        earned[f], attraction[f] = reward[rows].sum(axis=0), strength[rows].sum(axis=0)
+    if given is not None:
+        shape = given[: reward.shape[1]]
+        scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]
+        return scaled
+    overall = earned.sum(axis=1, keepdims=True) / attraction.sum(axis=1, keepdims=True)
+    # A position nobody reached keeps a little of the overall level, so that nothing is divided by zero.
+    curves: Floats = (earned + 0.5 * overall) / (attraction + 0.5)
+    return curves
+
+
+class UserModelPlan(ContributionPlan):
+    """Contributions from a model of users: "pbm" or "click-model".
+
+    The standard error adds how the folds' fits differ (delete-a-fold jackknife), and the interval allows for what the
+    two models of users disagree on: neither can be checked where the logger never varied.
+    """
+
+    def __init__(self, name: str, workspace: Workspace, fitted: Examined) -> None:
+        super().__init__(name, workspace, key=(name, id(fitted)))
+        self.fitted = fitted
+        self.details = fitted.details
+        self.flags = (f"{name}: {_DIRECTIONAL}",)
+        self.expect = _EXPECTED[name]
+        self.fit_error, self.allowance = self._model_error()
+
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return the expected rewards of the target's rankings, and weights of one."""
+        batch = view.batch
+        y = self.expect(self.fitted, batch, self.drawn(batch), batch.bucket % FOLDS)
+        return y, np.ones_like(y)
+
+    def drawn(self, batch: RankingLog) -> Ints:
+        """Return rankings of the target (n, D, K)."""
+        target = batch.target(self.workspace.target)
+        assert isinstance(target, Policy)
+        rng = np.random.default_rng([self.workspace.seed, 16, batch.start])
+        size = 1 if target.deterministic else DRAWS
+        return np.broadcast_to(target.sample(batch.K, rng, size=size), (batch.n, size, batch.K))
+
+    def _model_error(self) -> tuple[float, float]:
+        rng = np.random.default_rng([self.workspace.seed, 17])
+        sample = self.workspace.source.sample(COMPARED_ROWS, rng)
+        draws, alpha = self.drawn(sample), sample.position_weights
+
+        def value(expect: Expect, fold: Ints) -> float:
+            return float((expect(self.fitted, sample, draws, fold) @ alpha).mean())
+
+        values = np.array([value(self.expect, np.full(sample.n, f)) for f in range(FOLDS)])
+        jackknife = (FOLDS - 1) / FOLDS * float(((values - values.mean()) ** 2).sum())
+        rivals = [value(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
+        return float(np.sqrt(jackknife)), max(rivals) - min(rivals)
+
+    def finish(self, state: Moments) -> Estimate:
+        """Return the estimate with the models' error in its interval."""
+        found = super().finish(state)
+        stderr = float(np.hypot(found.stderr, self.fit_error))
+        lift = found.lift
+        lift_error = float(np.hypot(lift.stderr, self.fit_error))
+        low, high = self._ends(lift.value, lift_error, found.level)
+        base = found.value - lift.value
+        shares = (low / base, high / base) if base > 0 else (np.nan, np.nan)
+        return replace(
+            found,
+            stderr=stderr,
+            allowance=self.allowance,
+            interval_at=lambda level: self._ends(found.value, stderr, level),
+            lift=replace(lift, stderr=lift_error, low=low, high=high, relative_low=shares[0], relative_high=shares[1]),
+        )
+
+    def _ends(self, value: float, stderr: float, level: float) -> tuple[float, float]:
+        low, high = normal_interval(value, stderr, level)
+        return low - self.allowance, high + self.allowance
+
+
+def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
+    """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k - theta_k rel(a_k)).
+
+    An item that the target moves to another position brings its own click along; one that was not shown has the
+    model's word alone. (n, K) for draws b (n, D, K), each row by the model without `fold` (n,).
+    """
+    rankings, model, theta = rankings_of(batch), fitted.models[0], fitted.curve[fold]
+    attraction = _of_draws(model.strength, rankings, draws, fold)
+    surprise = (batch.reward - theta * model.strength(rankings, fold)) / exposure(batch, theta)
+    same = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (draws[:, :, :, None] >= 0)  # (n, D, l, k)
+    moved = np.einsum("ndlk,nk->ndl", same, np.where(batch.action >= 0, surprise, 0.0))
+    y: Floats = (theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1)
+    return y
+
+
+def by_history(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
+    """Return the click-history models' expected rewards (n, K), averaged over models and draws."""
+    rankings = rankings_of(batch)
+    each = [_of_draws(model.expected, rankings, draws, fold).mean(axis=1) for model in fitted.models]
+    y: Floats = np.mean(each, axis=0)
+    return y
+
+
+Expect = Callable[[Examined, RankingLog, Ints, Ints], Floats]
+_EXPECTED: dict[str, Expect] = {"pbm": position_based, "click-model": by_history}
+
+
+def _of_draws(ask: Any, rankings: Rankings, draws: Ints, fold: Ints) -> Floats:
+    n, D, K = draws.shape
+    found: Floats = ask(rankings.others(draws), np.repeat(fold, D)).reshape(n, D, K)
+    return found
+
+
+def exposure(batch: RankingLog, theta: Floats) -> Floats:
+    """Return sum_l theta_l P0(a_k at l) (n, K): how much each shown item could be expected to be looked at."""
+    logger = batch.propensity
+    if isinstance(logger, Propensity) or logger.deterministic:
+        return theta
+    seen: Floats = np.einsum("nkl,nl->nk", position_matrix(logger, batch.action), theta)
+    return seen
+
+
+def _needs_policy(workspace: Workspace, name: str) -> None:
+    target = workspace.first.target(workspace.target)
+    if isinstance(target, Propensity):
+        raise EstimatorError(
+            f"'{name}' must know which rankings '{workspace.target}' would show; numbers for the logged ones do not "
+            "say. Give its scores (NAME_scores and --policy NAME=top) or a policy"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PositionBased(Estimator):
+    """Examination by position times relevance by features; clicks move along with their items.
+
+    `position_curve`: "estimate", K numbers, or a file of them. Refused where the curve is neither given nor identified.
+    """
+
+    position_curve: Any = "estimate"
+    name: str = "pbm"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Fit curve and relevance."""
+        _needs_policy(workspace, self.name)
+        return UserModelPlan(self.name, workspace, examined(workspace, self.position_curve))
+
+
+@dataclass(frozen=True, eq=False)
+class ClickHistory(PositionBased):
+    """The click-history model's expected rewards under the target; refused like `PositionBased`."""
+
+    name: str = "click-model"
+
+
+def examined(workspace: Workspace, position_curve: Any) -> Examined:
+    """Return the model of users, fitted once for all estimators with the same curve."""
+    given = None
+    if not (isinstance(position_curve, str) and position_curve == "estimate"):
+        from_file = isinstance(position_curve, (str, os.PathLike))
+        given = read_position_curve(position_curve) if from_file else as_curve(position_curve)
+    key = ("examination", None if given is None else given.tobytes())
+    return workspace.once(key, lambda: fit_examination(workspace, given))
