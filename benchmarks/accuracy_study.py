@@ -5,7 +5,8 @@
 Environments are balanced over five families (published, paper, binary, triple, multiplicative), K in {4, 8, 12},
 A in {3, 10, 20}, n in {2k, 8k, 32k} and policies with or without context; their other parameters are drawn afresh.
 Sets of draws share no seed. Results are kept per environment; run again to resume or to add replicates.
-`--published` runs the published environment at its 18 points instead.
+`--published` runs the published environment at its 18 points instead. Rankings of real shape have a study of their own:
+`real_rankings.py`.
 """
 
 import argparse
@@ -120,7 +121,9 @@ def run(cell: dict[str, Any], draws: str, replicates: int, out: Path) -> dict[st
         truth = TRUTHS.setdefault(path.name, None) or simulate.true_value(env)
         TRUTHS[path.name] = truth
     if not lines:
-        lines = [json.dumps({**cell, "truth": truth.value, "truth_stderr": truth.stderr})]
+        drawn = env.draw_on_policy(2**15, np.random.default_rng([cell["id"], 5]))
+        sd = float(drawn.reward.sum(axis=1).std())
+        lines = [json.dumps({**cell, "truth": truth.value, "truth_stderr": truth.stderr, "sd": sd})]
         path.write_text(lines[0] + "\n")
     head = json.loads(lines[0])
     rows = [json.loads(line) for line in lines[1:]][:replicates]
@@ -145,6 +148,11 @@ def width(cell: dict[str, Any], name: str) -> float:
     return float(np.median([row[name][2] - row[name][1] for row in cell["replicates"]]))
 
 
+def arm(cell: dict[str, Any]) -> float:
+    """Return the width of the new arm's interval in a two-arm test with the same total of rows."""
+    return float(2 * 1.959964 * cell.get("sd", np.nan) / np.sqrt(cell["n"] / 2))
+
+
 def geometric(values: Any) -> float:
     return float(np.exp(np.mean(np.log(np.maximum(values, 1e-300)))))
 
@@ -155,8 +163,8 @@ def table(cells: list[dict[str, Any]]) -> None:
     best = np.array([min(errors(c, name) for name in CLASSIC) for c in cells])
     oracle = np.array([errors(c, "aips-oracle") for c in cells])
     print("| estimator | geo-mean MSE vs best of IPS/IIPS/RIPS | worst | > 1.1x | vs oracle AIPS | coverage | lowest "
-          "family | width vs auto |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|")
+          "family | width vs auto | width / A-B, median |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in names:
         mse = np.array([errors(c, name) for c in cells])
         cover = {f: np.mean([covered(c, name) for c in cells if c["family"] == f]) for f in FAMILIES}
@@ -164,9 +172,11 @@ def table(cells: list[dict[str, Any]]) -> None:
         low = min(cover, key=lambda f: cover[f])
         wide = geometric([width(c, name) / max(width(c, "auto"), 1e-300) for c in cells])
         lost = f"{(mse / best > 1.1).sum()}/{len(cells)}"
-        print(f"| {name} | {geometric(mse / best):.3f} | {(mse / best).max():.3g} | {lost} "
-              f"| {geometric(mse / oracle):.3f} | {np.mean([covered(c, name) for c in cells]):.3f} "
-              f"| {cover[low]:.2f} {low} | {wide:.2f} |")  # fmt: skip
+        print(
+            f"| {name} | {geometric(mse / best):.3f} | {(mse / best).max():.3g} | {lost} "
+            f"| {geometric(mse / oracle):.3f} | {np.mean([covered(c, name) for c in cells]):.3f} "
+            f"| {cover[low]:.2f} {low} | {wide:.2f} | {np.median([width(c, name) / arm(c) for c in cells]):.2f} |"
+        )
     mse = np.array([errors(c, "auto") for c in cells])
     for label, key in (("family", lambda c: c["family"]), ("K", lambda c: c["options"]["K"]),
                        ("A", lambda c: c["options"].get("actions", 3)), ("n", lambda c: c["n"])):  # fmt: skip

@@ -21,7 +21,7 @@ def seconds(work: Callable[[], object]) -> float:
 def show_published_run(n: int) -> None:
     """Print CPU seconds of one published run: the log, what the oracle is told, and its trees."""
     from counterrank.paper import trial
-    from counterrank.paper.spec import DEFAULTS
+    from counterrank.paper.figures import DEFAULTS
 
     trial.run(trial.draw("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",))  # compiled after this
     best = []
@@ -49,11 +49,14 @@ def main() -> None:
         "triple K=8 A=3": simulate.random(0, reward="triple"),
         "binary K=12 A=20": simulate.random(0, reward="binary", K=12, actions=20, context_policies=True),
         "Plackett-Luce K=5 A=10": simulate.random(0, K=5, actions=10, logging="plackett-luce"),
+        "search K=10, 20 of 100": simulate.world("search"),
+        "feed K=10, 50 of 300": simulate.world("feed"),
+        "shop K=5, 60 items": simulate.world("shop"),
     }
     print(f"{'environment':24} {'draw ' + format(n, ','):>16} {'true value':>12} {'relative error':>15}")
     for name, env in worlds.items():
         env.draw(100, rng)
-        drawn = seconds(partial(env.draw, n, rng))
+        drawn = seconds(lambda env=env: [None for _ in simulate.batches(env, n, 0)])
         valued = seconds(partial(simulate.true_value, env))
         truth = simulate.true_value(env)
         print(f"{name:24} {drawn:14.2f} s {valued:10.2f} s {truth.stderr / abs(truth.value):15.1e}")
