@@ -108,6 +108,23 @@ def close_block(total: Floats, base: Floats, weight: Floats, rows: Floats, histo
 
 
 @jit
+def finish(sums: Floats, counts: Floats, top: Ints, positions: Floats, histogram: Floats, peaks: Floats) -> None:
+    """Turn what was summed position by position (K, 8), bin by bin (BINS, 2) and as bits (K+1,) the other way round.
+
+    Loops, not slices: assigning one array to a part of another compiles the text of its error message.
+    """
+    for k in range(positions.shape[1]):
+        for s in range(positions.shape[0]):
+            positions[s, k] = sums[k, s]
+    for b in range(counts.shape[0]):
+        for s in range(2):
+            histogram[s, b] = counts[b, s]
+    values = top.view(np.float64)
+    for k in range(peaks.shape[0]):
+        peaks[k] = values[k]
+
+
+@jit
 def accumulate(
     y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, positions: Floats, rows: Floats,
     peaks: Floats, histogram: Floats, totals: Floats,
@@ -141,6 +158,4 @@ def accumulate(
             top[k] = largest(w_k, top[k])
         top[length] = largest(total, top[length])
         close_block(total, base[first:stop], weight, rows, counts)
-    positions += by_position.T
-    histogram += counts.T
-    peaks[:] = top.view(np.float64)
+    finish(by_position, counts, top, positions, histogram, peaks)

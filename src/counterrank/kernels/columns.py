@@ -39,10 +39,12 @@ def gram(y: Floats, w: Floats, base: Floats, out: Floats) -> None:
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
         used = stop - first
-        columns[2 * length, :used] = base[first:stop]
+        for i in range(used):
+            columns[2 * length, i] = base[first + i]
         for k in range(length):
-            columns[k, :used] = y[k, first:stop]
-            columns[length + k, :used] = w[k, first:stop]
+            for i in range(used):
+                columns[k, i] = y[k, first + i]
+                columns[length + k, i] = w[k, first + i]
         for a in range(width):
             for b in range(0, a + 1, 4):
                 _dots_of_four(columns[a], columns, b, used, out[a])

@@ -13,11 +13,11 @@ _VECTOR_MATH = {"reassoc", "contract", "nsz"}
 
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: Function = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
     return compiled
 
 
 def vector_jit(function: Function) -> Function:
     """Like `jit`, with sums that may be reordered into vector lanes."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR_MATH)(function)
+    compiled: Function = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_VECTOR_MATH)(function)
     return compiled

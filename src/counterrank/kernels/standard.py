@@ -7,7 +7,7 @@ loop runs over consecutive rankings.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.accumulate import BINS, close_block, largest
+from counterrank.kernels.accumulate import BINS, close_block, finish, largest
 from counterrank.kernels.jit import jit
 from counterrank.kernels.rewards import reward_sums
 from counterrank.kernels.weighted import common_sums, multiply, weighted_sums
@@ -54,13 +54,13 @@ def _turn_ratios(target: Floats, logging: Floats, lengths: Ints, first: int, quo
 @jit
 def _joint(rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints) -> None:
     length, used = rho.shape[0], w.shape[0]
-    w[:] = rho[0, :used]
-    for k in range(1, length):
+    w[:] = 1.0
+    for k in range(length):
         multiply(rho[k, :used], w)
     for k in range(length):
         common_sums(w, reward[k, :used], sums[k])
-    total[:] = base
-    multiply(w, total)
+    for i in range(used):
+        total[i] = base[i] * w[i]
     top[0] = largest(w, top[0])
     top[length] = largest(total, top[length])
 
@@ -117,17 +117,15 @@ def standard(
                 continue
             total = totals[kind, first:stop]
             if kind == 0:
-                _joint(rho, tall, base, w, total, sums[0], top[0])
-                close_block(total, base, w, rows[0], counts[0])
+                _joint(rho, tall, base, weight, total, sums[0], top[0])
             else:
                 _by_position(rho, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
-                close_block(total, base, weight, rows[kind], counts[kind])
+            close_block(total, base, weight, rows[kind], counts[kind])
     for kind in range(3):
-        positions[kind] = sums[kind].T
-        positions[kind, 2], positions[kind, 5] = of_rewards[:, 0], of_rewards[:, 1]
-        histogram[kind] = counts[kind].T
-        peaks[kind] = top[kind].view(np.float64)
-    # The joint weight is the same at every position: its sums and its peak were made once.
-    positions[0, 1] = rows[0, 2]
-    positions[0, 4] = rows[0, 5]
-    peaks[0, :length] = peaks[0, 0]
+        # The joint weight is the same at every position: its sums and its peak were made once.
+        if kind == 0:
+            for k in range(length):
+                sums[0, k, 1], sums[0, k, 4], top[0, k] = rows[0, 2], rows[0, 5], top[0, 0]
+        for k in range(length):
+            sums[kind, k, 2], sums[kind, k, 5] = of_rewards[k, 0], of_rewards[k, 1]
+        finish(sums[kind], counts[kind], top[kind], positions[kind], histogram[kind], peaks[kind])
