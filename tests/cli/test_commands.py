@@ -177,22 +177,6 @@ def test_every_missing_column_is_named_at_once(counterrank, tmp_path):
     assert found.count("there is no") == 1
 
 
-def test_a_terminal_is_told_of_compilation(monkeypatch):
-    import io
-
-    from numba.core import event
-    from rich.console import Console
-
-    from counterrank.cli.console import _telling_of_compilation
-
-    stream = io.StringIO()
-    with _telling_of_compilation(Console(file=stream)):
-        for _ in range(2):
-            with event.trigger_event("numba:compile"):
-                pass
-    assert stream.getvalue().count("compiling") == 1
-
-
 def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(counterrank, tmp_path: Path):
     rows = [{"items": [i % 2], "clicked": [i % 3 % 2], "propensity": [0.5], "new": [0.6]} for i in range(40)]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))

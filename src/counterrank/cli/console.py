@@ -84,25 +84,4 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress, reporting_to(_Bar(progress)):
-        with _telling_of_compilation(console):
-            yield
-
-
-@contextmanager
-def _telling_of_compilation(console: "Console") -> Iterator[None]:
-    """Say once that kernels are being compiled: the bar stands still then, and a first run would look stuck."""
-    from numba.core import event
-
-    class Listener(event.Listener):  # type: ignore[misc] # numba has no types
-        told = False
-
-        def on_start(self, event: object) -> None:
-            if not self.told:
-                console.print("First run here: compiling, up to a minute. The result is kept for later runs.")
-            self.told = True
-
-        def on_end(self, event: object) -> None:
-            """Nothing to say: the bar moves again."""
-
-    with event.install_listener("numba:compile", Listener()):
         yield

@@ -23,6 +23,7 @@ _COMMANDS = {
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
     "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),
     "outcome": ("counterrank.cli.outcome", "Record what a policy earned once it was shown."),
+    "warmup": ("counterrank.cli.warmup", "Compile ahead of time what an evaluation needs."),
     "demo": ("counterrank.cli.demo", "Evaluate two policies on an embedded log of an online shop."),
     "estimators": ("counterrank.cli.estimators", "List the estimators and what each does."),
 }

@@ -2,10 +2,12 @@
 
 from counterrank.evaluation.arms import Validation, validate
 from counterrank.evaluation.judging import meets
+from counterrank.evaluation.options import DEFAULT_ESTIMATORS
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 
 __all__ = [
+    "DEFAULT_ESTIMATORS",
     "Evaluation",
     "Validation",
     "evaluate",

@@ -6,7 +6,7 @@ from typing import Any
 
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimator, Plan, View, Workspace, estimator_names, get_estimator
-from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, Options
+from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, TREE, Options
 from counterrank.source import Source
 
 #: The recommended estimator is the first of these that runs; else the first that was asked for.
@@ -48,6 +48,8 @@ def named(given: "Sequence[str | Estimator] | str | None") -> tuple[tuple[str, .
 def wanted(options: Options) -> dict[str, bool]:
     """Return the estimators to run, and whether each was named: then it must run, or the evaluation is an error."""
     asked = options.estimators or DEFAULT_ESTIMATORS
+    if TREE in options.segments and not options.estimators:
+        asked = (*asked, "aips")  # whose groups they are
     result = {name: bool(options.estimators) for name in asked if name != ALL}
     if ALL in asked:
         result |= {name: False for name in estimator_names() if name not in result}

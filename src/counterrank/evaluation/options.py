@@ -13,8 +13,9 @@ from counterrank._version import __version__
 from counterrank.errors import ConfigError
 from counterrank.inference import check_level
 
-#: What is run when nothing is asked for; what a log cannot support is left out and said so.
-DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "aips", "order-2", "order-3")
+#: What is run when nothing is asked for; what a log cannot support is left out and said so. The tree of `aips` is not
+#: among them: it explains behaviour, but costs a quarter of the time and has 20 times the error of `auto` or more.
+DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "order-2", "order-3")
 #: The name for every estimator there is; those that cannot run are left out and said so.
 ALL = "all"
 #: The segment column that stands for the groups of a fitted behaviour tree.

@@ -1,23 +1,70 @@
-"""One decorator for every kernel, so that caching, threading and types are decided in one place."""
+"""One decorator for every kernel, so that caching, threading and types are decided in one place.
 
+A first run on a machine compiles what it needs, which takes longer than most evaluations; the machine code is kept on
+disk. To keep it short: no array expressions and no assignment of an array to a slice of another inside a kernel (each
+brings a second of code, the latter with the text of its error message), one layout and dtype an argument, settled where
+arrays enter, and one place from which a large helper is called, because it is inlined at each.
+"""
+
+import sys
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import numba
+from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 # Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
 _VECTOR_MATH = {"reassoc", "contract", "nsz"}
+# Kernels are called from Python and from each other, never through a C pointer.
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
-    compiled: Function = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+    compiled: Function = numba.njit(**_OPTIONS)(function)
     return compiled
 
 
 def vector_jit(function: Function) -> Function:
     """Like `jit`, with sums that may be reordered into vector lanes."""
-    compiled: Function = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_VECTOR_MATH)(function)
+    compiled: Function = numba.njit(**_OPTIONS, fastmath=_VECTOR_MATH)(function)
     return compiled
+
+
+#: Seconds of compiling after which a first run is explained: a single small kernel needs no word.
+_PATIENCE = 1.0
+_NOTICE = (
+    "counterrank: first run on this machine: compiling, up to a minute; kept for later runs "
+    "(`counterrank warmup` does it ahead)"
+)
+
+
+class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
+    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so long."""
+
+    def __init__(self) -> None:
+        self.told, self.seconds, self._depth, self._since = False, 0.0, 0, 0.0
+
+    def on_start(self, event: "event.Event") -> None:
+        """Note when the outermost kernel begins; those it calls are compiled inside."""
+        if self._depth == 0:
+            self._since = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: "event.Event") -> None:
+        """Add up, and speak when it has taken a while."""
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._since
+        # Users' own numba functions are none of our business, and neither is a closed stderr.
+        ours = event.data["dispatcher"].py_func.__module__.startswith("counterrank.")
+        if not self.told and ours and self.seconds > _PATIENCE and sys.stderr is not None:
+            self.told = True
+            print(_NOTICE, file=sys.stderr, flush=True)
+
+
+FIRST_RUN = FirstRun()
+event.register("numba:compile", FIRST_RUN)
