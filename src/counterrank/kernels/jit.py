@@ -60,7 +60,8 @@ class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._since
         # Users' own numba functions are none of our business, and neither is a closed stderr.
-        ours = event.data["dispatcher"].py_func.__module__.startswith("counterrank.")
+        kernel = getattr((event.data or {}).get("dispatcher"), "py_func", None)
+        ours = str(getattr(kernel, "__module__", "")).startswith("counterrank.")
         if not self.told and ours and self.seconds > _PATIENCE and sys.stderr is not None:
             self.told = True
             print(_NOTICE, file=sys.stderr, flush=True)
