@@ -100,6 +100,8 @@ def estimate(name: str, log: cr.RankingLog, *, judged: bool) -> Row:
         found = registry.get(name).estimate(log, "new")
     except cr.CounterrankError as error:
         return {"refused": str(error), "cpu": time.process_time() - began}
+    except Exception as error:  # a study of hours goes on; the report counts these
+        return {"failed": repr(error), "cpu": time.process_time() - began}
     low, high = found.interval(0.95)
     row = {"value": found.value, "low": low, "high": high, "stderr": found.stderr, "flags": list(found.flags),
            "cpu": time.process_time() - began}  # fmt: skip
@@ -108,6 +110,8 @@ def estimate(name: str, log: cr.RankingLog, *, judged: bool) -> Row:
             row["verdict"] = str(cr.evaluate(log, ["new"], estimators=[name]).verdict["level"])
         except cr.CounterrankError as error:
             row["verdict"], row["refused"] = "insufficient", str(error)
+        except Exception as error:
+            row["failed"] = repr(error)
     return row
 
 
@@ -180,6 +184,10 @@ def report(cells: list[Row], names: Iterable[str], rivals: Iterable[str] = CLASS
         found = [m for m in (measures(c, name, rivals) for c in near) if m]
         if found:
             print(line(name, found))
+    for name in names:
+        failed = [row[name]["failed"] for c in cells for row in c["logs"] if "failed" in row.get(name, {})]
+        if failed:
+            print(f"{name}: {len(failed)} logs ended in an unexpected error, the first: {failed[0]}")
     axes: list[tuple[str, Callable[[Row], Any]]] = [("family", lambda c: c["family"]), ("n", lambda c: c["n"])]
     if near and "logger" in near[0]["world"]:
         axes += [("logger", lambda c: c["world"]["logger"]), ("K", lambda c: c["world"]["K"]),
@@ -191,14 +199,19 @@ def report(cells: list[Row], names: Iterable[str], rivals: Iterable[str] = CLASS
                 found = [m for m in (measures(c, name, rivals) for c in near if key(c) == value) if m]
                 if found:
                     print(line(f"{axis} {value}", found))
-        far = [(c, row) for c in cells if c["family"] in ("far", "top") for row in c["logs"] if name in row]
-        if far:
-            missed = [not row[name].get("low", -np.inf) <= c["truth"]["value"] <= row[name].get("high", np.inf)
-                      for c, row in far]  # fmt: skip
-            believed = [row[name].get("verdict", "insufficient") != "insufficient" for _, row in far]
-            wrong = sum(m and b for m, b in zip(missed, believed, strict=True))
-            print(f"{name}, far and deterministic targets: {sum(missed)} of {len(far)} intervals miss, "
-                  f"{sum(believed)} believed, {wrong} missed and believed ({wrong / len(far):.3f})")  # fmt: skip
+        report_far(name, cells)
+
+
+def report_far(name: str, cells: list[Row]) -> None:
+    """Print how many intervals miss far and deterministic targets, and how many of those were believed."""
+    far = [(c, row) for c in cells if c["family"] in ("far", "top") for row in c["logs"] if name in row]
+    if far:
+        missed = [not row[name].get("low", -np.inf) <= c["truth"]["value"] <= row[name].get("high", np.inf)
+                  for c, row in far]  # fmt: skip
+        believed = [row[name].get("verdict", "insufficient") != "insufficient" for _, row in far]
+        wrong = sum(m and b for m, b in zip(missed, believed, strict=True))
+        print(f"{name}, far and deterministic targets: {sum(missed)} of {len(far)} intervals miss, "
+              f"{sum(believed)} believed, {wrong} missed and believed ({wrong / len(far):.3f})")  # fmt: skip
 
 
 def main() -> None:

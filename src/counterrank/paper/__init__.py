@@ -1,11 +1,7 @@
-"""The paper's figures and tables, by one command."""
+"""The paper's figures and tables, by one command; what makes them is loaded on first use."""
 
+from counterrank._lazy import attach
 from counterrank.paper.figures import FIGURES
-from counterrank.paper.page import write_page
-from counterrank.paper.runner import reproduce
 
-__all__ = [
-    "FIGURES",
-    "reproduce",
-    "write_page",
-]
+__getattr__, __dir__, __all__ = attach({"page": ["write_page"], "runner": ["reproduce"]}, "counterrank.paper")
+__all__ += ["FIGURES"]
