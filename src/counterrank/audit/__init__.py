@@ -1,12 +1,17 @@
 """What is wrong with a log: every check, its finding, the likely cause and the remedy."""
 
-from counterrank.audit.auditor import audit
+from counterrank.audit.auditor import CHECKS, VITAL, Auditor, audit, auditor_of
 from counterrank.audit.files import audit_file, audit_log
-from counterrank.audit.findings import Finding
+from counterrank.audit.findings import Finding, Tallies
 
 __all__ = [
+    "CHECKS",
+    "VITAL",
+    "Auditor",
     "Finding",
+    "Tallies",
     "audit",
     "audit_file",
     "audit_log",
+    "auditor_of",
 ]

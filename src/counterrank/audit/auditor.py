@@ -1,6 +1,7 @@
 """The audit of a log and its propensities: every check in one additive pass."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ from counterrank.audit import distributions, groups, rows, values
 from counterrank.audit.findings import Finding, Subject, Tallies, Tally
 from counterrank.diagnostics import MAX_GROUPS, column_of, segmentation
 from counterrank.log import RankingLog
+from counterrank.ratios import Ratios
 from counterrank.source import Source
 
 
@@ -24,26 +26,81 @@ class Check(Protocol):
         """Return what the counts of the whole log mean."""
 
 
-#: A new check is a class and its name here.
-CHECKS: tuple[Check, ...] = (
+#: Checks on which a verdict rests: all rows of a log of any size, and cheap.
+VITAL: tuple[Check, ...] = (
     rows.Logged(),
-    values.Range(),
-    values.Rounding(),
     values.Deterministic(),
     values.Meaning(),
+    distributions.Replacement(),
+    groups.Weights(),
+    rows.Robots(),
+)
+#: Checks that look at no more than `SAMPLED_ROWS` rows, in stretches spread over the log.
+FURTHER: tuple[Check, ...] = (
+    values.Range(),
+    values.Rounding(),
     values.SameAsLogger(),
     distributions.Candidates(),
     distributions.Consistency(),
     distributions.Calibration(),
-    distributions.Replacement(),
-    groups.InversePropensity(),
-    groups.MeanWeight(),
-    groups.MeanWeightByGroup(),
     rows.Drift(),
     rows.Duplicates(),
     rows.Rewards(),
     rows.Units(),
 )
+#: A new check is a class and its name in one of the two.
+CHECKS = (*VITAL, *FURTHER)
+SAMPLED_ROWS = 500_000
+#: The share of each batch that further checks look at when the length of the log is not known.
+SAMPLED_SHARE = 1 / 8
+#: Rows from which quantiles of context columns are taken.
+CUT_ROWS = 20_000
+#: What can be said of a log without propensities.
+_WITHOUT_PROPENSITIES = (rows.Logged, rows.Drift, rows.Duplicates, rows.Rewards, rows.Units, rows.Robots)
+
+
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """The audit made ready for a log: `partial` adds over batches in anyone's pass, `finish` says what it means."""
+
+    subject: Subject
+    checks: tuple[Check, ...]
+
+    def partial(self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None) -> Tallies:
+        """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
+        subject = self.subject if ratios is None else replace(self.subject, ratios=ratios)
+        part = batch.take(slice(0, _sampled(batch.n, subject.n)))
+        # Weights whose squares are no numbers any more are a finding, not a warning.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Tallies(tuple(check.partial(batch if check in VITAL else part, subject) for check in self.checks))
+
+    def finish(self, total: Tallies) -> list[Finding]:
+        """Return the findings of every check, in a fixed order."""
+        pairs = zip(self.checks, total.parts, strict=True)
+        return [found for check, tally in pairs for found in check.finish(tally, self.subject)]
+
+
+def auditor_of(
+    source: Source, sample: RankingLog, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
+    time: str | None = None, checks: Sequence[Check] = CHECKS, weighed: bool = True,
+) -> Auditor:  # fmt: skip
+    """Return the auditor of a source; `sample` are rows of all of it, from which context columns are cut.
+
+    Without `weighed` nothing is said about weights: no estimate will use any.
+    """
+    first = source.first
+    if time is not None:
+        column_of(first, time)
+    when = time or rows.time_column(first)
+    names = _few_valued(first, when) if segments is None else list(segments)
+    chosen = tuple(targets) if targets is not None else tuple(first.targets)
+    for name in chosen:
+        first.target(name)
+    cuts = [segmentation(first, name) for name in names]
+    subject = Subject(first, chosen, cuts, when, source.n, groups.context_cuts(sample))
+    if subject.without_propensities:
+        checks = [check for check in checks if isinstance(check, _WITHOUT_PROPENSITIES)]
+    return Auditor(subject, tuple(check for check in checks if weighed or not isinstance(check, groups.Weights)))
 
 
 def audit(
@@ -59,26 +116,19 @@ def audit(
     >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
     ['100.0% of shown items were a random choice']
     """
-    first = source.first
-    if time is not None:
-        column_of(first, time)
-    when = time or rows.time_column(first)
-    names = _few_valued(first, when) if segments is None else list(segments)
-    chosen = tuple(targets) if targets is not None else tuple(first.targets)
-    for name in chosen:
-        first.target(name)
-    when_missing = (rows.Logged, rows.Drift, rows.Duplicates, rows.Rewards, rows.Units)
-    subject = Subject(first, chosen, [segmentation(first, name) for name in names], when, source.n)
-    if subject.without_propensities:
-        checks = [check for check in checks if isinstance(check, when_missing)]
+    sample = source.sample(CUT_ROWS, np.random.default_rng(0)) if source.first.context is not None else source.first
+    auditor = auditor_of(source, sample, targets, segments=segments, time=time, checks=checks)
+    return auditor.finish(source.reduce(auditor.partial, label="auditing"))
 
-    def partial(batch: RankingLog) -> Tallies:
-        # Weights whose squares are no numbers any more are a finding, not a warning.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return Tallies(tuple(check.partial(batch, subject) for check in checks))
 
-    total = source.reduce(partial, label="auditing")
-    return [found for check, tally in zip(checks, total.parts, strict=True) for found in check.finish(tally, subject)]
+def _sampled(rows_of_batch: int, n: int | None) -> int:
+    """Return how many rows of a batch the further checks see.
+
+    >>> _sampled(8192, 10_000), _sampled(8192, 5_000_000), _sampled(8000, None)
+    (8192, 820, 1000)
+    """
+    share = SAMPLED_SHARE if n is None else min(1.0, SAMPLED_ROWS / n)
+    return min(rows_of_batch, -int(-rows_of_batch * share // 1))
 
 
 def _few_valued(first: RankingLog, time: str | None) -> list[str]:

@@ -1,6 +1,6 @@
 """One line of the audit, what is audited, and counts that add over batches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from counterrank.diagnostics import Outcome
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
+from counterrank.ratios import Ratios, ratios_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Finding:
     examples: Sequence[dict[str, Any]] = ()
     cause: str = ""
     remedy: str = ""
+    #: An estimate from such a log is worth nothing, whatever else is in order.
+    sinks: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -44,6 +47,10 @@ class Subject:
     segments: Sequence[Any] = field(default=())
     time: str | None = None
     n: int | None = None
+    #: How context columns fall into groups (`groups.Cut`).
+    cuts: Sequence[Any] = field(default=())
+    #: Where the ratios of a batch and target come from; a pass that has them lends its own.
+    ratios: Callable[[RankingLog, str], Ratios] = ratios_of
 
     @property
     def kind(self) -> str:

@@ -1,97 +1,323 @@
-"""E[w] = 1, by position, day and segment, and who is to blame when it is not."""
+"""E[w] = 1, everywhere: at every position, in every stretch of the log, in every group of every context column.
+
+True propensities make weights average 1 whatever the context. A policy that changed half way, a join that failed for
+one device or a reason for showing an item that was not logged (a confounder) leave the overall mean at 1 and move the
+means of groups. One pass, additive, at any size.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.audit.findings import Finding, Subject, Tally, listed
+from counterrank.audit.kernels import grouped_sums
 from counterrank.audit.rows import days_of
 from counterrank.audit.values import logged_numbers
-from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, by_label
+from counterrank.diagnostics import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED, interval_names
 from counterrank.errors import CounterrankError
+from counterrank.inference import clustered_variances
 from counterrank.log import LOGGING, RankingLog
-from counterrank.ratios import ratios_of
+from counterrank.ratios import Ratios
 
 Floats = NDArray[np.float64]
-#: Groups with fewer effective rows are not tested: their means are too skewed for a normal test.
+Ints = NDArray[np.int64]
+
+#: Groups with fewer effective rows are not tested: their means are too skewed for any of these tests.
 TESTED_ESS = 100.0
+#: A position at which one row makes this share of all squared weights shows no variance to test with.
+DOMINATED = 0.2
+#: Stretches of consecutive rows, quantiles of a number, labels of a category (the rest stand together).
+BLOCKS, QUANTILES, LABELS = 16, 8, 40
+#: Rows in a stretch when the length of the log is not known; neighbours are merged at the end.
+STRETCH = 4096
+BLOCK = "block"
 
 
-def weights_of(batch: RankingLog, target: str) -> Floats:
+def weights_of(ratios: Ratios) -> Floats:
     """Return the lightest weights (n, K) whose mean must be 1 that the propensities allow."""
-    ratios = ratios_of(batch, target)
     if ratios.kind != "policy" and "position" in ratios.supports:
         return ratios.position()
     return ratios.prefix() if "prefix" in ratios.supports else ratios.full()
 
 
-def weight_sums(w: Floats, used: NDArray[np.bool_]) -> Floats:
-    """Return count, sum and sum of squares by position (3, K)."""
-    w = np.where(used, w, 0.0)
-    return np.stack([used.sum(axis=0), w.sum(axis=0), (w**2).sum(axis=0)]).astype(float)
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How one context column falls into groups: edges of a number, or the labels of a category."""
+
+    column: str
+    index: int
+    edges: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups by number; missing values come last."""
+        kept = self.labels[:LABELS]
+        found = (
+            (*kept, *(["other"] if len(self.labels) > LABELS else [])) if self.labels else interval_names(self.edges)
+        )
+        return (*found, "missing")
+
+    def codes(self, batch: RankingLog) -> Ints:
+        """Return the group of each row (n,)."""
+        assert batch.context is not None
+        values = batch.context[:, self.index]
+        if self.labels:
+            code = np.minimum(np.nan_to_num(values, nan=0.0).astype(np.int64), len(self.names) - 2)
+        else:
+            code = np.searchsorted(np.array(self.edges), values, side="right")
+        return np.where(np.isnan(values), len(self.names) - 1, code).astype(np.int64)
 
 
-def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return mean, z and two-sided p of E[w] = 1 from (3, ...) sums; NaN where there is too little to test."""
-    from scipy import special
+def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
+    """Return a cut for every context column that varies, with the quantiles of a sample of rows."""
+    if sample.context is None:
+        return ()
+    found = []
+    for index, name in enumerate(sample.context_names):
+        if name in sample.categories:
+            found.append(Cut(name, index, labels=tuple(sample.categories[name])))
+            continue
+        values = sample.context[:, index]
+        seen = values[~np.isnan(values)]
+        if not len(seen) or seen.min() == seen.max():
+            continue
+        edges = np.unique(np.quantile(seen, np.arange(1, QUANTILES) / QUANTILES, method="higher"))
+        # An edge at the smallest value would leave an empty group below it.
+        found.append(Cut(name, index, tuple(float(edge) for edge in edges if edge > seen.min())))
+    return tuple(found)
 
-    count, first, second = sums
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        mean = first / count
-        error = np.sqrt(np.maximum(second / count - mean**2, 0.0) / np.maximum(count - 1, 1))
-        z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
-        enough = (first**2 / second >= TESTED_ESS) | (first == 0) & (count >= TESTED_ESS)
-        p = np.where(enough, 2 * special.ndtr(-np.abs(z)), np.nan)
-    return mean, z, p
 
-
-class MeanWeight:
-    """Weights of each target average 1 at every position."""
+class Weights:
+    """Sums of weights by position, for the whole log and for every group of rows."""
 
     name = "mean-weight"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum weights of each target, and 1/p of the logger, by position."""
-        used = subject.used(batch)
+        """Sum count, w, w^2, w^3 by position and count, w, w^2 by group; 1/p of the logger too."""
         sums: dict[str, Any] = {}
+        peaks: dict[str, Any] = {"actions": np.array([int(batch.action.max(initial=0)) + 1])}
+        groups = list(_groups(batch, subject))
         for name in subject.targets:
             try:
-                sums[name] = weight_sums(weights_of(batch, name), used)
+                w = np.asarray(weights_of(subject.ratios(batch, name)))
             except CounterrankError:
                 continue
+            total, largest = weight_sums(w, subject.used(batch))
+            sums[f"all\t{name}"], peaks[f"all\t{name}"] = total, largest
+            if batch.unit is not None:
+                sums[f"units\t{name}"] = _by_unit(batch, w, subject)
+            tall = np.ascontiguousarray(w.T)
+            for kind, labels, codes in groups:
+                table = np.zeros((len(labels), 3, batch.K))
+                grouped_sums(tall, batch.lengths, codes, table)
+                for label, row in zip(labels, table, strict=True):
+                    if row[0].any():
+                        sums[f"by\t{name}\t{kind}\t{label}"] = row
         mine = logged_numbers(batch, LOGGING)
         if mine is not None and subject.kind in ("factored", "position"):
-            sums["1/p"] = weight_sums(1.0 / mine, used)
-        return Tally(sums=sums, peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])})
+            sums["1/p"] = weight_sums(1.0 / mine, subject.used(batch))[0]
+        return Tally(sums=sums, peaks=peaks)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Holm over positions; material when the mean is off by 10 %."""
-        found = {name: tested(tally.sums[name]) for name in subject.targets if name in tally.sums}
-        if not found:
-            return [Finding(self.name, SKIPPED, "no target policy was named, or its weights cannot be formed")]
-        small = too_small(tally, subject)
-        wrong = [name for name, (_, _, p) in found.items() if _family(p) <= 0.01]
-        return [self._finding(name, *found[name], wrong=wrong, all_of=len(found), small=small) for name in found]
+        """Return the findings on the logger's numbers, on each target's mean weight, and on groups."""
+        return [*_inverse(tally, subject), *_overall(tally, subject), *_by_group(tally, subject)]
 
-    def _finding(
-        self, name: str, mean: Floats, z: Floats, p: Floats, *, wrong: list[str], all_of: int, small: bool
-    ) -> Finding:
-        if np.isnan(p).all():
-            return Finding(self.name, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
-        if name not in wrong:
-            worst = float(np.nanmax(np.abs(mean - 1)))
-            return Finding(self.name, PASSED, f"weights of '{name}' average 1 within chance (within {worst:.1%})")
-        worst_at = int(np.nanargmin(np.where(np.isnan(p), 2.0, p)))
-        weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= 0.01)]
-        off = float(np.abs(mean - 1)[~np.isnan(p)].max())
-        text = (
-            f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
-            f"(z = {z[worst_at]:.1f}); positions affected: {listed(weak)}"
+
+def weight_sums(w: Floats, used: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return count and sums of w, w^2 and w^3 by position (4, K), and the largest |w| (K,)."""
+    w = np.where(used, w, 0.0)
+    sums = np.stack([used.sum(axis=0), w.sum(axis=0), (w**2).sum(axis=0), (w**3).sum(axis=0)]).astype(float)
+    return sums, np.abs(w).max(axis=0, initial=0.0)
+
+
+def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return mean, z and two-sided p of E[w] = 1 from (3 or more, ...) sums; NaN where there is too little to test."""
+    from scipy import special
+
+    count, first, second = sums[:3]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        mean = first / count
+        error = np.sqrt(np.maximum(second / count - mean**2, 0.0) / np.maximum(count - 1, 1))
+        z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
+        p = np.where(_enough(sums), 2 * special.ndtr(-np.abs(z)), np.nan)
+    return mean, z, p
+
+
+def _enough(sums: Floats) -> NDArray[np.bool_]:
+    count, first, second = sums[:3]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found: NDArray[np.bool_] = (first**2 / second >= TESTED_ESS) | (first == 0) & (count >= TESTED_ESS)
+    return found
+
+
+def groups_tested(groups: Floats, total: Floats, largest: Floats, design: float) -> tuple[Floats, Floats, Floats]:
+    """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all rows (4, K).
+
+    A group must be off 1 and off the mean of all rows: an unseen tail lowers both means, and where one group is wrong
+    the others are off the common mean, not off 1. Its variance is the larger of its own and
+    the common one, times the design effect of units: a group without large weights has a small mean and a small
+    variance at once, and would else be called low. Means of right-skewed weights exceed the normal law's upper tail;
+    there the gamma law with the weights' skewness is used where it is the heavier. Positions at which one row makes
+    the variance are not tested.
+    """
+    from scipy import special
+
+    count, first, second = (groups[:, i, :] for i in range(3))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        n, centre = total[0], total[1] / total[0]
+        common = np.maximum(total[2] / n - centre**2, 0.0)
+        third = total[3] / n - 3 * centre * total[2] / n + 2 * centre**3
+        skew = np.where(common > 0, np.maximum(third, 0.0) / common**1.5, 0.0)
+        mean = first / count
+        spread = np.maximum(np.maximum(second / count - mean**2, 0.0), common) * design
+        near, far = mean - centre, mean - 1.0
+        off = np.where(near * far > 0, np.where(np.abs(near) < np.abs(far), near, far), 0.0)
+        off = np.where(np.abs(off) < 1e-9, 0.0, off)
+        z = np.where(off == 0, 0.0, off / np.sqrt(spread / count))
+        shape = 4.0 * count / np.maximum(skew, 1e-6) ** 2  # of the gamma law of a mean with skewness skew / sqrt(count)
+        upper = special.gammaincc(shape, np.maximum(shape + z * np.sqrt(shape), 0.0))
+        normal = special.ndtr(-np.abs(z))
+        p = 2 * np.where(z > 0, np.maximum(normal, upper), normal)
+        calm = largest**2 <= DOMINATED * total[2]
+        enough = _enough(np.stack([count, first, second])) & calm & (count > 1)
+    return mean, z, np.where(enough, np.minimum(p, 1.0), np.nan)
+
+
+def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
+    """Bonferroni over every group, position, column and target of the log: one false alarm in a hundred logs."""
+    families: dict[tuple[str, str], dict[str, Floats]] = {}
+    for key, sums in tally.sums.items():
+        if key.startswith("by\t"):
+            _, name, kind, label = key.split("\t", 3)
+            families.setdefault((name, kind), {})[label] = sums
+    results = {}
+    for (name, kind), groups in sorted(families.items()):
+        names, table = _merged(groups) if kind == BLOCK else (list(groups), np.stack(list(groups.values())))
+        design = _design_effect(tally, name)
+        found = groups_tested(table, tally.sums[f"all\t{name}"], tally.peaks[f"all\t{name}"], design)
+        results[name, kind] = names, table, found
+    tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
+    findings = [
+        _group_finding(name, kind, names, table, found, tests=tests)
+        for (name, kind), (names, table, found) in results.items()
+    ]
+    missing = "no context, time column or segment to look at" if subject.targets else "no target to look at"
+    return findings or [Finding("mean-weight-by-group", SKIPPED, f"{missing}; name one with --target or --segment")]
+
+
+def _group_finding(
+    name: str, kind: str, labels: list[str], table: Floats, found: tuple[Floats, Floats, Floats], *, tests: int
+) -> Finding:
+    mean, z, p = found
+    check = f"mean-weight-by-{kind}"
+    if np.isnan(p).all():
+        return Finding(
+            check, SKIPPED, f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test"
         )
-        cause, remedy = blame(float(mean[worst_at]), alone=len(wrong) == 1 and all_of > 1, small=small)
-        return Finding(self.name, FAILED if off > 0.1 else WARNED, text, cause=cause, remedy=remedy)
+    low = np.nan_to_num(p, nan=1.0) * tests <= SIGNIFICANT
+    bad = [g for g in range(len(labels)) if low[g].any()]
+    if not bad:
+        return Finding(check, PASSED, f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'")
+    share = table[:, 0, :] / np.maximum(table[:, 0, :].sum(axis=0), 1.0)
+    # What such weights may do to the value: their distance from 1, by the rows and positions it concerns.
+    size = float((np.where(low, share * np.abs(mean - 1.0), 0.0)).sum(axis=0).mean())
+    g, k = np.unravel_index(int(np.argmin(np.where(np.isnan(p), 2.0, p))), p.shape)
+    worst = sorted(bad, key=lambda one: float(np.nanmin(p[one])))
+    text = (
+        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} (position {k + 1}, "
+        f"z = {z[g, k]:.1f}); {kind} affected: {listed([labels[one] for one in worst])}"
+    )
+    cause = (
+        "the policy, a candidate set or a join changed in the course of the log and was logged as if it had not"
+        if kind in (BLOCK, "day")
+        else "a policy, candidate set or join differs there, or items were shown for a reason that was not logged"
+    )
+    line = THRESHOLDS["mean-weight-by-group"].status(size)
+    return Finding(
+        check, WARNED if line is PASSED else FAILED, text, cause=cause, sinks=line is FAILED,
+        remedy="leave these groups out, or log the policy that really ran there",
+    )  # fmt: skip
+
+
+def _merged(groups: dict[str, Floats]) -> tuple[list[str], Floats]:
+    """Return at most BLOCKS stretches of consecutive rows, named by their place in the log."""
+    order = sorted(groups, key=int)
+    parts = np.array_split(np.arange(len(order)), min(BLOCKS, len(order)))
+    table = np.stack([sum((groups[order[i]] for i in part), np.zeros(())) for part in parts])
+    ends = np.cumsum([len(part) for part in parts]) / len(order)
+    starts = np.concatenate([[0.0], ends[:-1]])
+    return [f"{100 * a:.0f}-{100 * b:.0f} % of the rows" for a, b in zip(starts, ends, strict=True)], table
+
+
+def _by_unit(batch: RankingLog, w: Floats, subject: Subject) -> Floats:
+    """Return sums by bucket of units of each row's mean weight, its square and the rows (3, 1024)."""
+    row = np.where(subject.used(batch), w, 0.0).sum(axis=1) / np.maximum(batch.lengths, 1)
+    return np.stack(
+        [np.bincount(batch.bucket, weights=value, minlength=1024) for value in (row, row**2, np.ones(batch.n))]
+    )
+
+
+def _design_effect(tally: Tally, name: str) -> float:
+    """Return how much larger the variance of the mean weight is over units than over rows, at least 1."""
+    found = tally.sums.get(f"units\t{name}")
+    if found is None:
+        return 1.0
+    first, second, rows = found[:, found[2] > 0]
+    n, mean = rows.sum(), first.sum() / rows.sum()
+    plain = max(second.sum() / n - mean**2, 0.0) / n
+    if len(rows) < 2 or plain <= 0:
+        return 1.0
+    clustered = float(clustered_variances(first[:, None], rows)[0])
+    return max(1.0, clustered / float(plain))
+
+
+def _overall(tally: Tally, subject: Subject) -> list[Finding]:
+    """Bonferroni over positions; material when the mean is off by 10 %."""
+    known = [name for name in subject.targets if f"all\t{name}" in tally.sums]
+    found = {name: tested(tally.sums[f"all\t{name}"]) for name in known}
+    if not found:
+        return [Finding(Weights.name, SKIPPED, "no target policy was named, or its weights cannot be formed")]
+    small = too_small(tally, subject)
+    wrong = [name for name, (_, _, p) in found.items() if _family(p) <= SIGNIFICANT]
+    return [_overall_finding(name, *found[name], wrong=wrong, all_of=len(found), small=small) for name in found]
+
+
+def _overall_finding(
+    name: str, mean: Floats, z: Floats, p: Floats, *, wrong: list[str], all_of: int, small: bool
+) -> Finding:
+    check = Weights.name
+    if np.isnan(p).all():
+        return Finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
+    if name not in wrong:
+        worst = float(np.nanmax(np.abs(mean - 1)))
+        return Finding(check, PASSED, f"weights of '{name}' average 1 within chance (within {worst:.1%})")
+    worst_at = int(np.nanargmin(np.where(np.isnan(p), 2.0, p)))
+    weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= SIGNIFICANT)]
+    off = float(np.abs(mean - 1)[~np.isnan(p)].max())
+    text = (
+        f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
+        f"(z = {z[worst_at]:.1f}); positions affected: {listed(weak)}"
+    )
+    cause, remedy = blame(float(mean[worst_at]), alone=len(wrong) == 1 and all_of > 1, small=small)
+    return Finding(check, FAILED if off > 0.1 else WARNED, text, cause=cause, remedy=remedy)
+
+
+def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
+    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
+    check = "inverse-propensity"
+    if "1/p" not in tally.sums:
+        return [Finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
+    size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
+    mean = tally.sums["1/p"][1] / np.maximum(tally.sums["1/p"][0], 1)
+    text = f"the mean of 1/propensity is at most {mean.max():.4g}, with {size:,} items"
+    if not too_small(tally, subject):
+        return [Finding(check, PASSED, text)]
+    cause, remedy = blame(2.0, alone=False, small=True)
+    return [Finding(check, FAILED, f"{text}: more than probabilities allow", cause=cause, remedy=remedy)]
 
 
 def too_small(tally: Tally, subject: Subject) -> bool:
@@ -102,7 +328,7 @@ def too_small(tally: Tally, subject: Subject) -> bool:
     if "1/p" not in tally.sums:
         return False
     size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
-    scaled = tally.sums["1/p"] / np.array([1.0, size, size**2])[:, None]
+    scaled = tally.sums["1/p"][:3] / np.array([1.0, size, size**2])[:, None]
     if not np.isfinite(scaled).all():  # an item with a chance of 1e-154 or less was shown
         return True
     mean, z, p = tested(scaled)
@@ -134,97 +360,24 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     )
 
 
-class InversePropensity:
-    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
-
-    name = "inverse-propensity"
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum 1/p by position."""
-        mine = logged_numbers(batch, LOGGING)
-        if mine is None or subject.kind not in ("factored", "position"):
-            return Tally()
-        sums = {"1/p": weight_sums(1.0 / mine, subject.used(batch))}
-        return Tally(sums=sums, peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])})
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when it is significantly more at some position."""
-        if "1/p" not in tally.sums:
-            return [Finding(self.name, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
-        size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
-        mean = tally.sums["1/p"][1] / np.maximum(tally.sums["1/p"][0], 1)
-        text = f"the mean of 1/propensity is at most {mean.max():.4g}, with {size:,} items"
-        if not too_small(tally, subject):
-            return [Finding(self.name, PASSED, text)]
-        cause, remedy = blame(2.0, alone=False, small=True)
-        return [Finding(self.name, FAILED, f"{text}: more than probabilities allow", cause=cause, remedy=remedy)]
-
-
-class MeanWeightByGroup:
-    """The same by day and by segment: a join or a policy change shows up in one of them only."""
-
-    name = "mean-weight-by-group"
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum each row's mean weight by group."""
-        sums: dict[str, Any] = {}
-        for name in subject.targets:
-            try:
-                w = weights_of(batch, name)
-            except CounterrankError:
-                continue
-            used = subject.used(batch)
-            row = np.where(used, w, 0.0).sum(axis=1) / np.maximum(batch.lengths, 1)
-            for kind, label, rows in _groups(batch, subject):
-                part = row[rows]
-                sums[f"{name}\t{kind}\t{label}"] = np.array([len(part), part.sum(), (part**2).sum()])
-        return Tally(sums=sums)
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Holm over the groups of each target and column."""
-        families: dict[tuple[str, str], dict[str, Floats]] = {}
-        for key, sums in tally.sums.items():
-            name, kind, label = key.split("\t", 2)
-            families.setdefault((name, kind), {})[label] = sums
-        found = [self._finding(name, kind, groups) for (name, kind), groups in sorted(families.items())]
-        missing = "no time column or segment to look at; name one with --time or --segment"
-        if not subject.targets:
-            missing = "no target to look at; name one with --target"
-        return found or [Finding(self.name, SKIPPED, missing)]
-
-    def _finding(self, name: str, kind: str, groups: dict[str, Floats]) -> Finding:
-        labels = sorted(groups)
-        mean, z, p = tested(np.stack([groups[label] for label in labels], axis=1))
-        check = f"mean-weight-by-{kind}"
-        if np.isnan(p).all():
-            return Finding(check, SKIPPED, f"groups of '{kind}' are too small to test the weights of '{name}'")
-        adjusted = p * np.sum(~np.isnan(p))
-        bad = [i for i in range(len(labels)) if adjusted[i] <= 0.01]
-        if not bad:
-            return Finding(check, PASSED, f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'")
-        worst = min(bad, key=lambda i: p[i])
-        text = (
-            f"weights of '{name}' average {mean[worst]:.3g} instead of 1 where {kind} is {labels[worst]} "
-            f"(z = {z[worst]:.1f}); groups affected: {listed([labels[i] for i in bad])} of {len(labels)}"
-        )
-        off = max(abs(float(mean[i]) - 1) for i in bad)
-        everywhere = len(bad) == len(labels)
-        cause = (
-            "propensities or target probabilities are wrong everywhere; see mean-weight"
-            if everywhere
-            else "a policy, candidate set or join that changed there and was logged as if it had not"
-        )
-        return Finding(check, FAILED if off > 0.1 else WARNED, text, cause=cause, remedy="" if everywhere else
-                       "leave these groups out, or log the policy that really ran there")  # fmt: skip
-
-
-def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
+def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
+    """Yield each way to group the rows: what it is called, the labels, and the label's number of each row (n,)."""
+    stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
+    rows = np.arange(batch.rows.start, batch.rows.stop) if isinstance(batch.rows, slice) else batch.rows
+    numbers, codes = np.unique(rows // stretch, return_inverse=True)
+    yield BLOCK, [str(number) for number in numbers], np.asarray(codes).reshape(-1)
+    for cut in subject.cuts:
+        yield cut.column, list(cut.names), cut.codes(batch)
     if subject.time is not None:
-        for label, rows in by_label(days_of(batch, subject.time)):
-            yield "day", label, rows
-    for cut in subject.segments:
-        for label, rows in cut.groups(batch):
-            yield cut.column, label, rows
+        yield "day", *_coded(days_of(batch, subject.time))
+    for segment in subject.segments:
+        if segment.column not in {cut.column for cut in subject.cuts}:
+            yield segment.column, *_coded(segment.labels(batch))
+
+
+def _coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:
+    names, codes = np.unique(labels, return_inverse=True)
+    return [str(name) for name in names], np.asarray(codes).reshape(-1)
 
 
 def _family(p: Floats) -> float:

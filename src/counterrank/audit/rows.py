@@ -93,6 +93,10 @@ class Drift:
 #: Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so none is split.
 ALL_HASHES = 2_000_000
 _THIN = np.uint64(16)
+#: Bins in which contexts are counted.
+_CONTEXTS = np.uint64(65_536)
+#: A share of rankings this large with a robot's context or rewards is worth a warning.
+RECURRING = 0.01
 
 
 class Duplicates:
@@ -246,6 +250,69 @@ class Units:
                 )
             ]  # fmt: skip
         return [Finding(self.name, PASSED, "no unit has a large share of the rankings")]
+
+
+class Robots:
+    """No visitor comes again and again under one context, and pages are clicked as people click them."""
+
+    name = "robots"
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count rows by a hash of their context, and full rankings by how many of their items were rewarded."""
+        sums: dict[str, NDArray[Any]] = {}
+        if batch.context is not None and batch.unit is None:
+            state = np.zeros((batch.n, 2), dtype=np.uint64)
+            row_hash.start(state)
+            row_hash.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
+            sums["context"] = np.bincount((state[:, 0] % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS))
+        full = batch.reward[batch.lengths == batch.K]
+        sums["rewarded"] = np.bincount((full != 0).sum(axis=1), minlength=batch.K + 1)
+        return Tally(sums=sums)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail when a few contexts recur among many that do not, or when whole pages are rewarded too often.
+
+        Contexts are counted in 65,536 bins, in which those that occur once are spread evenly. People who click on
+        everything are rarer than people who click on all but one item; robots make a second peak at the end.
+        """
+        found = []
+        share, count = _recurring(tally.sums.get("context"))
+        if share > RECURRING:
+            found.append(
+                Finding(
+                    self.name, FAILED, f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
+                    "and again, while most contexts do not", cause="robots, or users who come often and whose rows "
+                    "belong together", remedy="drop robots; name the user or session with --columns unit=COLUMN",
+                )
+            )  # fmt: skip
+        rewarded = tally.sums["rewarded"]
+        n, K = float(rewarded.sum()), len(rewarded) - 1
+        typical = float(rewarded @ np.arange(K + 1)) / max(n, 1.0)
+        if K >= 3 and n >= 100 and typical < K / 2 and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1]):
+            found.append(
+                Finding(
+                    self.name, FAILED, f"{rewarded[K] / n:.1%} of rankings are rewarded at every position, but only "
+                    f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
+                    cause="robots that click on everything, or a page view counted as a click on each item",
+                    remedy="drop these rankings, or correct the rewards",
+                )
+            )  # fmt: skip
+        return found or [Finding(self.name, PASSED, "no context and no pattern of rewards looks like a robot's")]
+
+
+def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
+    """Return the share of rows in bins that hold far more than an even spread would put there, and their number.
+
+    Nothing where most rows are in such bins: then contexts are few, and recur by nature.
+    """
+    if bins is None:
+        return 0.0, 0
+    n = float(bins.sum())
+    even = n / len(bins)
+    # Six standard deviations of a Poisson count, and at least a thousandth of the log.
+    heavy = bins > max(even + 6 * np.sqrt(even) + 20, n / 1000)
+    share = float(bins[heavy].sum()) / n
+    return (share, int(heavy.sum())) if share < 0.5 else (0.0, 0)
 
 
 class Logged:

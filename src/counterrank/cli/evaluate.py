@@ -51,7 +51,18 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     metavar="[METHOD]",
     help="Estimate missing propensities: logistic (default), boosting, frequency:COLUMNS or by-list:COLUMNS.",
 )
-@click.option("--audit/--no-audit", default=None, help="Audit the log too (default: up to 500,000 rankings).")
+@click.option(
+    "--audit/--no-audit", default=None, help="List the audit's findings (default), or only what the verdict rests on."
+)
+@click.option("--independent-rows", is_flag=True, help="No visitor has two rows: no unit column is needed.")
+@click.option(
+    "--sequential",
+    is_flag=False,
+    flag_value=10_000,
+    type=click.IntRange(min=1),
+    metavar="[ROWS]",
+    help="Intervals that hold at every look at a growing log; shortest at about ROWS rankings (10000).",
+)
 @click.option("--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit.")
 @click.option("--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks.")
 @click.option("--ranking-name", metavar="WORD", help="What a ranking is called in the report, e.g. page.")
@@ -135,8 +146,9 @@ def _reward_word(columns: Any) -> str | None:
 def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that change how the log is opened, where they were given."""
     found: dict[str, Any] = {}
-    for name, given in (("estimate_propensity", "estimate_propensity"), ("audit", "audit"), ("time", "time_column")):
-        if options[given] is not None:
+    named = ("estimate_propensity", "audit", "independent_rows", "sequential")
+    for name, given in (*((name, name) for name in named), ("time", "time_column")):
+        if options[given] not in (None, False) or (given == "audit" and options[given] is False):
             found[name] = options[given]
     if options["engine"] != "local":
         found["engine"] = options["engine"]

@@ -1,6 +1,6 @@
 """What to think of weights: numbers first, then the lines they are held against."""
 
-from counterrank.diagnostics.columns import MAX_GROUPS, by_label, column_of, segmentation
+from counterrank.diagnostics.columns import MAX_GROUPS, by_label, column_of, interval_names, segmentation
 from counterrank.diagnostics.deterministic import WHAT_IS_POSSIBLE, refuse_deterministic
 from counterrank.diagnostics.overlap import support
 from counterrank.diagnostics.planning import plan_for, stderr_ratios
@@ -42,6 +42,7 @@ __all__ = [
     "curve",
     "effective_rows",
     "effective_rows_by_position",
+    "interval_names",
     "largest_weight_share",
     "mean_weight_test",
     "plan_for",

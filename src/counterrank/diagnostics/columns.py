@@ -31,7 +31,7 @@ class Segmentation:
         values = column_of(batch, self.column)
         if self.edges is None:
             return values.astype(str)
-        names = _interval_names(self.edges)
+        names = interval_names(self.edges)
         index = np.searchsorted(np.array(self.edges), values.astype(np.float64), side="right")
         return np.where(np.isnan(values.astype(np.float64)), "missing", np.array(names)[index])
 
@@ -85,7 +85,12 @@ def _decoded(values: NDArray[np.float64], labels: tuple[str, ...]) -> NDArray[An
     return names[codes]
 
 
-def _interval_names(edges: tuple[float, ...]) -> list[str]:
+def interval_names(edges: tuple[float, ...]) -> list[str]:
+    """Return what the groups between edges are called.
+
+    >>> interval_names((1.0, 2.5))
+    ['below 1', '1 to 2.5', '2.5 and above']
+    """
     first = [f"below {edges[0]:.4g}"]
     middle = [f"{low:.4g} to {high:.4g}" for low, high in zip(edges, edges[1:], strict=False)]
     return [*first, *middle, f"{edges[-1]:.4g} and above"]

@@ -6,12 +6,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.errors import CounterrankError
 from counterrank.log import LOGGING, RankingLog
+from counterrank.policies import Policy
 
 Floats = NDArray[np.float64]
 
-#: An item shown less often than this is hardly shown at all: its weight exceeds a thousand.
+#: An item is hardly shown when it is shown less often than this ...
 RARE = 1e-3
+#: ... and this many times less often than the target would: in a catalogue of thousands every item is rare.
+FEWER = 10.0
+#: Rankings drawn from a target whose positions depend on each other, for each of so many rows.
+DRAWS, DRAWN_ROWS = 8, 2000
 #: Numbers of whole distributions looked at: more would take long, and with a million items more memory than there is.
 CELLS = 20_000_000
 
@@ -52,7 +58,7 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
     shape = (batch.n, batch.K, new.shape[-1])
     old, new = (np.broadcast_to(d[:, None] if d.ndim == 2 else d, shape) for d in (old, new))
     used = np.arange(batch.K) < batch.lengths[:, None]  # (n, K)
-    rare = np.where(used[:, :, None] & (old < RARE), new, 0.0)
+    rare = np.where(used[:, :, None] & _hardly(old, new), new, 0.0)
     never = np.where(old <= 0, rare, 0.0)
     return SupportSums(
         batch.n,
@@ -66,7 +72,8 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
 def support(log: RankingLog, target: str) -> dict[str, Any] | None:
     """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000) shows, by position.
 
-    Also up to five such items by mass. None when a distribution is missing.
+    Exact where whole distributions are known, by draws of the target where both are policies, else None. Also up to
+    five such items by mass.
 
     >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]], targets={"new": [[0.25]]},
     ...                  dists={"propensity": [[1.0, 0.0]], "new": [[0.25, 0.75]]})
@@ -75,7 +82,51 @@ def support(log: RankingLog, target: str) -> dict[str, Any] | None:
     ([0.75], [{'action': '1', 'share': 0.75}])
     """
     sums = support_sums(thinned(log), target)
+    if sums is None:
+        sums = drawn_sums(log, target)
     return None if sums is None else summary(sums, log.action_names)
+
+
+def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
+    """Return the sums from rankings drawn from the target, for policies whose positions depend on each other.
+
+    At each position: drawn rankings that the logger cannot show as far as that, and items it shows rarely given those
+    above. None unless both policies are whole and can be asked.
+    """
+    wanted, logging = log.target(target), log.propensity
+    if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
+        return None
+    some = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
+    wanted, logging = some.target(target), some.propensity
+    assert isinstance(wanted, Policy) and isinstance(logging, Policy)
+    n, size = some.n, log.n_actions
+    used = np.arange(log.K) < some.lengths[:, None]
+    never, rare, by_action = np.zeros(log.K), np.zeros(log.K), np.zeros(size)
+    try:
+        drawn = np.broadcast_to(wanted.sample(log.K, np.random.default_rng(0), size=DRAWS), (n, DRAWS, log.K))
+        for draw in range(DRAWS):
+            action = np.where(used, drawn[:, draw], -1)
+            old, new = (_steps(policy.prefix_log_prob(action)) for policy in (logging, wanted))
+            gone = used & (np.cumprod(old > 0, axis=1) == 0)
+            seldom = used & (gone | _hardly(old, new))
+            never, rare = never + gone.sum(axis=0), rare + seldom.sum(axis=0)
+            first = seldom & (np.cumsum(seldom, axis=1) == 1)
+            by_action += np.bincount(action[first], minlength=size)[:size]
+    except CounterrankError:
+        return None
+    return SupportSums(n, used.sum(axis=0).astype(np.float64), never / DRAWS, rare / DRAWS, by_action / DRAWS)
+
+
+def _steps(cumulative: Floats) -> Floats:
+    """Return P(a_k | items above) from cumulative log-probabilities; zero after an impossible item."""
+    before = np.concatenate([np.zeros((len(cumulative), 1)), cumulative[:, :-1]], axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))
+
+
+def _hardly(old: Floats, new: Floats) -> NDArray[np.bool_]:
+    """Return what the logger hardly shows: rarely at all, and far more rarely than the target."""
+    return (old < RARE) & (old * FEWER < new)
 
 
 def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> dict[str, Any]:

@@ -73,7 +73,11 @@ _TABLE = (
         "true propensities give weights of mean 1; a distance d biases the value by about d",
     ),
     Threshold(
-        "support", "target's probability of items the logger shows with less than 1/1000", 0.01, 0.05, False,
+        "mean-weight-by-group", "rows times distance from 1 of groups whose mean weight is off (1 % a log)", 0.02, 0.1,
+        False, "a group of 1 in 20 rows that is off by 40 % may move the value by 2 %",
+    ),
+    Threshold(
+        "support", "target's probability of items shown with under 1/1000 and under a tenth of it", 0.01, 0.05, False,
         "what was never shown cannot be weighed: that share of the value is unknown",
     ),
     Threshold(

@@ -7,7 +7,7 @@ from counterrank.estimators.cascade_dr import CascadeDR
 from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
-from counterrank.estimators.estimate import Estimate, Lift, PositionValue
+from counterrank.estimators.estimate import Estimate, Lift, PositionValue, nothing_known
 from counterrank.estimators.examination import ClickHistory, PositionBased, read_position_curve
 from counterrank.estimators.iips import IIPS
 from counterrank.estimators.interpol import Interpolated
@@ -50,6 +50,7 @@ __all__ = [
     "Workspace",
     "estimator_names",
     "get_estimator",
+    "nothing_known",
     "order_path",
     "parse",
     "read_position_curve",

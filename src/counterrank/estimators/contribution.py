@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 class ContributionPlan(Plan[Moments]):
     """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or "control"."""
 
+    #: Without any weight there is no evidence; False where a model may speak alone.
+    needs_weight = True
+
     def __init__(self, name: str, workspace: Workspace, *, key: Hashable, aggregate: str = "mean") -> None:
         self.name = name
         self.key = (workspace.target, key)
@@ -76,7 +79,7 @@ class ContributionPlan(Plan[Moments]):
         total = self._gradient(state)
         single = np.sqrt(variances(state, np.column_stack([on_y, on_w, np.zeros(length)])))  # (K,)
         evidence = self._evidence(state, float(alpha @ values), float(np.sqrt(variance(state, total))))
-        return Estimate(
+        found = Estimate(
             target=self.workspace.target,
             estimator=self.name,
             value=evidence.value,
@@ -90,6 +93,13 @@ class ContributionPlan(Plan[Moments]):
             details=dict(self.details),
             moments=state,
             evidence=evidence,
+        )
+        dark = np.flatnonzero((state.mean("ww") == 0) & (alpha != 0)) + 1
+        if not (self.needs_weight and len(dark)):
+            return found
+        where = "" if len(dark) == length else f" at position {', '.join(map(str, dark))}"
+        return found.without_evidence(
+            f"the target gives every logged ranking probability 0{where}: what it would show was never logged"
         )
 
     def _evidence(self, state: Moments, value: float, stderr: float) -> Evidence:

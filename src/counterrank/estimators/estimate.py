@@ -167,6 +167,12 @@ class Estimate:
         return result
 
 
+def nothing_known(target: str, estimator: str, n: int, reason: str) -> Estimate:
+    """Return the estimate of an estimator that could not be finished."""
+    lift = Lift(np.nan, np.nan, np.nan, np.nan)
+    return Estimate(target, estimator, np.nan, np.nan, (), 0.0, n, 0.95, lift, not_estimable=reason)
+
+
 def _bare(positions: tuple[PositionValue, ...]) -> tuple[PositionValue, ...]:
     return tuple(PositionValue(position.value, np.nan) for position in positions)
 

@@ -9,7 +9,10 @@ from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.judging import Rival
 from counterrank.evaluation.passing import Pairing
-from counterrank.inference import holm, normal_interval, two_sided
+from counterrank.inference import Looks, holm
+
+#: One look, planned beforehand.
+ONCE = Looks()
 
 
 def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
@@ -60,7 +63,12 @@ def path_of(target: str, found: Sequence[Estimate]) -> list[dict[str, Any]]:
 
 
 def compare(
-    jobs: Sequence[Job], estimates: Sequence[Estimate], pairs: Pairing, recommended: Mapping[str, str], level: float
+    jobs: Sequence[Job],
+    estimates: Sequence[Estimate],
+    pairs: Pairing,
+    recommended: Mapping[str, str],
+    level: float,
+    looks: Looks = ONCE,
 ) -> tuple[dict[str, Any], ...]:
     """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
 
@@ -73,10 +81,13 @@ def compare(
     for (left, one), (right, two) in both:
         stderr = pairs.stderr_of_difference(left, right)
         value, allowed = one.value - two.value, one.allowance + two.allowance
-        low, high = normal_interval(value, stderr, 1 - (1 - level) / len(both))
+        half = looks.critical(1 - (1 - level) / len(both), one.n) * stderr
+        low, high = value - half, value + half
         rows.append(
             {"better": left.target, "than": right.target, "value": value, "stderr": stderr,
              "low": low - allowed, "high": high + allowed, "bias_allowance": allowed}
         )  # fmt: skip
-    p = holm([two_sided(max(abs(row["value"]) - row["bias_allowance"], 0.0), row["stderr"]) for row in rows])
+    beyond = [max(abs(row["value"]) - row["bias_allowance"], 0.0) for row in rows]
+    n = pairs.totals.n
+    p = holm([looks.p_value(value, row["stderr"], n, level) for value, row in zip(beyond, rows, strict=True)])
     return tuple({**row, "p_value": float(value)} for row, value in zip(rows, p, strict=True))

@@ -1,16 +1,19 @@
 """Which estimators run for which target, and which cannot."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import contextlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from counterrank.errors import ConfigError, CounterrankError
-from counterrank.estimators import Estimator, Plan, View, Workspace, estimator_names, get_estimator
+from counterrank.estimators import Estimator, Plan, View, Workspace, estimator_names, get_estimator, parse
 from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, TREE, Options
 from counterrank.source import Source
 
 #: The recommended estimator is the first of these that runs; else the first that was asked for.
 PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
+#: Summed for every target, asked for or not: the weights and rivals by which the recommended estimate is judged.
+PANEL = ("iips", "order-2", "order-3", "rips", "ips")
 _TRIED = 32
 
 
@@ -21,6 +24,8 @@ class Job:
     target: str
     name: str
     plan: Plan[Any]
+    #: Not asked for, but looked at: it has no line in the results.
+    silent: bool = False
 
 
 Skipped = dict[str, str]
@@ -56,10 +61,24 @@ def wanted(options: Options) -> dict[str, bool]:
     return result
 
 
+def weightless(names: Iterable[str]) -> bool:
+    """Return whether all of these estimate by a model of users alone, as on the log of a deterministic logger.
+
+    The mean of a reward model ("dm") is judged by weights all the same: it is used where there are some.
+
+    >>> weightless(["pbm"]), weightless(["dm"]), weightless(["pbm", "ips"])
+    (True, False, False)
+    """
+    return all(parse(name).model_alone and name != "dm" for name in names)
+
+
 def make_jobs(
     source: Source, options: Options, custom: Mapping[str, Estimator]
 ) -> tuple[list[Job], tuple[Skipped, ...]]:
-    """Return a job for each target and estimator that can run, and the reason for each that cannot."""
+    """Return a job for each target and estimator that can run, and the reason for each that cannot.
+
+    The panel's jobs are among them, silent where nobody asked for them.
+    """
     jobs: list[Job] = []
     skipped: list[Skipped] = []
     first = source.first
@@ -81,8 +100,16 @@ def make_jobs(
                 if required:
                     raise type(problem)(f"'{name}' cannot run for target '{target}': {problem}") from problem
                 skipped.append({"target": target, "estimator": name, "reason": str(problem)})
-        if not any(job.target == target for job in jobs):
+        made = {job.name for job in jobs if job.target == target}
+        if not made:
             raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1]['reason']}")
+        for name in () if weightless(made) else PANEL:
+            # What a log cannot give, the judgement does without.
+            if name not in made:
+                with contextlib.suppress(CounterrankError):
+                    plan = get_estimator(name).plan(workspace)
+                    plan.partial(tried)
+                    jobs.append(Job(target, name, plan, silent=True))
     return jobs, tuple(skipped)
 
 
@@ -98,6 +125,6 @@ def recommended(jobs: Sequence[Job]) -> dict[str, str]:
     """Return the recommended estimator of each target."""
     chosen: dict[str, str] = {}
     for job in jobs:
-        names = [other.name for other in jobs if other.target == job.target]
+        names = [other.name for other in jobs if other.target == job.target and not other.silent]
         chosen[job.target] = next((name for name in PREFERENCE if name in names), names[0])
     return chosen

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.audit import Finding
 from counterrank.diagnostics import (
     FAILED,
     PASSED,
@@ -15,6 +16,7 @@ from counterrank.diagnostics import (
     THRESHOLDS,
     WARNED,
     Outcome,
+    effective_rows,
     effective_rows_by_position,
     largest_weight_share,
     mean_weight_test,
@@ -47,6 +49,11 @@ class Evidence:
     outcomes: float
     #: Moments of the weights behind the estimate.
     moments: Moments | None = None
+    #: Moments of the lightest weights of this target: what is wrong with propensities shows best in them.
+    lightest: Moments | None = None
+    #: Rows belong to units, or the user says that no two belong together.
+    clustered: bool = True
+    independent: bool = False
     #: They are those of another estimate, which this one mixes with more: what they show can warn, not fail.
     borrowed: bool = False
     rivals: Sequence[Rival] = ()
@@ -57,12 +64,13 @@ class Evidence:
     practical: float | None = None
     estimated_propensity: bool = False
     #: Findings of the audit that failed.
-    failed_audit: Sequence[dict[str, Any]] = ()
+    failed_audit: Sequence[Finding] = ()
     #: The factor by which estimated propensities must be wrong to turn the lift's sign.
     sign_changes_at: float | None = None
 
 
 Reason = dict[str, Any]
+SEVERITY = [PASSED, WARNED, FAILED]
 EXPLORE = "a logging policy that explores more"
 
 
@@ -93,6 +101,14 @@ def reasons(evidence: Evidence) -> list[Reason]:
     return found
 
 
+def estimable(e: Evidence) -> Found:
+    """There is an estimate."""
+    if not e.estimate.estimable:
+        yield Judged(
+            FAILED, f"not estimable: {e.estimate.not_estimable}", "see what the audit says, and log more widely"
+        )
+
+
 def model_alone(e: Evidence) -> Found:
     """What a model of users says where no weight can contradict it is directional at best."""
     if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
@@ -101,8 +117,15 @@ def model_alone(e: Evidence) -> Found:
 
 
 def units(e: Evidence) -> Found:
-    """Enough independent rows."""
+    """Enough independent rows, known to be independent."""
     line = THRESHOLDS["units"]
+    if not (e.clustered or e.independent):
+        yield Judged(
+            max(WARNED, line.status(e.units), key=SEVERITY.index),
+            f"{e.units:,} rows are taken as independent, but nothing says whose they are",
+            "name the user or session (--columns unit=COLUMN), or say --independent-rows if no visitor has two rows",
+        )
+        return
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or groups of users"
     yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
@@ -111,8 +134,9 @@ def units(e: Evidence) -> Found:
 def ess(e: Evidence) -> Found:
     """Enough effective rows, in all and at each position."""
     line, found = THRESHOLDS["ess"], e.estimate
-    status = line.status(found.ess)
-    reason = f"the weights leave {found.ess:,.0f} effective of {found.n:,} rows"
+    rows = found.ess if e.moments is None else min(found.ess, effective_rows(e.moments))
+    status = _softened(line.status(rows), e) if rows < found.ess else line.status(rows)
+    reason = f"the weights leave {rows:,.0f} effective of {found.n:,} rows"
     if status == PASSED and e.moments is not None:
         by_position = effective_rows_by_position(e.moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
@@ -125,7 +149,7 @@ def ess(e: Evidence) -> Found:
     if e.moments is not None and tail_index(e.moments) > THRESHOLDS["tail"].reliable:
         yield Judged(status, reason, f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows")
         return
-    yield Judged(status, reason, *_more(found.n, line.reliable / max(found.ess, 1.0), f", or {EXPLORE}"))
+    yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), f", or {EXPLORE}"))
 
 
 def outcomes(e: Evidence) -> Found:
@@ -155,24 +179,25 @@ def concentration(e: Evidence) -> Found:
 
 
 def mean_weight(e: Evidence) -> Found:
-    """Weights whose mean is compatible with 1."""
-    if e.moments is None:
+    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
+    tests = [mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None]
+    if not tests:
         return
-    test = mean_weight_test(e.moments)
+    test = min(tests, key=lambda one: one.p_value)
     worst = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
-    if test.p_value > SIGNIFICANT:
+    if test.p_value * len(tests) > SIGNIFICANT:
         furthest = f"{test.mean[worst]:.3g} at position {worst + 1}"
         yield Judged(PASSED, f"weights average 1 within chance (furthest: {furthest})")
         return
     status = max(
         WARNED,
         THRESHOLDS["mean-weight"].status(off),
-        key=[PASSED, WARNED, FAILED].index,
+        key=SEVERITY.index,
     )
     reason = (
         f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = {test.p_value:.1g}): wrong "
-        "propensities or target probabilities, items that were never shown, or a tail not yet seen"
+        f"propensities or target probabilities, items never shown, or a tail not yet seen{scale_of(test.mean)}"
     )
     yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
 
@@ -257,13 +282,28 @@ def propensities(e: Evidence) -> Found:
 def audit(e: Evidence) -> Found:
     """No check of the audit that failed outright."""
     for failed in e.failed_audit:
-        yield Judged(WARNED, f"the audit failed at '{failed['check']}': {failed['found']}", failed.get("remedy") or "")
+        status = FAILED if failed.sinks else WARNED
+        yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", failed.remedy)
 
 
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
-    model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision, propensities,
-    audit,
+    estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
+    propensities, audit,
 )  # fmt: skip
+
+
+def scale_of(mean: "np.ndarray[Any, Any]") -> str:
+    """Return what a mean weight far from 1 suggests about units, or nothing.
+
+    >>> scale_of(np.array([98.0, 103.0]))
+    '; propensities look about 100 times too small: same unit?'
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = float(np.exp(np.log(np.maximum(mean, 0.0)).mean()))
+    if not math.isfinite(factor) or 1 / 3 < factor < 3 or factor == 0:
+        return ""
+    size, word = (factor, "small") if factor > 1 else (1 / factor, "large")
+    return f"; propensities look about {float(f'{size:.1g}'):,.0f} times too {word}: same unit?"
 
 
 def _softened(status: Outcome, e: Evidence) -> Outcome:

@@ -11,7 +11,7 @@ from typing import Any
 
 from counterrank._version import __version__
 from counterrank.errors import ConfigError
-from counterrank.inference import check_level
+from counterrank.inference import Looks, check_level
 
 #: What is run when nothing is asked for; what a log cannot support is left out and said so. The tree of `aips` is not
 #: among them: it explains behaviour, but costs a quarter of the time and has 20 times the error of `auto` or more.
@@ -35,15 +35,26 @@ class Options:
     practical: float | None = None
     #: How missing propensities are estimated: None when the log's own are used.
     estimate_propensity: str | None = None
-    #: Audit the log as well: None does so for logs that are not large.
+    #: List the audit's findings too: False leaves out all checks but those on which the verdict rests.
     audit: bool | None = None
     #: The column with the time of each ranking, for the audit.
     time: str | None = None
+    #: The user declares that no two rows belong to one visitor.
+    independent_rows: bool = False
+    #: Intervals hold at every look at a growing log, and are shortest at about this many rows; None: one look.
+    sequential: int | None = None
+
+    @property
+    def looks(self) -> Looks:
+        """How often the log is looked at."""
+        return Looks(self.sequential)
 
     def __post_init__(self) -> None:
         check_level(self.level)
         if not isinstance(self.seed, Integral) or self.seed < 0:
             raise ConfigError(f"seed is {self.seed!r}; it is a whole number, 0 or more")
+        if self.sequential is not None and not (isinstance(self.sequential, Integral) and self.sequential > 0):
+            raise ConfigError(f"sequential is a number of rows, 1 or more; got {self.sequential!r}")
         if len(set(self.targets)) != len(self.targets):
             raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
         if self.practical is not None and not self.practical > 0:

@@ -1,12 +1,13 @@
 """The one pass over the log: all estimators, targets and segments at once, and how their totals vary together."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.audit import Auditor, Tallies
 from counterrank.diagnostics import TopRows, top_rows_of
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
@@ -67,6 +68,26 @@ def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RewardRange:
+    """The smallest and largest reward seen at each position (K,); 0, nothing earned, is always possible."""
+
+    low: Floats
+    high: Floats
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    def of_value(self, alpha: Floats) -> tuple[float, float]:
+        """Return the least and most that sum_k alpha_k r_k can come to.
+
+        >>> RewardRange(np.zeros(2), np.ones(2)).of_value(np.array([1.0, -0.5]))
+        (-0.5, 1.0)
+        """
+        ends = np.stack([alpha * self.low, alpha * self.high])
+        return float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PassState:
     """The sum over batches of everything an evaluation needs."""
 
@@ -74,8 +95,10 @@ class PassState:
     totals: Totals
     segments: Mapping[tuple[str, str], tuple[Any, ...]]
     fingerprint: Fingerprint
+    rewards: RewardRange
     #: The rows that move each plan's estimate most, where its total is one number a row.
     tops: tuple[TopRows | None, ...] = ()
+    audit: Tallies = field(default_factory=lambda: Tallies(()))
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -83,7 +106,9 @@ class PassState:
             self.totals + other.totals,
             _merged(self.segments, other.segments),
             self.fingerprint + other.fingerprint,
+            self.rewards + other.rewards,
             tuple(None if a is None or b is None else a + b for a, b in zip(self.tops, other.tops, strict=True)),
+            self.audit + other.audit,
         )
 
 
@@ -98,18 +123,22 @@ def _merged(
 
 
 def make_partial(
-    groups: Sequence[list[Job]], main: Sequence[list[Job]], cuts: Sequence[Cut], *, by_unit: bool
+    groups: Sequence[list[Job]],
+    main: Sequence[list[Job]],
+    cuts: Sequence[Cut],
+    *,
+    by_unit: bool,
+    auditor: Auditor | None = None,
 ) -> Callable[[RankingLog], PassState]:
     """Return the function that turns a batch into its part of the sums."""
 
     def partial(batch: RankingLog) -> PassState:
-        views: dict[str, View] = {}
+        views = {group[0].target: View(batch, group[0].target) for group in groups}
         columns = [batch.reward @ batch.position_weights]
         states: list[Any] = []
         tops: list[TopRows | None] = []
         for group in groups:
-            view = views.setdefault(group[0].target, View(batch, group[0].target))
-            part = group[0].plan.partial(view)
+            part = group[0].plan.partial(views[group[0].target])
             states.append(part.state)
             columns.extend(part.totals.T)
             tops.append(top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None)
@@ -123,7 +152,10 @@ def make_partial(
         # Weights too large for a number are reported by the estimator they belong to.
         with np.errstate(over="ignore", invalid="ignore"):
             totals = totals_of(np.stack(columns, axis=1), batch.bucket if by_unit else None)
-        return PassState(tuple(states), totals, segments, fingerprint_of(batch), tuple(tops))
+        # Padding counts as 0, which is in the range anyway.
+        rewards = RewardRange(batch.reward.min(axis=0, initial=0.0), batch.reward.max(axis=0, initial=0.0))
+        looked = auditor.partial(batch, lambda _, name: views[name].ratios) if auditor is not None else Tallies(())
+        return PassState(tuple(states), totals, segments, fingerprint_of(batch), rewards, tuple(tops), looked)
 
     return partial
 

@@ -8,22 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.audit import CHECKS, VITAL, Auditor, Finding, auditor_of
 from counterrank.diagnostics import refuse_deterministic
-from counterrank.estimators import Estimate, Estimator, parse
+from counterrank.errors import CounterrankError
+from counterrank.estimators import Estimate, Estimator, nothing_known, parse
 from counterrank.evaluation.assembling import assemble
-from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended
+from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended, weightless
 from counterrank.evaluation.options import TREE, Options
 from counterrank.evaluation.passing import PassState, make_partial
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.segments import Cut, cuts_of
+from counterrank.evaluation.widening import at_any_time, inflated
 from counterrank.log import Probabilities, RankingLog
 from counterrank.readers import explain
 from counterrank.source import Source
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration, sensitivity.
 PROBE_ROWS = 20_000
-#: Logs known to have at most this many rankings are audited along the way.
-AUDITED_ROWS = 500_000
+#: Rows at which sequential intervals are shortest when no number is given.
+SEQUENTIAL_ROWS = 10_000
 
 
 def evaluate(  # noqa: PLR0913
@@ -39,6 +42,8 @@ def evaluate(  # noqa: PLR0913
     estimate_propensity: bool | str = False,
     audit: bool | None = None,
     time: str | None = None,
+    independent_rows: bool = False,
+    sequential: bool | int = False,
     command: str | None = None,
     **reading: Any,
 ) -> Evaluation:
@@ -49,8 +54,11 @@ def evaluate(  # noqa: PLR0913
     of "all" and of the defaults, those that cannot are listed under `skipped`. `segments` names columns, or "tree"
     for the groups of the fitted behaviour tree. `practical` is the smallest relative lift that matters.
     `estimate_propensity` (True, or how: "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS") is for logs
-    without propensities. `audit` adds the findings of `counterrank check`, `time` names its time column; `command`
-    is recorded. Further options go to the reader.
+    without propensities. `audit=False` leaves out the checks of `counterrank check` on which the verdict does not rest;
+    `time` names its time column. `independent_rows` declares that no two rows belong to one visitor: without that and
+    without units the evidence is directional at best. `sequential` (True, or the number of rows at which intervals
+    should be shortest, the same at every look) gives intervals that hold at every look at a growing log. `command` is
+    recorded. Further options go to the reader.
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
@@ -66,7 +74,19 @@ def evaluate(  # noqa: PLR0913
         reading = {"require_propensity": False, **reading}
     wanted, custom = named(estimators)
     with opened(log, targets, position_weights=position_weights, segments=carried, **reading) as (source, names):
-        options = Options(names, wanted, level, tuple(segments), seed, practical, method, audit, time)
+        options = Options(
+            names,
+            wanted,
+            level,
+            tuple(segments),
+            seed,
+            practical,
+            method,
+            audit,
+            time,
+            independent_rows,
+            _looks(sequential),
+        )
         return evaluate_source(source, options, custom, command=command)
 
 
@@ -89,10 +109,9 @@ def evaluate_source(
     total = run.sums(source)
     estimates = run.estimates(total)
     if replicas:
-        from counterrank.evaluation.bootstrapped import inflated
-
         sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
         estimates = inflated(estimates, [run.estimates(one) for one in sums])
+    estimates = tuple(at_any_time(one, options.looks) for one in estimates)
     return assemble(run, total, estimates, command=command)
 
 
@@ -104,7 +123,7 @@ class Run:
     options: Options
     jobs: Sequence[Job] = ()
     skipped: tuple[Skipped, ...] = ()
-    findings: tuple[dict[str, Any], ...] = ()
+    auditor: Auditor | None = None
     cuts: Sequence[Cut] = ()
 
     @cached_property
@@ -133,26 +152,26 @@ class Run:
         return [group for group in self.groups.values() if any(self.recommended[j.target] == j.name for j in group)]
 
     def prepare(self, custom: Mapping[str, Estimator]) -> None:
-        """Fit what needs fitting, and audit the log."""
+        """Fit what needs fitting, and get the audit ready for the pass."""
         self.jobs, self.skipped = make_jobs(self.source, self.options, custom)
         self.cuts = cuts_of(self.options.segments, lambda: self.probe, [job.plan for job in self.jobs])
-        wanted = self.options.audit
-        if wanted or wanted is None and self.source.n is not None and self.source.n <= AUDITED_ROWS:
-            self.findings = self.audited()
-
-    def audited(self) -> tuple[dict[str, Any], ...]:
-        """Return the findings of the audit."""
-        from counterrank.audit import audit
-
         columns = [name for name in self.options.segments if name != TREE]
-        found = audit(self.source, self.options.targets, segments=columns or None, time=self.options.time)
-        return tuple(finding.to_dict() for finding in found)
+        self.auditor = auditor_of(
+            self.source, self.probe, self.options.targets, segments=columns or None, time=self.options.time,
+            checks=VITAL if self.options.audit is False else CHECKS,
+            weighed=not weightless(job.name for job in self.jobs),
+        )  # fmt: skip
+
+    def findings(self, total: PassState) -> list[Finding]:
+        """Return what the audit found in the same pass."""
+        assert self.auditor is not None
+        return self.auditor.finish(total.audit)
 
     def sums(self, source: Source, *, label: str = "estimating", segments: bool = True) -> PassState:
         """Return the sums over all rows of a source."""
         by_unit = self.first.unit is not None
-        cuts = self.cuts if segments else ()
-        partial = make_partial(list(self.groups.values()), self.main, cuts, by_unit=by_unit)
+        cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
+        partial = make_partial(list(self.groups.values()), self.main, cuts, by_unit=by_unit, auditor=auditor)
         return source.reduce(partial, label=label)
 
     def states(self, total: PassState) -> dict[Hashable, Any]:
@@ -160,15 +179,26 @@ class Run:
         return dict(zip(self.groups, total.states, strict=True))
 
     def estimates(self, total: PassState) -> tuple[Estimate, ...]:
-        """Return the estimate of each job."""
+        """Return the estimate of each job, silent ones too; what was not asked for cannot stop the evaluation."""
         states = self.states(total)
         notes = tuple(explain(note) for note in self.first.notes)
-        return tuple(_finished(job, states[job.plan.key], notes) for job in self.jobs)
+        return tuple(_finished(job, states[job.plan.key], notes, total.totals.n) for job in self.jobs)
 
 
-def _finished(job: Job, state: Any, notes: tuple[str, ...]) -> Estimate:
-    estimate = job.plan.estimate(state)
+def _finished(job: Job, state: Any, notes: tuple[str, ...], n: int) -> Estimate:
+    try:
+        estimate = job.plan.estimate(state)
+    except CounterrankError as problem:
+        if not job.silent:
+            raise
+        return nothing_known(job.target, job.name, n, str(problem))
     return replace(estimate, estimator=job.name, flags=(*notes, *estimate.flags))
+
+
+def _looks(given: bool | int) -> int | None:
+    if isinstance(given, bool):
+        return SEQUENTIAL_ROWS if given else None
+    return given
 
 
 def _method(given: bool | str) -> str | None:

@@ -12,7 +12,8 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.options import TREE
-from counterrank.inference import benjamini_hochberg, critical_value, holm, two_sided
+from counterrank.evaluation.widening import at_any_time
+from counterrank.inference import Looks, benjamini_hochberg, holm
 from counterrank.log import RankingLog
 
 
@@ -72,7 +73,10 @@ def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
 
 
 def segment_table(
-    sums: Mapping[tuple[str, str], tuple[Any, ...]], main: Sequence[list[Job]], recommended: Mapping[str, str]
+    sums: Mapping[tuple[str, str], tuple[Any, ...]],
+    main: Sequence[list[Job]],
+    recommended: Mapping[str, str],
+    looks: Looks,
 ) -> tuple[dict[str, Any], ...]:
     """Return a row for each target, column and group, largest lift first within a column.
 
@@ -85,17 +89,31 @@ def segment_table(
             if recommended[job.target] != job.name:
                 continue
             keys = sorted(sums)
-            found = [job.plan.estimate(sums[key][index]) for key in keys]
-            rows += _adjusted(job, keys, found)
-    return tuple(sorted(rows, key=lambda row: (row["target"], row["column"], -row["lift"]["value"], row["label"])))
+            found = [at_any_time(job.plan.estimate(sums[key][index]), looks) for key in keys]
+            rows += _adjusted(job, keys, found, looks)
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                row["target"],
+                row["column"],
+                -np.nan_to_num(row["lift"]["value"], nan=-np.inf),
+                row["label"],
+            ),
+        )
+    )
 
 
-def _adjusted(job: Job, keys: Sequence[tuple[str, str]], found: Sequence[Estimate]) -> list[dict[str, Any]]:
-    raw = [two_sided(max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr) for one in found]
+def _adjusted(
+    job: Job, keys: Sequence[tuple[str, str]], found: Sequence[Estimate], looks: Looks
+) -> list[dict[str, Any]]:
+    raw = [
+        looks.p_value(max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr, one.n, one.level) for one in found
+    ]
     rows = []
     for (column, label), one, p, q in zip(keys, found, holm(raw), benjamini_hochberg(raw), strict=True):
         # Wider than the group's own interval by what the number of groups adds to the critical value.
-        more = critical_value(1 - (1 - one.level) / len(keys)) - critical_value(one.level)
+        more = looks.critical(1 - (1 - one.level) / len(keys), one.n) - looks.critical(one.level, one.n)
         low, high = one.lift.low - more * one.lift.stderr, one.lift.high + more * one.lift.stderr
         rows.append(
             {
@@ -114,6 +132,8 @@ def _adjusted(job: Job, keys: Sequence[tuple[str, str]], found: Sequence[Estimat
 
 def evidence_of(estimate: Estimate) -> str:
     """Return the evidence level of a group: its rows and effective rows, and any flag of its weights."""
+    if not estimate.estimable:
+        return "insufficient"
     statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}
     if FAILED in statuses:
         return "insufficient"

@@ -12,10 +12,12 @@ from counterrank.inference.intervals import (
 )
 from counterrank.inference.linear import clustered_variances, degrees_of_freedom, variance, variances
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
+from counterrank.inference.sequential import Looks
 
 __all__ = [
     "METHODS",
     "Evidence",
+    "Looks",
     "benjamini_hochberg",
     "check_level",
     "clustered_variances",

@@ -9,18 +9,16 @@ Floats = NDArray[np.float64]
 
 
 def two_sided(value: float, stderr: float) -> float:
-    """Return the two-sided normal p-value of value = 0; with no error at all, 1 for zero and 0 otherwise.
+    """Return the two-sided normal p-value of value = 0.
 
-    An unknown error (NaN) is no evidence: 1.
+    Without a positive error nothing can be tested, whatever the difference: 1. So it is when either is unknown (NaN).
 
-    >>> round(two_sided(1.96, 1.0), 4), two_sided(0.0, 0.0), two_sided(5.0, math.nan)
+    >>> round(two_sided(1.96, 1.0), 4), two_sided(0.3, 0.0), two_sided(5.0, math.nan)
     (0.05, 1.0, 1.0)
     """
-    if math.isnan(stderr):
+    if math.isnan(value) or not stderr > 0:
         return 1.0
-    if stderr > 0:
-        return math.erfc(abs(value) / stderr / math.sqrt(2))
-    return 1.0 if abs(value) <= 1e-12 else 0.0
+    return math.erfc(abs(value) / stderr / math.sqrt(2))
 
 
 def holm(p_values: ArrayLike) -> Floats:

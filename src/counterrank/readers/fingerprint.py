@@ -6,6 +6,7 @@ It tells accidental changes; it is no signature against forgery.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -27,15 +28,33 @@ class Fingerprint:
     sums: tuple[int, int]
     n: int
     shape: str
+    #: The same without the target policies: equal for one log with other targets.
+    row_sums: tuple[int, int] = (0, 0)
+    row_shape: str = ""
 
     def __add__(self, other: Self) -> Self:
-        total = tuple((a + b) % 2**64 for a, b in zip(self.sums, other.sums, strict=True))
-        return type(self)((total[0], total[1]), self.n + other.n, self.shape)
+        return type(self)(
+            _sum(self.sums, other.sums), self.n + other.n, self.shape, _sum(self.row_sums, other.row_sums),
+            self.row_shape,
+        )  # fmt: skip
+
+    @property
+    def of_rows(self) -> str:
+        """32 hexadecimal digits of the rows alone, whatever targets are evaluated on them."""
+        return _digest(self.row_sums, self.n, self.row_shape)
 
     def __str__(self) -> str:
         """32 hexadecimal digits."""
-        content = f"{self.sums[0]:016x}{self.sums[1]:016x}:{self.n}:{self.shape}"
-        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+        return _digest(self.sums, self.n, self.shape)
+
+
+def _sum(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+    return (left[0] + right[0]) % 2**64, (left[1] + right[1]) % 2**64
+
+
+def _digest(sums: tuple[int, int], n: int, shape: str) -> str:
+    content = f"{sums[0]:016x}{sums[1]:016x}:{n}:{shape}"
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def fingerprint(log: RankingLog | Source) -> str:
@@ -62,10 +81,13 @@ def partial(log: RankingLog) -> Fingerprint:
     _absorb_policy(state, log.propensity, log.lengths)
     if log.context is not None:
         row_hash.absorb_floats(state, log.context, np.full(log.n, log.context.shape[1]))
+    rows = row_hash.total(state)
     for name in sorted(log.targets):
         _absorb_policy(state, log.targets[name], log.lengths)
     sums = row_hash.total(state)
-    return Fingerprint((int(sums[0]), int(sums[1])), log.n, _shape(log))
+    return Fingerprint(
+        (int(sums[0]), int(sums[1])), log.n, _shape(log, log.targets), (int(rows[0]), int(rows[1])), _shape(log, {})
+    )
 
 
 def _absorb_policy(state: Words, policy: Probabilities, lengths: NDArray[np.int64]) -> None:
@@ -75,8 +97,8 @@ def _absorb_policy(state: Words, policy: Probabilities, lengths: NDArray[np.int6
         row_hash.absorb_floats(state, values, np.ones_like(lengths) if joint else lengths)
 
 
-def _shape(log: RankingLog) -> str:
-    kinds = {name: _kind(policy) for name, policy in {"": log.propensity, **log.targets}.items()}
+def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> str:
+    kinds = {name: _kind(policy) for name, policy in {"": log.propensity, **targets}.items()}
     content = {
         "K": log.K,
         "kinds": kinds,

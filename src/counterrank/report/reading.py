@@ -72,6 +72,11 @@ class Reading:
         """All estimates that have a value."""
         return [e for e in rows(self.model.get("estimates")) if known(e.get("value"))]
 
+    def silent(self, target: str) -> list[str]:
+        """Return the estimators that have no value for a target and say why."""
+        found = (e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target)
+        return [str(e.get("estimator")) for e in found if e.get("not_estimable")]
+
     @property
     def regressions(self) -> list[Mapping[str, Any]]:
         """What each estimate tells of its reward model, empty where it has none."""
@@ -113,7 +118,7 @@ class Reading:
         """Return the name of the recommended estimator of a target."""
         named = table(self.model.get("recommended")).get(target)
         names = [str(e.get("estimator")) for e in self.estimates if str(e.get("target", "target")) == target]
-        if named in names:
+        if named in names or named in self.silent(target):
             return str(named)
         return "auto" if "auto" in names else (names[0] if names else "")
 

@@ -87,10 +87,13 @@ class _Estimates:
             table.add_column("flags", no_wrap=True)
         for target in self.reading.targets:
             table.add_row(safe(target, "bold underline"))
-            for index, found in enumerate(self.reading.of(target)):
-                cells = _cells(self.reading, target, found, first=index == 0, wide=wide)
+            best = self.reading.recommended(target)
+            for found in self.reading.of(target):
+                cells = _cells(self.reading, target, found, first=found.get("estimator") == best, wide=wide)
                 flags = " ".join(f"[{numbers[flag]}]" for flag in _flags(found))
                 table.add_row(*cells, *([safe(flags, "yellow")] if numbers else []))
+            for name in self.reading.silent(target):
+                table.add_row(safe(f"{'★' if name == best else ' '} {name}"), safe("not estimable", "red"))
             table.add_section()
         return table
 

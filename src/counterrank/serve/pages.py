@@ -85,7 +85,10 @@ def compare(first: Entry, second: Entry) -> str:
 
 def same_data(a: Reading, b: Reading) -> bool:
     """Return whether two evaluations saw the same rows."""
-    return a.log.get("fingerprint") is not None and a.log.get("fingerprint") == b.log.get("fingerprint")
+    # Rows are the same data whatever targets are evaluated on them; older results know only both together.
+    both = a.log.get("rows_fingerprint") and b.log.get("rows_fingerprint")
+    mine, other = (reading.log.get("rows_fingerprint" if both else "fingerprint") for reading in (a, b))
+    return mine is not None and mine == other
 
 
 def _key(e: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The uncertainty of estimated propensities, carried into every standard error."""
+"""Intervals made wider afterwards: by the uncertainty of estimated propensities, and by looking again and again."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from counterrank.estimators import Estimate, Lift, PositionValue
-from counterrank.inference import normal_interval
+from counterrank.inference import Looks, critical_value, normal_interval
 
 
 def inflated(estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate]]) -> tuple[Estimate, ...]:
@@ -18,6 +18,24 @@ def inflated(estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate
     of the two does not undercut either.
     """
     return tuple(_wider(one, [other[index] for other in replicas]) for index, one in enumerate(estimates))
+
+
+def at_any_time(one: Estimate, looks: Looks) -> Estimate:
+    """Return an estimate whose intervals hold at all looks together; its allowance for bias stays what it was."""
+    if looks.rows is None or not one.estimable:
+        return one
+    lift, usual = one.lift, critical_value(one.level)
+    more = (looks.critical(one.level, one.n) - usual) * lift.stderr
+    # The relative lift's standard error is not kept; its half-width is, and grows at most in this ratio.
+    stretch = looks.critical(one.level, one.n) / usual
+    wide = replace(
+        lift,
+        low=lift.low - more,
+        high=lift.high + more,
+        relative_low=lift.relative - stretch * (lift.relative - lift.relative_low),
+        relative_high=lift.relative + stretch * (lift.relative_high - lift.relative),
+    )
+    return replace(one, lift=wide, interval_at=lambda level: one.interval(looks.level(level, one.n)))
 
 
 def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:

@@ -1,0 +1,115 @@
+"""Mean weights by group: few false alarms on true propensities whatever the tail, and the guilty group by name."""
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.audit.auditor import VITAL, audit
+from counterrank.audit.groups import BLOCKS, context_cuts, groups_tested
+from counterrank.audit.kernels import grouped_sums
+from counterrank.sources import MemorySource
+
+A = 5
+
+
+def log_of(seed, n=3000, K=2, sharp=1.0, hours=24, p0=None, hour=None):
+    """True propensities; `sharp` makes the target's weights heavy; hours are a category of 24."""
+    rng = np.random.default_rng(seed)
+    base = np.exp(rng.normal(size=A) * 0.5)
+    base /= base.sum()
+    moved = base ** (1 - sharp) / (base ** (1 - sharp)).sum()
+    action = rng.choice(A, size=(n, K), p=base)
+    hour = rng.integers(0, hours, n) if hour is None else hour
+    shown = base[action] if p0 is None else p0(base[action], hour)
+    return cr.RankingLog(
+        action=action, reward=(rng.random((n, K)) < 0.3).astype(float), propensity=shown,
+        targets={"new": cr.Propensity("factored", moved[action])}, context=hour[:, None].astype(float),
+        context_names=("hour",), categories={"hour": tuple(f"{h:02d}" for h in range(hours))},
+    )  # fmt: skip
+
+
+def by_group(log):
+    return [one for one in audit(MemorySource(log, threads=1), checks=VITAL) if "-by-" in one.check]
+
+
+@pytest.mark.parametrize("sharp", [0.5, 2.5])
+def test_false_alarms_are_at_most_one_in_a_hundred_logs(sharp):
+    """True rate 1 % at most: 6 or more of 150 logs have a chance of 0.4 %, and the seeds are fixed."""
+    alarms = sum(
+        any(one.status in ("warned", "failed") for one in by_group(log_of(seed, sharp=sharp))) for seed in range(150)
+    )
+    assert alarms <= 5
+
+
+def test_the_group_is_named_and_a_small_one_does_not_sink_the_log():
+    def wrong(p, hour):
+        return np.where((hour == 11)[:, None], np.minimum(p * 1.6, 1.0), p)
+
+    found = next(one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour")
+    assert found.status == "warned" and not found.sinks
+    assert "where hour is 11" in found.found and found.found.endswith("hour affected: 11")
+
+
+def test_many_groups_sink_it():
+    def wrong(p, hour):
+        return np.where((hour < 12)[:, None], np.minimum(p * 1.5, 1.0), p)
+
+    found = next(one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour")
+    assert found.status == "failed" and found.sinks
+
+
+def test_heavy_tails_are_no_finding():
+    """Weights with a tail index of 0.8: means of groups stray below 1, as they must."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        w = rng.pareto(1.25, size=4000) * 0.25
+        table = np.zeros((16, 3, 1))
+        grouped_sums(w[None], np.ones(4000, dtype=np.int64), np.arange(4000) * 16 // 4000, table)
+        total = np.array([[4000.0], [w.sum()], [(w**2).sum()], [(w**3).sum()]])
+        p = groups_tested(table, total, np.array([w.max()]), 1.0)[2]
+        assert not (np.nan_to_num(p, nan=1.0) * 16 <= 0.001).any()
+
+
+def test_units_that_stick_to_one_draw_are_counted_as_units():
+    """Each user has one list for 40 rows: without the design effect a third of such logs would be called wrong."""
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        user = np.repeat(np.arange(100), 40)
+        action = rng.choice(2, size=(100, 1))[user]
+        log = cr.RankingLog(
+            action=action, reward=np.ones((4000, 1)), propensity=np.full((4000, 1), 0.5), unit=user,
+            targets={"new": cr.Propensity("factored", np.where(action == 1, 0.9, 0.1))},
+            context=rng.normal(size=100)[user][:, None],
+        )  # fmt: skip
+        alarms += any(one.status in ("warned", "failed") for one in by_group(log))
+    assert alarms <= 3
+
+
+def test_kernel_sums_as_its_naive_twin():
+    rng = np.random.default_rng(0)
+    w, lengths, code = rng.random((3, 50)), rng.integers(1, 4, 50), rng.integers(0, 4, 50)
+    out = np.zeros((4, 3, 3))
+    grouped_sums(w, lengths, code, out)
+    for g in range(4):
+        for k in range(3):
+            part = w[k, (code == g) & (k < lengths)]
+            np.testing.assert_allclose(out[g, :, k], [len(part), part.sum(), (part**2).sum()], atol=1e-12)
+
+
+def test_cuts_cover_every_value():
+    log = cr.RankingLog(
+        action=[[0]] * 400, reward=[[1.0]] * 400, propensity=[[0.5]] * 400,
+        context=np.column_stack([np.arange(400.0), np.repeat([0.0, 1.0], 200), [np.nan] * 9 + [7.0] * 391]),
+    )  # fmt: skip
+    cuts = context_cuts(log)
+    assert [cut.column for cut in cuts] == ["x_0", "x_1"]  # the third does not vary
+    counts = np.bincount(cuts[0].codes(log), minlength=9)
+    assert counts.tolist() == [50] * 8 + [0] and len(cuts[0].names) == 9
+    assert np.bincount(cuts[1].codes(log)).tolist() == [200, 200]
+
+
+def test_blocks_follow_the_rows_in_any_batches():
+    log = log_of(0, n=4000)
+    found = [one for one in by_group(log) if one.check == "mean-weight-by-block"]
+    assert len(found) == 1 and f"{BLOCKS} groups" in found[0].found
