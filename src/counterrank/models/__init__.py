@@ -5,6 +5,7 @@ from counterrank.models.choice import CHOSEN, Chosen, fit_best, fit_close
 from counterrank.models.clicks.amounts import fit_list_models, fit_numbers
 from counterrank.models.clicks.averaging import Averaged, choose
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
+from counterrank.models.clicks.boosting import fit_boosting
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import ClickModel, rivalry
 from counterrank.models.clicks.rankings import Rankings, rankings_of
@@ -50,6 +51,7 @@ __all__ = [
     "clear",
     "context_columns",
     "fit_best",
+    "fit_boosting",
     "fit_close",
     "fit_history",
     "fit_learner",

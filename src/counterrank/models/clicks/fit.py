@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.base import ALL, VARIANTS, Variant
 from counterrank.models.clicks.kernels.likelihood import CLICKS, GAMMA, NORMAL, linear, newton, slots_of
-from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, rivalry
+from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor
 from counterrank.models.clicks.rankings import Rankings, Scaling
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.clicks.similarity import Similarity, learned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -206,10 +207,13 @@ def _fitted(rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant,
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
     first = made[Variant(extra=variant.extra)] if variant.competition else None
     before = first or made.get(Variant())
-    rivals, columns = None, [common] * (rows.folds + 1)
+    rivals, columns, similarity = None, [common] * (rows.folds + 1), None
     if first is not None:
+        similarity = _similarity(rows, first)
+        # Likeness was learned from clicks: a row's own must not be in it, whichever fit reads the row.
+        alike = None if similarity is None else similarity.above(rows.numbers, rows.lengths, rows.fold)
         # A fold's strengths come from that fold's first fit, so that nothing of the fold is in its columns.
-        felt = [rivalry(first.strength(rows.rankings, f), rows.lengths) for f in (*range(rows.folds), ALL)]
+        felt = [first.competition(rows.rankings, f, alike) for f in (*range(rows.folds), ALL)]
         rivals = Scaling.of(felt[-1][shown])
         columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
     d, p = x.shape[1] - 1, columns[0].shape[2]
@@ -234,12 +238,24 @@ def _fitted(rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant,
         "columns": p,
         "extra": variant.extra,
         "competition": variant.competition,
+        "similarity_rank": 0 if similarity is None else similarity.sign.shape[1],
         "spreads": {name: float(sd) for name, sd in zip(_GROUPS, prior.spread, strict=True)},
         "newton_steps": steps,
     }
     parameters = Parameters(theta, rows.rankings.K, encoding.items, d)
     curved = rows.family == CLICKS
-    return Predictor(parameters, encoding, variant, details, prior.spread, climb.dispersion, first, rivals, curved)
+    return Predictor(
+        parameters, encoding, variant, details, prior.spread, climb.dispersion, first, similarity, rivals, curved
+    )
+
+
+def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
+    """Return which items the clicks show to be alike, by residuals of rows outside each fit."""
+    if rows.family != CLICKS or rows.rankings.K < 2:
+        return None
+    attraction = first.strength(rows.rankings, rows.fold)
+    odds, after = first.parameters.odds, first.parameters.after
+    return learned(attraction, odds, after, rows.numbers, rows.lengths, rows.fold, rows.click)
 
 
 def _widened(before: Parameters, p: int) -> Floats:

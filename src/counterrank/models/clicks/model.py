@@ -15,6 +15,7 @@ from counterrank.models.clicks.base import ALL, History, Kind, Variant, by_row
 from counterrank.models.clicks.kernels.recursion import attractions, click_ahead, click_expected, competition
 from counterrank.models.clicks.rankings import Rankings, Scaling
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.clicks.similarity import Similarity, alike_above
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -169,6 +170,7 @@ class Predictor:
     spread: Floats
     dispersion: float = 1.0
     first: "Predictor | None" = None
+    similarity: Similarity | None = None
     #: Scaling of the competition columns.
     rivals: Scaling | None = None
     #: Whether predictions are log odds, whose strength is a chance.
@@ -196,12 +198,25 @@ class Predictor:
         out = np.zeros(rankings.item.shape)
         columns = self.encoding.columns(rankings, x, self.variant.extra)
         if self.first is not None and self.rivals is not None:
-            others = rivalry(self.first.strength(rankings, fold), lengths)
+            alike = None if self.similarity is None else self.similarity.above(numbers, lengths, fold)
+            others = self.first.competition(rankings, fold, alike)
             columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
         own = np.ascontiguousarray(self.encoding.slopes_of(x))
         assert rankings.row is not None
         attractions(self.table, self.beta, numbers, own, rankings.row, columns, lengths, folds, out)
         return out
+
+    def competition(self, rankings: Rankings, fold: int | Ints, alike: Floats | None) -> Floats:
+        """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness (m, K) where there
+        is one, likeness of features.
+        """
+        parts = [rivalry(self.strength(rankings, fold), rankings.lengths)]
+        if alike is not None:
+            parts.append(alike[..., None])
+        if self.encoding.features is not None and rankings.features is not None:
+            z = self.encoding.features.apply(rankings.features)
+            parts.append(alike_above(z, rankings.item >= 0)[..., None])
+        return np.concatenate(parts, axis=2)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the padding."""

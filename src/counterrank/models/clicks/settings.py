@@ -95,6 +95,33 @@ _TABLE = (
         "products", 64.0, "context x feature columns", "beyond it features do not bend with the context", "reasoned",
     ),
     Setting(
+        "similar_items", 500.0, "items", "beyond it pairs are too rare to learn from, and their table too large",
+        "reasoned",
+    ),
+    Setting(
+        "similar_rank", 6.0, "ways of being alike", "what a few thousand rankings can show", "develop worlds",
+    ),
+    Setting(
+        "evidence", 1.15, "largest eigenvalue of noise", "beyond its own spread, which is a few percent",
+        "develop worlds",
+    ),
+    Setting(
+        "pair_weight", 1.0, "information of a pair", "pairs seen once or twice would else be the largest residuals",
+        "develop worlds",
+    ),
+    Setting(
+        "trees", 60.0, "trees", "with the first model's key among the columns few are needed", "reasoned",
+    ),
+    Setting(
+        "leaves", 15.0, "leaves of a tree", "products of about four columns", "reasoned",
+    ),
+    Setting(
+        "leaf_rows", 50.0, "slots in a leaf, at least", "a click rate from 50 slots is known within .07", "reasoned",
+    ),
+    Setting(
+        "rate", 0.08, "step of a tree", "slow enough for 60 trees to be few", "reasoned",
+    ),
+    Setting(
         "labels", 20.0, "indicator columns", "as for the context: more labels share hashed columns", "reasoned",
     ),
     Setting(

@@ -130,3 +130,44 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
             out[i, k, 3] = below
             above += own
             most = max(most, own)
+
+
+@jit
+def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
+                  click: Floats, slope: Floats, bend: Floats) -> None:  # fmt: skip
+    """Add, for each pair (own item, item above) and fold, the likelihood's slope and curvature in the own logit.
+
+    slope and bend are (F, I + 1, I + 1); a ranking of fold f is read by the parameters that leave f out.
+    """
+    for i in range(len(item)):
+        f, last = fold[i], -1
+        for k in range(lengths[i]):
+            a, own = item[i, k], attraction[i, k]
+            hidden = odds[f, k, last + 1] * (after[f, item[i, last]] if last >= 0 else 1.0)
+            chance = own / (1.0 + hidden)
+            weight = chance / max(1.0 - chance, 1e-9)
+            clicked = click[i, k] > 0.0
+            first = (1.0 if clicked else -weight) * (1.0 - own)
+            second = weight * (1.0 - own) ** 2
+            for j in range(k):
+                slope[f, a, item[i, j]] += first
+                bend[f, a, item[i, j]] += second
+            if clicked:
+                last = k
+
+
+@jit
+def similar_above(place: Floats, sign: Floats, item: Ints, lengths: Ints, fold: Ints, out: Floats) -> None:
+    """Write sum_j<k u_k' diag(sign) u_j (m, K) into out, u the items' places (F, I + 1, r), sign (F, r)."""
+    r = place.shape[2]
+    total = np.zeros(r)
+    for i in range(len(item)):
+        f = fold[i]
+        total[:] = 0.0
+        for k in range(lengths[i]):
+            own = place[f, item[i, k]]
+            value = 0.0
+            for j in range(r):
+                value += sign[f, j] * own[j] * total[j]
+                total[j] += own[j]
+            out[i, k] = value
