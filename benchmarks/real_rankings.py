@@ -194,11 +194,17 @@ def report(cells: list[Row], names: Iterable[str], rivals: Iterable[str] = CLASS
                  ("items", lambda c: c["world"]["items"]), ("bend", lambda c: c["world"]["bend"])]  # fmt: skip
     for name in names:
         print(f"\n{name} by family\n{HEAD}")
+        covered: dict[str, float] = {}
         for axis, key in axes:
             for value in sorted({key(c) for c in near}, key=str):
                 found = [m for m in (measures(c, name, rivals) for c in near if key(c) == value) if m]
                 if found:
                     print(line(f"{axis} {value}", found))
+                    covered[f"{axis} {value}"] = sum(m["hits"] for m in found) / max(
+                        sum(m["intervals"] for m in found), 1
+                    )
+        least = sorted(covered, key=covered.__getitem__)[:3]
+        print(f"{name}, least coverage: {', '.join(f'{covered[one]:.2f} ({one})' for one in least)}")
         report_far(name, cells)
 
 
@@ -206,8 +212,10 @@ def report_far(name: str, cells: list[Row]) -> None:
     """Print how many intervals miss far and deterministic targets, and how many of those were believed."""
     far = [(c, row) for c in cells if c["family"] in ("far", "top") for row in c["logs"] if name in row]
     if far:
-        missed = [not row[name].get("low", -np.inf) <= c["truth"]["value"] <= row[name].get("high", np.inf)
-                  for c, row in far]  # fmt: skip
+        # Without an interval nothing is missed: both comparisons with NaN are false.
+        V = [c["truth"]["value"] for c, _ in far]
+        ends = [(row[name].get("low", np.nan), row[name].get("high", np.nan)) for _, row in far]
+        missed = [low > value or high < value for (low, high), value in zip(ends, V, strict=True)]
         believed = [row[name].get("verdict", "insufficient") != "insufficient" for _, row in far]
         wrong = sum(m and b for m, b in zip(missed, believed, strict=True))
         print(f"{name}, far and deterministic targets: {sum(missed)} of {len(far)} intervals miss, "

@@ -73,9 +73,10 @@ def test_measures_of_one_world(study):
 def test_a_believed_miss_is_counted(study, capsys):
     far = {"family": "far", "n": 200, "world": {}, "truth": {"value": 2.0, "sd": 1.0}}
     says = [("reliable", 0.0, 1.0), ("insufficient", 0.0, 1.0), ("directional", 1.0, 3.0)]
+    says.append(("reliable", np.nan, np.nan))  # no interval, nothing missed
     far["logs"] = [{"auto": {**answer(0.5, low, high), "verdict": level}} for level, low, high in says]
     study.report([far], ["auto"])
-    assert "2 of 3 intervals miss, 2 believed, 1 missed and believed (0.333)" in capsys.readouterr().out
+    assert "2 of 4 intervals miss, 3 believed, 1 missed and believed (0.250)" in capsys.readouterr().out
 
 
 def test_replayed_sessions_have_the_value_of_their_population(study, tmp_path):
