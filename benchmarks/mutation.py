@@ -91,11 +91,8 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("inference/multiplicity.py", "1.0", "p[order] * count / np.arange("),  # the largest is a p-value itself
     ("inference/intervals.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
     ("kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # without orders nothing reads it
-    ("kernels/orders.py", "Lt", "quick = 0 < "),  # there is always one entry, and of one both ways are the same
-    ("kernels/orders.py", "0", "quick = 0 < "),
     ("kernels/orders.py", "1", "alike = logging.shape[1] == 1"),  # never alike: the general way gives the same
     ("kernels/orders.py", "Eq", "alike = logging.shape[1] == 1"),
-    ("kernels/orders.py", "3", "np.empty(length), np.zeros(3)"),
 )
 
 

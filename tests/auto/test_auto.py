@@ -5,9 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from counterrank.errors import ConfigError
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.iips import IIPS
+from counterrank.estimators.rips import RIPS
+from counterrank.inference import bias_aware_half
 from counterrank.log import RankingLog
 from counterrank.policies import PlackettLuce
 from counterrank.propensity import Propensity
@@ -41,13 +44,39 @@ def test_estimate_is_complete(log):
     found = Auto().estimate(log, "new")
     assert found.estimator == "auto" and len(found.by_position) == 4
     assert sum(p.value for p in found.by_position) == pytest.approx(found.value, rel=1e-9)
-    path = found.details["order_path"]
-    assert [p["order"] for p in path] == [1, 2, 3, 4]
-    assert all(p["stderr"] > 0 for p in path)
-    assert found.details["interval_base"] in found.details["why"]
+    assert [m["member"] for m in found.details["members"]] == ["iips", "order-2", "order-3", "ips"]
+    assert all(m["stderr"] > 0 for m in found.details["members"])
+    assert sum(found.details["combination"].values()) == pytest.approx(1.0, rel=1e-9)
+    assert found.basis in found.details["combination"]
     assert found.lift.low <= found.lift.value <= found.lift.high
     assert found.lift.value == pytest.approx(found.value - log.value, rel=1e-9)
+    by_position = [p.value for p in found.lift.by_position]
+    assert sum(by_position) == pytest.approx(found.lift.value, rel=1e-9)
     json.dumps(found.to_dict())
+
+
+def test_the_interval_is_centred_and_the_allowance_is_in_all_of_it(log):
+    found = Auto().estimate(log, "new")
+    bare, wide = (Auto(allowance=size).estimate(log, "new") for size in (0.0, 3.0))
+    assert found.allowance > 0 and bare.allowance == 0
+    for one in (found, bare, wide):
+        low, high = one.interval(0.95)
+        assert (low + high) / 2 == pytest.approx(one.value, rel=1e-9)
+        half = bias_aware_half(one.stderr, one.allowance, 0.95, log.n - 1)
+        assert (high - low) / 2 == pytest.approx(half, rel=1e-9)
+        assert (one.lift.low + one.lift.high) / 2 == pytest.approx(one.lift.value, rel=1e-9)
+        expected = bias_aware_half(one.lift.stderr, one.allowance, 0.95, log.n - 1)
+        assert (one.lift.high - one.lift.low) / 2 == pytest.approx(expected, rel=1e-9)
+        assert one.lift.relative_high - one.lift.relative_low > 2 * one.allowance / log.value
+    assert bare.high - bare.low < found.high - found.low < wide.high - wide.low
+    assert any(flag.startswith("bias-allowance") for flag in found.flags)
+    assert not any(flag.startswith("bias-allowance") for flag in bare.flags)
+
+
+@pytest.mark.parametrize("given", [-1.0, np.nan, np.inf])
+def test_an_allowance_is_a_size(given):
+    with pytest.raises(ConfigError, match="at least 0"):
+        Auto(allowance=given)
 
 
 def test_intervals_are_nested_and_contain_the_value(log):
@@ -93,9 +122,7 @@ def test_totals_and_combination_give_the_estimate(log):
     plan, state = run(MemorySource(log, threads=1))
     totals = plan.partial(View(log, "new")).totals
     combined = totals.mean(axis=0) @ plan.combination(state)
-    found = plan.finish(state)
-    low, high = found.interval(0.95)
-    assert found.value == pytest.approx(np.clip(combined, low, high), rel=1e-9)
+    assert plan.finish(state).value == pytest.approx(combined, rel=1e-9)
 
 
 def test_without_distributions_it_works_and_says_so(env, log):
@@ -108,16 +135,11 @@ def test_without_distributions_it_works_and_says_so(env, log):
 
 
 def test_controls_reduce_the_spread_of_order_one(log):
-    from counterrank.estimators.auto.plan import column_names, orders_for
-    from counterrank.estimators.auto.state import summarise
-
     part = without_distributions(log)
-    plan, state = run(MemorySource(part, threads=1))
-    controlled = summarise(state, column_names(4), orders_for(4))
+    found = Auto().estimate(part, "new").details["members"][0]
     plain = IIPS().estimate(part, "new")
-    j = controlled.index("dr-order-1")
-    assert np.sqrt(controlled.covariance[j, j]) < plain.stderr
-    assert abs(controlled.value[j] - plain.value) < 4 * plain.stderr
+    assert found["member"] == "iips" and found["stderr"] < plain.stderr
+    assert abs(found["value"] - plain.value) < 4 * plain.stderr
 
 
 def test_rankings_without_replacement():
@@ -125,14 +147,14 @@ def test_rankings_without_replacement():
     part = world.draw(1500, np.random.default_rng(1)).to_log()
     found = Auto().estimate(part, "new")
     assert found.flags[0].startswith("drawn-mean")
-    assert {"dr-iips", "dr-rips", "dr-ips"} >= set(found.details["combination"])
+    assert [m["member"] for m in found.details["members"]] == ["iips", "rips", "ips"]
     assert isinstance(part.propensity, PlackettLuce)
     low, high = found.interval()
     assert low <= true_value(world).value <= high
 
 
-@pytest.mark.parametrize(("kind", "columns"), [("prefix", {"rips", "ips"}), ("position", {"iips"}), ("joint", {"ips"})])
-def test_other_kinds_of_propensity(log, kind, columns):
+@pytest.mark.parametrize(("kind", "members"), [("prefix", ["rips", "ips"]), ("position", ["iips"]), ("joint", ["ips"])])
+def test_other_kinds_of_propensity(log, kind, members):
     p0, p1 = log.propensity.values, log.targets["new"].values
     if kind == "joint":
         p0, p1 = p0.prod(axis=1), p1.prod(axis=1)
@@ -140,8 +162,18 @@ def test_other_kinds_of_propensity(log, kind, columns):
         action=log.action, reward=log.reward, propensity=Propensity(kind, p0), targets={"new": Propensity(kind, p1)}
     )
     found = Auto().estimate(part, "new")
-    assert set(found.details["combination"]) <= columns
+    assert [m["member"] for m in found.details["members"]] == members
     assert found.flags[0].startswith("weights-only") and kind in found.flags[0]
+
+
+def test_controls_help_where_only_prefixes_are_known(log):
+    p0, p1 = log.propensity.values, log.targets["new"].values
+    part = RankingLog(
+        action=log.action, reward=log.reward, propensity=Propensity("prefix", p0),
+        targets={"new": Propensity("prefix", p1)},
+    )  # fmt: skip
+    found = Auto().estimate(part, "new").details["members"][0]
+    assert found["stderr"] < 0.95 * RIPS().estimate(part, "new").stderr
 
 
 def test_sixty_positions_do_not_overflow():

@@ -5,8 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from counterrank.estimators.auto.plan import FIXED
-from counterrank.estimators.kernels.orders import exact_squares, members, others_polynomial
+from counterrank.estimators.kernels.orders import exact_squares, others_polynomial
 from counterrank.kernels.regress_predict import draw_rankings
 from counterrank.models.grams import grams_of
 from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of, whole_distribution
@@ -95,22 +94,6 @@ def test_totals_equal_the_gram_of_summed_features(log):
 def naive_order(rho, k, m):
     others = [rho[j] - 1 for j in range(len(rho)) if j != k]
     return rho[k] * sum(np.prod(t) for size in range(m) for t in combinations(others, size))
-
-
-@pytest.mark.parametrize("last", [3, 4])
-def test_members_equal_their_formulas(last):
-    rng = np.random.default_rng(2)
-    n, K = 20, 5
-    rho, r, q, mean = rng.exponential(size=(n, K)), *rng.standard_normal((3, n, K))
-    projected, orders = rng.standard_normal((2, n, K)), np.array([1, 2, last])
-    out, square = np.zeros((K, len(FIXED) + 3, n)), np.zeros(4)
-    members(rho, r, q, mean, projected, orders, np.full(n, K), out, square)
-    e, product_ = r - q, rho.prod(axis=1)[:, None]
-    expected = [r, rho * r, mean, mean + projected[0] * e, mean + (rho + projected[1]) * e, mean + product_ * e]
-    w = np.array([[[naive_order(row, k, m) for k in range(K)] for row in rho] for m in orders])
-    expected += [mean + w[j] * e for j in range(3)]
-    np.testing.assert_allclose(out, np.array(expected).transpose(2, 0, 1), atol=1e-10)
-    np.testing.assert_allclose(square, [*(w**2).sum(axis=(1, 2)), K * (product_**2).sum()], rtol=1e-10)
 
 
 @pytest.mark.parametrize("alike", [False, True])

@@ -3,11 +3,6 @@
 import numpy as np
 import pytest
 
-from counterrank.estimators.auto.masked import inside
-from counterrank.estimators.auto.plan import FIXED
-from counterrank.estimators.kernels.auto_moments import add_moments
-from counterrank.estimators.kernels.mask_orders import masked_members
-from counterrank.estimators.kernels.orders import members
 from counterrank.kernels import regress_predict
 from counterrank.kernels.gram_products import add_products
 from counterrank.kernels.sigmoid import exponential, sigmoid
@@ -100,41 +95,6 @@ def test_logistic_means_of_draws_equal_the_general_kernel(places):
 
     found = _logistic_means(layout, given, wanted, draws, np.ascontiguousarray(coef[:, at]), at)
     np.testing.assert_allclose(found, twin, atol=1e-12)
-
-
-@pytest.mark.parametrize("orders", [[1], [1, 2], [1, 2, 3]])
-def test_moments_equal_products_of_the_members(orders):
-    rng = np.random.default_rng(4)
-    rho, r, q, mean = rng.exponential(size=(N, K)), *rng.standard_normal((3, N, K))
-    lengths = rng.integers(1, K + 1, N)
-    pad = np.arange(K) >= lengths[:, None]
-    projected = np.where(pad, 0.0, rng.standard_normal((2, N, K)))
-    rho, alpha, orders = np.where(pad, 1.0, rho), rng.random(K), np.array(orders)
-    masked, J = inside(K), len(orders)
-    C, table = len(FIXED) + J + len(masked.names), (masked.pairs, masked.added, masked.base)
-    columns, square = np.zeros((K, C, N)), np.zeros(J + 1 + len(masked.names))
-    members(rho, r, q, mean, projected, orders, lengths, columns, square[: J + 1])
-    masked_members(rho, r - q, mean, *table, lengths, columns[:, len(FIXED) + J :], square[J + 1 :])
-    size = (C + 4) // 4 * 4
-    second, total, found, weights = (
-        np.zeros((K, size, size)),
-        np.zeros((size, size)),
-        np.zeros(len(square)),
-        np.zeros(2),
-    )
-    totals = np.empty((N, C))
-    add_moments(
-        np.ascontiguousarray(rho.T), r, q, mean, projected, orders, *table, lengths, alpha, second, total, found,
-        weights, totals,
-    )  # fmt: skip
-    np.testing.assert_allclose(totals.T, np.tensordot(alpha, columns, axes=1), atol=1e-10)
-    lower = np.tril(np.ones((C, C), dtype=bool))
-    np.testing.assert_allclose(second[:, :C, :C][:, lower], (columns @ columns.swapaxes(1, 2))[:, lower], rtol=1e-9)
-    np.testing.assert_allclose(second[:, C, :C], columns.sum(axis=2), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(total[:C, :C][lower], (totals.T @ totals)[lower], rtol=1e-9)
-    np.testing.assert_allclose(found, square, rtol=1e-10)
-    weight = (rho + projected[1]).mean(axis=1)
-    np.testing.assert_allclose(weights, [weight.sum(), weight @ weight], rtol=1e-10)
 
 
 def test_products_equal_a_matrix_product():

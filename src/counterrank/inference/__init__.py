@@ -1,5 +1,6 @@
 """Standard errors and intervals from additive moments."""
 
+from counterrank.inference.bias_aware import bias_aware_half, bias_aware_value
 from counterrank.inference.intervals import (
     METHODS,
     Evidence,
@@ -19,6 +20,8 @@ __all__ = [
     "Evidence",
     "Looks",
     "benjamini_hochberg",
+    "bias_aware_half",
+    "bias_aware_value",
     "check_level",
     "clustered_variances",
     "control_coefficients",

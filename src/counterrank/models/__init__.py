@@ -19,7 +19,16 @@ from counterrank.models.layout import (
     whole_distribution,
 )
 from counterrank.models.learners import fit_learner
-from counterrank.models.linear import LinearModel, Training, clear, fit_linear, fits_in_memory, logged_values, train
+from counterrank.models.linear import (
+    LinearModel,
+    Training,
+    clear,
+    factored_draws,
+    fit_linear,
+    fits_in_memory,
+    logged_values,
+    train,
+)
 from counterrank.models.mixture import MixtureModel
 from counterrank.models.riesz import Riesz, fit_riesz
 from counterrank.models.tables import Tables, tables_of
@@ -50,6 +59,7 @@ __all__ = [
     "choose",
     "clear",
     "context_columns",
+    "factored_draws",
     "fit_best",
     "fit_boosting",
     "fit_close",

@@ -1,79 +1,161 @@
-"""Auto: the recommended estimator, chosen from the log alone."""
+"""Auto: the recommended estimator. Several reward models, weights as far as they can be trusted, one interval."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.errors import EstimatorError
+from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
-from counterrank.estimators.auto.plan import Nuisances, column_names, nuisances_of, orders_for, partial_state
-from counterrank.estimators.auto.routes import Route, model_route, route_for
-from counterrank.estimators.auto.rule import Decision, decide, unit
-from counterrank.estimators.auto.state import AutoState, Summary, summarise
+from counterrank.estimators.auto.members import members_of, tails_of, weights_of
+from counterrank.estimators.auto.nuisances import ClosedForm, Drawn, Nuisances, Outlook, fit_drawn, target_draws
+from counterrank.estimators.auto.rule import Decision, decide
+from counterrank.estimators.auto.settings import SETTINGS
+from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate
-from counterrank.estimators.rewards import reward_model, trained
-from counterrank.log import LOGGING
-from counterrank.models import CHOSEN, can_sample, fit_riesz, fits_in_memory, has_distribution
+from counterrank.estimators.rewards import trained
+from counterrank.log import LOGGING, RankingLog
+from counterrank.models import can_sample, context_columns, fit_close, fits_in_memory, has_distribution
 from counterrank.ratios import ratios_of
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class AutoPlan(Plan[AutoState]):
     """One additive pass over every member, then a decision."""
 
-    def __init__(self, workspace: Workspace, nuisances: Nuisances, route: Route, flags: tuple[str, ...]) -> None:
-        self.key = (workspace.target, "auto")
-        self.workspace = workspace
-        self.nuisances = nuisances
-        self.route = route
-        self.flags = flags
+    def __init__(
+        self, workspace: Workspace, nuisances: Nuisances | None, flags: tuple[str, ...], allowance: float | None
+    ) -> None:
+        self.key = (workspace.target, "auto", allowance)
+        self.workspace, self.nuisances, self.flags, self.allowance = workspace, nuisances, flags, allowance
+        self.members = members_of(ratios_of(workspace.first, workspace.target), model=nuisances is not None)
+        if not self.members:
+            raise EstimatorError("'auto' finds no usable weights in these propensities")
+        rows = workspace.source.n or int(SETTINGS["training_rows"].value)
+        # Without a model nothing stands in for the weight that a limit takes away.
+        self.limit = max(SETTINGS["clip"].value * rows**0.5, 1.0) if nuisances is not None else np.inf
+        self.stride = max(1, rows // int(SETTINGS["fold_rows"].value))
 
     def partial(self, view: View) -> Part[AutoState]:
         """Sum every member's contributions."""
         # Weights too large for a number are reported at the end.
         with np.errstate(over="ignore", invalid="ignore"):
-            state, totals = partial_state(view, self.nuisances, self.route, by_unit=self.workspace.by_unit)
-        return Part(state, totals)
+            return self._partial(view)
+
+    def _partial(self, view: View) -> Part[AutoState]:
+        batch = view.batch
+        weights = weights_of(view, self.members, self.limit)
+        look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(view)
+        totals = self._totals(batch, weights, look)
+        error = batch.reward - look.q
+        columns = np.stack([batch.reward.T, *((look.mean + w * error).T for w in weights.values())], axis=1)
+        shown = batch.action >= 0
+        sums = [(float((w * shown).sum()), float(((w * shown) ** 2).sum())) for w in weights.values()]
+        mean_weight = weights[self.members[0]].mean(axis=1)
+        some = _some(batch, self.stride)
+        part = View(batch.take(some), view.target)
+        state = AutoState(
+            n=batch.n,
+            **summed(
+                np.ascontiguousarray(columns), totals, self._controls(view), batch.position_weights,
+                batch.bucket if self.workspace.by_unit else None,
+            ),
+            weight=np.array([one for one, _ in sums]),
+            square=np.array([two for _, two in sums]),
+            slots=float(shown.sum()),
+            tails=tails_of(part, self.members, self._draws(part)),
+            ratio=(view.ratios.rho**2).sum(axis=0) if view.ratios.kind == "factored" else np.zeros(0),
+            folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
+            fold_rows=len(some),
+            mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]),
+        )  # fmt: skip
+        return Part(state, totals[1 : 1 + len(self.members)].T)
+
+    def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
+        """Return row totals (T, n): what was earned, the members, the own-position member by each model.
+
+        Own-position weights meet the surprises along the history of clicks, which vary less than residuals; richer
+        weights are exact for residuals alone.
+        """
+        alpha = batch.position_weights
+        base, mean, residual = batch.reward @ alpha, look.mean @ alpha, alpha * (batch.reward - look.q)
+        rows = [base]
+        for name, w in weights.items():
+            rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
+        own = weights[self.members[0]]
+        rows += [m + np.einsum("nk,nk->n", own, e) for m, e in zip(look.means, look.errors, strict=True)]
+        return np.stack(rows)
+
+    def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
+        """Return the members' totals by each fit (F, J), summed over some rows: what the fits' error does to them."""
+        if self.nuisances is None:
+            return np.zeros((0, len(self.members)))
+        J = len(self.members)
+        looks = (self.nuisances.outlook(view, fold) for fold in range(self.nuisances.folds))
+        return np.stack([self._totals(view.batch, weights, look)[1 : 1 + J].sum(axis=1) for look in looks])
+
+    def _draws(self, view: View) -> Ints | None:
+        if not isinstance(self.nuisances, Drawn):
+            return None
+        size, seed = self.nuisances.draws, self.workspace.seed
+        drawn: Ints = view.once("target draws", lambda: target_draws(view.batch, view.target, size, seed))
+        return drawn[:, :2]
+
+    def _controls(self, view: View) -> Floats:
+        """Return (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero whatever the context, where there is no model."""
+        if self.nuisances is not None:
+            return np.empty((0, view.batch.n))
+        ratios = view.ratios
+        smallest = {"position": ratios.position, "prefix": ratios.prefix, "joint": ratios.full}
+        w = next(make for kind, make in smallest.items() if kind in ratios.supports)()
+        excess, most = (w - 1.0).T, int(SETTINGS["controls"].value)
+        if len(excess) > most:  # long rankings: what the positions have in common
+            excess = excess.sum(axis=0, keepdims=True)
+        x = np.nan_to_num(context_columns(view.batch)).T[: max(most // len(excess) - 1, 0)]
+        return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
     def decision(self, state: AutoState) -> tuple[Summary, Decision]:
         """Return means, covariances and what follows from them."""
-        if not (np.isfinite(state.second).all() and np.isfinite(state.total).all()):
+        if not (np.isfinite(state.products).all() and np.isfinite(state.second).all()):
             raise EstimatorError(
                 "'auto' overflows: squares of its contributions are no numbers any more. Look for logging propensities "
                 "near zero or rewards of enormous size"
             )
-        K = state.first.shape[0]
-        names = column_names(K) if self.route.factored else self.route.columns
-        orders = orders_for(K) if self.route.factored else np.empty(0, dtype=np.int64)
-        summary = summarise(state, names, orders)
-        return summary, decide(summary, self.route)
+        summary = summarise(state, self.members, modelled=self.nuisances is not None)
+        return summary, decide(summary, self.allowance)
 
     def finish(self, state: AutoState) -> Estimate:
-        """Return value, honest interval, positions, lift, and what was chosen."""
+        """Return value, interval, positions, lift, and what they rest on."""
         summary, decision = self.decision(state)
-        return estimate_from(state, summary, decision, self)
+        details = {} if self.nuisances is None else {"regression": self.nuisances.details}
+        return estimate_from(state, summary, decision, self.workspace, self.flags, details)
 
     def combination(self, state: AutoState) -> Floats:
         """Return the weights of the members in the estimate."""
         return self.decision(state)[1].weights
 
-    def error_combination(self, state: AutoState) -> Floats:
-        """Return the member the interval rests on: the estimate itself does not know the error of its choice."""
-        summary, decision = self.decision(state)
-        return unit(summary, decision.base)
+
+def _some(batch: RankingLog, stride: int) -> Ints:
+    """Return every `stride`-th row of the whole log that is in this batch."""
+    numbers = batch.start + np.arange(batch.n) if batch.selected is None else batch.selected
+    return np.flatnonzero(numbers % stride == 0)
+
+
+def _nothing(batch: RankingLog) -> Outlook:
+    zero, earned = np.zeros(batch.action.shape), batch.position_weights * batch.reward
+    return Outlook(zero, zero, earned, np.empty((0, batch.n)), np.empty((0, *zero.shape)))
 
 
 @dataclass(frozen=True, eq=False)
 class Auto(Estimator):
-    """A doubly robust estimate at the interaction order that the log can support, with an honest interval.
+    """Several cross-fitted reward models averaged, corrected by weights as far as the log supports them.
 
-    Members: a reward model's mean (DM), DM + weights of order 1, 2, 3 and K on its errors, and DM + projected
-    weights, which balance what the model can see (`docs/auto.md`). The estimate starts at order 1 and moves towards
-    the others where the data ask for it; the interval is the shortest of several, each with an allowance for the
-    interactions its member cannot see. Without whole distributions: weights and mean-zero controls only.
+    The interval is centred on the estimate and allows for a stated bias (`docs/auto.md`): `allowance` sets it, in the
+    unit of the value; by default it follows from how far the models disagree and how much the target changes.
+    Without whole distributions or policies to draw from: weights and mean-zero controls only.
 
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
@@ -84,57 +166,55 @@ class Auto(Estimator):
     """
 
     name: str = "auto"
+    allowance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.allowance is not None and not (np.isfinite(self.allowance) and self.allowance >= 0):
+            raise ConfigError(
+                f"the allowance for bias is a number of at least 0, in the unit of the value; got {self.allowance}"
+            )
 
     def plan(self, workspace: Workspace) -> Plan[AutoState]:
         """Fit what the log allows and return the pass."""
-        first, target = workspace.first, workspace.target
-        ratios = ratios_of(first, target)
-        factored = ratios.kind == "factored"
-        whole = has_distribution(first, target) and has_distribution(first, LOGGING)
-        small = fits_in_memory(first)
-        if factored and whole and small:
-            nuisances = self._nuisances(workspace)
-            assert nuisances.model is not None
-            return AutoPlan(workspace, nuisances, model_route(str(nuisances.model.details.get("model", ""))), ())
-        if not factored and small and can_sample(first, target):
-            model = reward_model(workspace)
-            assert isinstance(model, CHOSEN)
-            flags = (_DRAWN.format(kind=ratios.kind, draws=model.draws),)
-            return AutoPlan(workspace, Nuisances(model), route_for("masks", ratios, model=True), flags)
-        flags = (_why(workspace, factored=factored, whole=whole, kind=ratios.kind),)
-        route = route_for("weights" if factored else "masks", ratios)
-        return AutoPlan(workspace, Nuisances(None), route, flags)
+        nuisances, flags = nuisances_for(workspace)
+        return AutoPlan(workspace, nuisances, flags, self.allowance)
 
-    def _nuisances(self, workspace: Workspace) -> Nuisances:
+
+def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ...]]:
+    """Return the models that this log allows, and what has to be said of them."""
+    first, target = workspace.first, workspace.target
+    kind = ratios_of(first, target).kind
+    whole = has_distribution(first, target) and has_distribution(first, LOGGING)
+    if kind == "factored" and whole and fits_in_memory(first):
         training = trained(workspace)
-        model = reward_model(workspace)
-        assert isinstance(model, CHOSEN)
-        riesz = workspace.once(("riesz", workspace.target), lambda: fit_riesz(training.prepared))
-        return nuisances_of(model, riesz, training.layout)
+        models = workspace.once(("close models", target), lambda: fit_close(training, seed=workspace.seed))
+        return ClosedForm(models, training.layout.F), ()
+    if first.K > SETTINGS["longest"].value:
+        return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)
+    if can_sample(first, target) or has_distribution(first, target):
+        found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
+        return found, (_DRAWN.format(kind=kind, draws=found.draws),)
+    return None, (_why(target, kind, factored=kind == "factored"),)
 
 
+_LONG = (
+    "weights-only: {K} positions are too many for a reward model (at most {most}), so auto uses weights and mean-zero "
+    "controls; shorter rankings would do better"
+)
 _DRAWN = (
-    "drawn-mean: positions depend on each other ('{kind}' propensities), so auto uses no interaction orders, and the "
-    "reward model's mean under the target is an average over {draws} drawn rankings per row, whose error is inside the "
-    "standard error"
+    "drawn-mean: the reward models' mean under the target ('{kind}' propensities) is an average over {draws} drawn "
+    "rankings a row, whose error is inside the standard error"
 )
 
 
-def _why(workspace: Workspace, *, factored: bool, whole: bool, kind: str) -> str:
-    target = workspace.target
-    if not factored:
-        return (
-            f"weights-only: positions depend on each other ('{kind}' propensities), so auto chooses among the weights "
-            "these support and uses no reward model and no interaction orders"
-        )
-    if not whole:
+def _why(target: str, kind: str, *, factored: bool) -> str:
+    if factored:
         return (
             "weights-only: the log has only the shown items' probabilities, so auto uses weights and mean-zero "
-            f"controls; with 'propensity_dist' and '{target}_dist' columns (or policies) it could use a reward model "
+            f"controls; with 'propensity_dist' and '{target}_dist' columns (or policies) it could use reward models "
             "and would usually be several times more exact"
         )
     return (
-        f"weights-only: {workspace.first.K} positions and {workspace.first.n_actions} actions are too many for the "
-        "closed-form reward model, so auto uses weights and mean-zero controls; group the actions (Marginalised) or "
-        "use DR(model='boosting')"
+        f"weights-only: of '{target}' the log has '{kind}' propensities, from which no rankings can be drawn, so auto "
+        "uses weights and mean-zero controls; with the policy itself (its scores) it could use reward models"
     )

@@ -1,25 +1,26 @@
-"""What `auto` sums over rows: means and products of its members, in arrays that add."""
+"""What `auto` sums over rows, and the means and covariances that follow."""
 
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.estimators.auto.masked import inside
+from counterrank.estimators.auto.members import Tails, independent_squares
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AutoState:
-    """Additive statistics of C columns (members and what the logger earned) and H mean-zero controls.
+    """Additive statistics of J members, M models and H mean-zero controls.
 
-    first (K, C): sums at each position; second (K, C, C): products at each position; total (C, C): products of row
-    totals sum_k alpha_k y_k; mixed (K, C, H): products with controls; control (H, H) and control_sum (H,);
-    square, exact (J+1+P,): empirical and exact sums of squared weights by order, then of masks x orders;
-    ratio (K,): sums of rho_k^2; weights (2,): sum and sum of squares of the mean pair weight; buckets (1024, C+1) row
-    totals and counts by unit, or empty; unsupported: rows where the logger never shows something the target does.
+    first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the members'
+    contributions. total (T,), products (T, T) of row totals: what was earned, J members, and the first member by each
+    of M models. mixed (K, 1+J, H), control (H, H), control_sum (H,): products with controls. weight (J,), square (J,):
+    sums over positions of weights and their squares; slots: positions shown. tails: what the policies know of the
+    squares; ratio (K,): sums of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by
+    the fit without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean weight.
+    buckets (1024, T+1): totals and counts by unit, or empty.
     """
 
     n: int
@@ -27,135 +28,136 @@ class AutoState:
     first: Floats
     second: Floats
     total: Floats
+    products: Floats
     mixed: Floats
     control: Floats
     control_sum: Floats
+    weight: Floats
     square: Floats
-    exact: Floats
+    slots: float
+    tails: Tails
     ratio: Floats
-    weights: Floats
+    folds: Floats
+    fold_rows: int
+    mean_weight: Floats
     buckets: Floats
-    unsupported: int = 0
 
     def __add__(self, other: "AutoState") -> "AutoState":
         added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "alpha"}
         return AutoState(alpha=self.alpha, **added)
 
 
+def summed(
+    columns: Floats, totals: Floats, controls: Floats, alpha: Floats, bucket: NDArray[np.int64] | None
+) -> dict[str, Floats]:
+    """Return the sums of columns (K, 1+J, n), totals (T, n) and controls (H, n) as `AutoState` names them."""
+    table = np.empty((0, len(totals) + 1))
+    if bucket is not None:
+        from counterrank.kernels.hashing import BUCKETS
+
+        table = np.zeros((BUCKETS, len(totals) + 1))
+        np.add.at(table[:, :-1], bucket, totals.T)
+        table[:, -1] = np.bincount(bucket, minlength=BUCKETS)
+    return {
+        "alpha": alpha,
+        "first": columns.sum(axis=2),
+        "second": columns @ columns.swapaxes(1, 2),
+        "total": totals.sum(axis=1),
+        "products": totals @ totals.T,
+        "mixed": columns @ controls.T,
+        "control": controls @ controls.T,
+        "control_sum": controls.sum(axis=1),
+        "buckets": table,
+    }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """Means by position (K, C), of totals (C,), and covariances of those means: (C, C) and (K, C, C)."""
+    """Means and covariances of row totals (T,), (T, T) and at each position (K, 1+J), (K, 1+J, 1+J).
 
-    names: tuple[str, ...]
+    Entry 0 is what was earned, 1..J the members, the rest the models. `seen` (J,): whether a member's weights occurred;
+    `unsupported` (J,): share of the target's mass that a member's weights cannot reach.
+    """
+
+    members: tuple[str, ...]
     n: int
+    units: int
     alpha: Floats
-    by_position: Floats
     value: Floats
     covariance: Floats
-    position_covariance: Floats
+    at: Floats
+    at_covariance: Floats
     inflation: Floats
-    units: int
+    seen: NDArray[np.bool_]
+    unsupported: Floats
+    #: Share of the target that rests on the reward model alone: 1 - mean clipped weight.
+    alone: float
 
-    def index(self, name: str) -> int:
-        """Return the column of a member."""
-        return self.names.index(name)
+    @property
+    def models(self) -> Floats:
+        """The own-position member by each model (M,)."""
+        return self.value[1 + len(self.members) :]
 
 
-def summarise(state: AutoState, names: tuple[str, ...], orders: Ints) -> Summary:
-    """Return means and covariances, with the controls regressed out where there are any.
-
-    Beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n). Covariances of order-m members are
-    inflated where the sample has not met the tail that second moments of the weights know of: exact ones where whole
-    distributions are known, else those that follow from the positions' mean rho^2. No orders, no inflation.
+def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> Summary:
+    """Return means and covariances: clustered by unit, less what controls explain, with the tails that the policies
+    know and the error of the fitted models (delete-a-fold jackknife).
     """
-    n, alpha = state.n, state.alpha
-    mean = state.first / n
-    value = alpha @ mean
+    n, alpha, J = state.n, state.alpha, len(members)
+    at, value = state.first / n, state.total / n
     scale = 1.0 / max(n - 1, 1)
-    total = (state.total / n - np.outer(value, value)) * scale
-    second = (state.second / n - mean[:, :, None] * mean[:, None, :]) * scale
+    covariance = (state.products / n - np.outer(value, value)) * scale
+    at_covariance = (state.second / n - at[:, :, None] * at[:, None, :]) * scale
     units = n
-    if state.buckets.shape[0]:
-        total, second, units = _clustered(state, value, total, second)
-    if state.control.shape[0]:
-        mean, value, total, second = _controlled(state, mean, value, total, second)
-    inflation = np.ones(len(names))
-    if "dr-order-1" in names:
-        wanted = state.exact if state.exact.any() else _second_moments(state, orders)
-        met = state.square > 0
-        ratio = np.where(met, np.maximum(1.0, wanted / np.where(met, state.square, 1.0)), 1.0)
-        weighted = (*(f"dr-order-{m}" for m in orders), "dr-ips", *inside(len(alpha)).names)
-        members = [names.index(name) for name in weighted]
-        inflation[members] = ratio
-    root = np.sqrt(inflation)
-    outer = np.outer(root, root)
-    total, second = total * outer, second * outer
-    if "dr-order-1" in names:
-        _unmet(state, [c for c, seen in zip(members, met, strict=True) if not seen], wanted[~met], total, second)
-    return Summary(names, n, alpha, mean, value, total, second, inflation, units)
+    if len(state.buckets):
+        covariance, at_covariance, units = _clustered(state, value, covariance, at_covariance)
+    if len(state.control):
+        at, value, covariance, at_covariance = _controlled(state, at, value, covariance, at_covariance)
+    seen = state.square > 0
+    tails = state.tails
+    known = tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
+    inflation = np.where(seen, np.maximum(1.0, known / np.where(seen, state.square / n, 1.0)), 1.0)
+    root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
+    covariance = covariance * np.outer(root, root)
+    at_covariance = at_covariance * np.outer(root[: 1 + J], root[: 1 + J])
+    if state.fold_rows and len(state.folds) > 1:
+        by_fold = state.folds / state.fold_rows
+        away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
+        covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
+    alone = 1.0 - float(state.weight[0]) / max(state.slots, 1.0) if modelled else 0.0
+    unsupported = tails.unsupported / max(tails.rows, 1)
+    return Summary(
+        members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported, max(alone, 0.0)
+    )
 
 
-def _unmet(state: AutoState, members: list[int], wanted: Floats, total: Floats, second: Floats) -> None:
-    """Give members whose weights are zero in every row the variance that rewards times such weights would have.
-
-    Their sums say nothing, and no factor makes a variance of none: it is what the weights' second moments imply.
-    """
-    rewards = state.second[:, 0, 0] / state.n  # mean r^2 by position; the logger's column comes first
-    for member, square in zip(members, wanted, strict=True):
-        at_position = square / len(rewards) * rewards / state.n**2
-        second[:, member, member] += at_position
-        total[member, member] += float((np.abs(state.alpha) @ np.sqrt(at_position)) ** 2)
-
-
-def _second_moments(state: AutoState, orders: Ints) -> Floats:
-    """Return n sum_k (1 + v_k) sum_{j<m} e_j(v without k) with v_k = mean rho_k^2 - 1, the full product after the
-    orders, then the same inside masks.
-    """
-    from counterrank.estimators.kernels.mask_orders import masked_squares
-
-    excess = np.maximum(state.ratio / state.n - 1.0, 0.0)
-    out = np.zeros(len(orders) + 1)
-    for k in range(len(excess)):
-        poly = np.ones(1)
-        for v in np.delete(excess, k):
-            poly = np.convolve(poly, [1.0, v])
-        sums = (1.0 + excess[k]) * np.cumsum(poly)
-        out += [*(sums[m - 1] for m in orders), sums[-1]]
-    masked = inside(len(excess))
-    within = np.zeros(len(masked.names))
-    masked_squares(excess[None], np.array([len(excess)]), masked.pairs, masked.added, masked.base, within)
-    return state.n * np.concatenate([out, within])
-
-
-def _clustered(state: AutoState, value: Floats, total: Floats, second: Floats) -> tuple[Floats, Floats, int]:
+def _clustered(
+    state: AutoState, value: Floats, covariance: Floats, at_covariance: Floats
+) -> tuple[Floats, Floats, int]:
     """Return covariances over units; by position, those over rows times the same factor as the totals'."""
-    sums, counts = state.buckets[:, :-1], state.buckets[:, -1]
-    used = counts > 0
-    units = int(used.sum())
-    scores = sums[used] - counts[used, None] * value
+    used = state.buckets[state.buckets[:, -1] > 0]
+    units = len(used)
+    scores = used[:, :-1] - np.outer(used[:, -1], value)
     clustered = units / max(units - 1, 1) * (scores.T @ scores) / state.n**2
-    ratio = np.sqrt(np.diag(clustered) / np.maximum(np.diag(total), 1e-300))
-    return clustered, second * np.outer(ratio, ratio), units
+    ratio = np.sqrt(np.diag(clustered) / np.maximum(np.diag(covariance), 1e-300))[: at_covariance.shape[1]]
+    return clustered, at_covariance * np.outer(ratio, ratio), units
 
 
 def _controlled(
-    state: AutoState, mean: Floats, value: Floats, total: Floats, second: Floats
+    state: AutoState, at: Floats, value: Floats, covariance: Floats, at_covariance: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the same with controls h regressed out: beta = Cov(h)^-1 Cov(h, y), on the same rows (bias H/n)."""
     n = state.n
     centre = state.control_sum / n
     of_h = state.control / n - np.outer(centre, centre)
-    mixed = state.mixed / n - mean[:, :, None] * centre  # (K, C, H)
-    inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
-    beta = mixed @ inverse
-    moved = mean - beta @ centre
-    # The logger's own reward is what was earned, not an estimate: it is left alone.
-    moved[:, 0] = mean[:, 0]
+    mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
+    beta = mixed @ np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
+    # What the logger earned is no estimate: it is left alone.
     beta[:, 0] = 0.0
+    moved = at - beta @ centre
     whole = np.einsum("k,kch->ch", state.alpha, beta)
-    explained = whole @ of_h @ whole.T / n
-    at_position = beta @ of_h @ beta.swapaxes(1, 2) / n
     cross = np.einsum("k,kch->ch", state.alpha, mixed) @ whole.T / n
-    cross_position = mixed @ beta.swapaxes(1, 2) / n
-    total = total - cross - cross.T + explained
-    second = second - cross_position - cross_position.swapaxes(1, 2) + at_position
-    return moved, state.alpha @ moved, total, second
+    at_cross = mixed @ beta.swapaxes(1, 2) / n
+    covariance = covariance - cross - cross.T + whole @ of_h @ whole.T / n
+    at_covariance = at_covariance - at_cross - at_cross.swapaxes(1, 2) + beta @ of_h @ beta.swapaxes(1, 2) / n
+    return moved, state.alpha @ moved, covariance, at_covariance

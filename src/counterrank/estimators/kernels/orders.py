@@ -1,4 +1,4 @@
-"""One row's contribution to every member of `auto`: interaction orders, projected weights, classic weights."""
+"""Second moments of interaction-order weights, exact from whole distributions."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,59 +18,6 @@ def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
         if other != k:
             for j in range(poly.shape[0] - 1, 0, -1):
                 poly[j] += value[other] * poly[j - 1]
-
-
-@jit
-def members(
-    rho: Floats, reward: Floats, q: Floats, mean: Floats, projected: Floats, orders: Ints, lengths: Ints,
-    out: Floats, square: Floats,
-) -> None:  # fmt: skip
-    """Fill out (K, C, n) with the contributions of all members; add sum_k w_k^2 of each order to square (J+1,).
-
-    Columns: logger, IIPS, DM, projected, pairs, full product, then each order. The full product is last in `square`.
-
-    IN rho, reward, q, mean (n, K): ratios, rewards, model, model's mean under the target; projected (2, n, K):
-    whole projected weights, then what their interactions add to rho; orders (J,) increasing, all below K.
-    """
-    n, length = rho.shape
-    J = orders.shape[0]
-    poly = np.zeros(orders[J - 1] if J else 1)
-    quick = 0 < poly.shape[0] <= 3
-    poly[0] = 1.0
-    excess, whole = np.empty(length), np.zeros(3)
-    for i in range(n):
-        product = 1.0
-        whole[:] = 0.0
-        for k in range(length):
-            excess[k] = rho[i, k] - 1.0
-            product *= rho[i, k]
-            whole[2] += excess[k] * whole[1]
-            whole[1] += excess[k]
-        for k in range(lengths[i]):
-            w, r, m = rho[i, k], reward[i, k], mean[i, k]
-            error = r - q[i, k]
-            column = out[k]
-            column[0, i] = r
-            column[1, i] = w * r
-            column[2, i] = m
-            column[3, i] = m + projected[0, i, k] * error
-            column[4, i] = m + (w + projected[1, i, k]) * error
-            column[5, i] = m + product * error
-            if quick:
-                # e_j without k is e_j - x_k e_{j-1} without k: harmless for two steps, unstable for many.
-                for j in range(1, poly.shape[0]):
-                    poly[j] = whole[j] - excess[k] * poly[j - 1]
-            elif J:
-                others_polynomial(excess, k, poly)
-            total = 0.0
-            done = 0
-            for j in range(J):
-                while done < orders[j]:
-                    total += poly[done]
-                    done += 1
-                column[6 + j, i] = m + w * total * error
-                square[j] += (w * total) ** 2
-            square[J] += product * product
 
 
 @jit

@@ -1,0 +1,136 @@
+"""The members of `auto`: the models' average, corrected by weights that trust the data more and more.
+
+A member is named after the plain estimator whose weights it has, in the grammar of estimator names: "iips", "order-2",
+"order-3", "rips", "ips"; "dm", no weights, is the start where own-position weights are not to be had.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.estimators.base import View
+from counterrank.log import LOGGING
+from counterrank.models import whole_distribution
+from counterrank.policies import Policy
+from counterrank.ratios import Ratios
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs we know.
+ORDERS = (2, 3)
+#: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
+LONGEST = 1024
+
+
+def members_of(ratios: Ratios, *, model: bool) -> tuple[str, ...]:
+    """Return the members that these ratios support, from trusting the models to trusting the weights."""
+    K = ratios.rho.shape[1]
+    found = ["iips"] if "position" in ratios.supports else ["dm"] if model else []
+    if ratios.kind == "factored" and K <= LONGEST:
+        found += [f"order-{m}" for m in ORDERS if m < K]
+    elif "prefix" in ratios.supports and K > 1:
+        found.append("rips")
+    if "joint" in ratios.supports and (K > 1 or "iips" not in found):
+        found.append("ips")
+    return tuple(found)
+
+
+def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
+    """Return each member's weights (n, K); own-position weights are clipped at `limit`."""
+    ratios, out = view.ratios, {}
+    whole = np.ones((view.batch.K, view.batch.K), dtype=bool)
+    for name in members:
+        if name == "dm":
+            out[name] = np.zeros(view.batch.action.shape)
+        elif name == "iips":
+            out[name] = np.minimum(ratios.position(), limit)
+        elif name == "rips":
+            out[name] = ratios.prefix()
+        elif name == "ips":
+            out[name] = ratios.full()
+        else:
+            out[name] = ratios.ordered(whole, int(name.removeprefix("order-")))
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tails:
+    """Sums over rows, by member (J,): squares of weights as the policies have them, and target mass without support.
+
+    E_0[w^2] = E_pi[w]: what heavy weights do to a variance is known from the policies, whether or not they occurred.
+    """
+
+    square: Floats
+    unsupported: Floats
+    rows: int
+
+    def __add__(self, other: "Tails") -> "Tails":
+        return Tails(self.square + other.square, self.unsupported + other.unsupported, self.rows + other.rows)
+
+
+def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
+    """Return what the policies know of the weights' squares: exact where distributions are, by draws of policies."""
+    logging, wanted = whole_distribution(view.batch, LOGGING), whole_distribution(view.batch, view.target)
+    none = Tails(np.zeros(len(members)), np.zeros(len(members)), 0)
+    if view.ratios.kind == "factored" and logging is not None and wanted is not None:
+        return _exact(view, members, logging, wanted)
+    if draws is None or not isinstance(view.batch.propensity, Policy):
+        return none
+    return _drawn(view, members, draws)
+
+
+def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
+    """Return the members' mean squares of weights (J,) that follow from mean rho_k^2 (K,) of independent positions.
+
+    Products of many ratios rarely show their tails, single ratios do. Of no ratios: zeros, that is nothing known.
+    """
+    from counterrank.estimators.kernels.orders import order_squares
+
+    K = len(ratio)
+    if not K:
+        return np.zeros(len(members))
+    orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
+    square = np.zeros(len(orders) + 1)
+    order_squares(np.maximum(ratio - 1.0, 0.0)[None], np.array([K]), orders, square)
+    return _by_member(members, orders, square)
+
+
+def _by_member(members: tuple[str, ...], orders: Ints, square: Floats) -> Floats:
+    found = {f"order-{m}": value for m, value in zip(orders, square[:-1], strict=True)} | {"ips": square[-1]}
+    return np.array([found.get(name, 0.0) for name in members])
+
+
+def _exact(view: View, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Tails:
+    from counterrank.estimators.kernels.orders import exact_squares
+
+    batch, K = view.batch, view.batch.K
+    orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
+    square = np.zeros(len(orders) + 1)
+    exact_squares(logging, wanted, batch.lengths, orders, square)
+    missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
+    return Tails(_by_member(members, orders, square), np.full(len(members), missing), batch.n)
+
+
+def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
+    """Return the same from rankings of the target (n, S, K): a weight's mean there is its mean square here."""
+    batch, policy = view.batch, view.batch.target(view.target)
+    assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
+    n, S, K = draws.shape
+    rows, flat = np.repeat(np.arange(n), S), draws.reshape(n * S, K)
+    above = policy.take(rows).prefix_log_prob(flat)
+    below = batch.propensity.take(rows).prefix_log_prob(flat)
+    shown = flat >= 0
+    last = np.maximum(shown.sum(axis=1) - 1, 0)
+    supported = np.isfinite(below)
+    with np.errstate(over="ignore"):
+        prefix = np.where(shown & supported, np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0)), 0.0)
+    whole = prefix[np.arange(n * S), last] * shown.sum(axis=1)
+    missing = ~supported[np.arange(n * S), last]
+    square, unsupported = np.zeros(len(members)), np.zeros(len(members))
+    for j, name in enumerate(members):
+        if name in ("rips", "ips"):
+            square[j] = (prefix.sum() if name == "rips" else whole.sum()) / S
+            unsupported[j] = missing.sum() / S
+    return Tails(square, unsupported, n)

@@ -1,0 +1,216 @@
+"""The nuisance models behind `auto`: several cross-fitted reward models, asked in one way.
+
+Where both policies are factored with whole distributions the models of `models.fit_best` answer in closed form;
+everywhere else rankings of the target are drawn and the click models are averaged over them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.estimators.auto.settings import SETTINGS
+from counterrank.estimators.base import View, Workspace
+from counterrank.log import RankingLog
+from counterrank.models import (
+    ListModel,
+    Rankings,
+    RewardModel,
+    factored_draws,
+    fit_list_models,
+    rankings_of,
+    whole_distribution,
+)
+from counterrank.policies import Deterministic, Mixture, PlackettLuce, Policy, SlotEpsilonGreedy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Random streams, each apart from the others and from those of the models; all follow the seed.
+STREAMS = {"target draws": 101, "training rows": 102, "fold rows": 103}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """What M models say of n rows: q and its mean under the target (n, K), and surprises delta (n, K), averaged.
+
+    `delta` sums to sum_k alpha_k (r_k - q_k); `means` (M, n) are each model's alpha-weighted means of a row and
+    `errors` (M, n, K) each model's surprises, from which the models' disagreement is measured.
+    """
+
+    q: Floats
+    mean: Floats
+    delta: Floats
+    means: Floats
+    errors: Floats
+
+
+class Nuisances(Protocol):
+    """Fitted models: `folds` of them were each fitted without one fold of rows."""
+
+    @property
+    def folds(self) -> int:
+        """Number of folds F; a row's is its bucket modulo F."""
+
+    @property
+    def size(self) -> int:
+        """Number of models M."""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted, for people."""
+
+    def outlook(self, view: View, fold: int | None = None) -> Outlook:
+        """Return the models on the rows of a view, each row by the fit that did not see it, or all by fit `fold`."""
+
+
+def in_fold(batch: RankingLog, fold: int) -> RankingLog:
+    """Return the batch as if all rows were of one fold: the delete-a-fold jackknife asks each fit about all rows."""
+    part = batch.take(slice(0, batch.n))
+    object.__setattr__(part, "bucket", np.full(batch.n, fold, dtype=batch.bucket.dtype))
+    return part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedForm:
+    """Models that know their mean under the target; surprises are plain residuals."""
+
+    models: tuple[RewardModel, ...]
+    folds: int
+
+    @property
+    def size(self) -> int:
+        """Number of models."""
+        return len(self.models)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Those of the model that predicts best."""
+        return self.models[0].details
+
+    def outlook(self, view: View, fold: int | None = None) -> Outlook:
+        """Return the average of the models' predictions."""
+        batch = view.batch if fold is None else in_fold(view.batch, fold)
+        found = [model.predict(batch, view.target) for model in self.models]
+        alpha = view.batch.position_weights
+        errors = np.stack([alpha * (view.batch.reward - one.q) for one in found])
+        return _averaged([one.q for one in found], [one.mean for one in found], errors, alpha)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """Models of whole rankings, averaged over `draws` rankings of the target a row."""
+
+    models: tuple[ListModel, ...]
+    draws: int
+    seed: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.models[0].folds
+
+    @property
+    def size(self) -> int:
+        """Number of models."""
+        return len(self.models)
+
+    def outlook(self, view: View, fold: int | None = None) -> Outlook:
+        """Return the average of the models' predictions."""
+        batch = view.batch
+        n, K, alpha = batch.n, batch.K, batch.position_weights
+        own = np.asarray(batch.bucket % self.folds, dtype=np.int64) if fold is None else np.full(n, fold)
+        drawn = view.once("target draws", lambda: target_draws(batch, view.target, self.draws, self.seed))
+        logged = view.once("rankings", lambda: logged_rankings(batch, view.target))
+        scores = view.once("scores", lambda: attraction(batch.target(view.target), drawn))
+        shown = logged.others(drawn, extra=scores)
+        q, mean, errors = [], [], []
+        for model in self.models:
+            past = model.history(logged, batch.reward, own, alpha)
+            q.append(past.q)
+            errors.append(past.delta)
+            ahead = model.expected(shown, np.repeat(own, self.draws))
+            mean.append(ahead.reshape(n, self.draws, K).mean(axis=1))
+        return _averaged(q, mean, np.stack(errors), alpha)
+
+
+def _averaged(q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats) -> Outlook:
+    means = np.stack([one @ alpha for one in mean])
+    return Outlook(np.mean(q, axis=0), np.mean(mean, axis=0), errors.mean(axis=0), means, errors)
+
+
+def fit_drawn(workspace: Workspace) -> Drawn:
+    """Return the click models of a log, fitted to a sample of its rows."""
+    seed, rows = workspace.seed, int(SETTINGS["training_rows"].value)
+    sample = workspace.source.sample(rows, np.random.default_rng([seed, STREAMS["training rows"]]))
+    folds = int(SETTINGS["folds"].value)
+    rankings = logged_rankings(sample, workspace.target)
+    models = fit_list_models(rankings, sample.reward, sample.bucket % folds, folds=folds, seed=seed)
+    return Drawn(tuple(models), draws_for(workspace.source.n), seed, {"models": [dict(m.details) for m in models]})
+
+
+def draws_for(rows: int | None) -> int:
+    """Return how many rankings of the target are drawn a row: fewer on long logs, whose rows average out the rest.
+
+    >>> draws_for(2_000), draws_for(1_000_000)
+    (8, 1)
+    """
+    most, together = SETTINGS["draws"].value, SETTINGS["draws_together"].value
+    return int(np.clip(together // (rows or together), 1, most))
+
+
+def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings drawn from the target, as long as the logged ones."""
+    wanted = whole_distribution(batch, target)
+    if wanted is not None:
+        return factored_draws(batch, wanted, size, seed)
+    policy = batch.target(target)
+    assert isinstance(policy, Policy)
+    rng = np.random.default_rng([seed, STREAMS["target draws"], batch.start])
+    drawn = np.broadcast_to(policy.sample(batch.K, rng, size=size), (batch.n, size, batch.K))
+    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
+
+
+def logged_rankings(batch: RankingLog, target: str) -> Rankings:
+    """Return the logged rankings with the target's own score of every item, where it has scores."""
+    policy = batch.target(target)
+    extra = attraction(policy, batch.action[:, None, :])
+    return rankings_of(batch, extra=None if extra is None else extra[:, 0])
+
+
+def attraction(policy: Any, items: Ints) -> Floats | None:
+    """Return the target's score of items (n, S, K), less its row's mean: what it knows of relevance; None if nothing.
+
+    A target is made to be good, so its own scores are the best single feature a reward model can have, and the
+    models without it are kept beside it for targets whose scores say nothing.
+    """
+    table = score_table(policy)
+    if table is None:
+        return None
+    rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
+    found = table[rows[:, None, None], np.maximum(items, 0)]
+    known = np.isfinite(table)
+    count = np.maximum(known.sum(axis=1), 1)
+    centre = np.where(known, table, 0.0).sum(axis=1) / count
+    out = found - centre[rows][:, None, None]
+    return np.where((items >= 0) & np.isfinite(out), out, np.nan)
+
+
+def score_table(policy: Any) -> Floats | None:
+    """Return a policy's scores (n or 1, A), higher is better; None where it has none."""
+    if isinstance(policy, PlackettLuce):
+        return policy.scores
+    if isinstance(policy, SlotEpsilonGreedy):
+        return np.where(policy.rank >= 0, -np.log1p(np.maximum(policy.rank, 0)), -np.inf)
+    if isinstance(policy, Mixture):
+        parts = [score_table(part) for part in policy.components]
+        return next((part for part in parts if part is not None and np.ptp(part[np.isfinite(part)]) > 0), None)
+    if isinstance(policy, Deterministic):
+        table = np.full((len(policy.ranking), policy.n_actions), -np.log1p(policy.ranking.shape[1]))
+        places = np.broadcast_to(-np.log1p(np.arange(policy.ranking.shape[1])), policy.ranking.shape)
+        np.put_along_axis(table, np.maximum(policy.ranking, 0), places, axis=1)
+        return table
+    return None

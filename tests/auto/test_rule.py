@@ -1,0 +1,96 @@
+"""The rule by itself: a pure function of means and covariances, moved and bounded as it says."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from counterrank.estimators.auto.rule import decide, first_allowance, stderr
+from counterrank.estimators.auto.settings import SETTINGS
+from counterrank.estimators.auto.state import Summary
+from counterrank.inference import bias_aware_half, bias_aware_value, critical_value
+
+
+def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):
+    """Independent members of one position with these values and standard errors."""
+    J = len(members)
+    value = np.array([earned, *values, *models], dtype=float)
+    covariance = np.diag(np.array([0.01, *errors, *np.ones(len(models))], dtype=float) ** 2)
+    options = {
+        "members": members, "n": 1000, "units": 1000, "alpha": np.ones(1), "value": value, "covariance": covariance,
+        "at": value[None, : 1 + J], "at_covariance": covariance[None, : 1 + J, : 1 + J], "inflation": np.ones(J),
+        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0,
+    }  # fmt: skip
+    return Summary(**{**options, **changes})
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("bias", [0.0, 0.3, 1.0, 4.0, 60.0])
+def test_the_quantile_covers_exactly_at_the_stated_bias(bias, level):
+    c = bias_aware_value(bias, level)
+    assert ndtr(c - bias) - ndtr(-c - bias) == pytest.approx(level, abs=1e-11)
+    assert bias_aware_value(-bias, level) == c
+    assert max(critical_value(level), bias) <= c <= critical_value(level) + bias + 1e-12
+
+
+def test_few_units_take_the_t_quantile():
+    assert bias_aware_value(0.0, 0.95, df=4) == pytest.approx(critical_value(0.95, 4), rel=1e-12)
+    assert bias_aware_half(2.0, 1.0, 0.95, df=4) > bias_aware_half(2.0, 1.0, 0.95)
+    assert np.isnan(bias_aware_half(np.nan, 1.0, 0.95))
+
+
+def test_a_richer_member_that_knows_takes_over():
+    found = decide(summary([1.0, 1.3], [0.01, 0.001]), allowance=0.5)
+    assert found.weights[1] > 0.99 and found.allowance < 0.01 and found.basis == "ips"
+
+
+def test_a_richer_member_that_knows_nothing_changes_nothing():
+    found = decide(summary([1.0, 3.0], [0.01, 50.0]), allowance=0.1)
+    assert found.weights[0] > 0.999 and found.allowance == pytest.approx(0.1, rel=1e-3) and found.basis == "iips"
+
+
+def test_a_disagreement_beyond_chance_moves_the_point_and_widens_the_interval():
+    given = [summary([1.0, v], [0.001, 0.1]) for v in (1.1, 1.6)]
+    calm, torn = (decide(one, allowance=0.02) for one in given)
+    assert torn.weights[1] > 0.5 > calm.weights[1]
+    halves = [
+        bias_aware_half(stderr(one, made.weights), made.allowance, 0.95)
+        for one, made in zip(given, (calm, torn), strict=True)
+    ]
+    assert halves[1] > 5 * halves[0]
+
+
+def test_steps_follow_their_formula():
+    found = decide(summary([1.0, 1.2], [0.0, 0.1]), allowance=0.4)
+    usual = (SETTINGS["usual"].value * 0.4) ** 2
+    share = usual / (usual + 0.01)
+    np.testing.assert_allclose(found.weights, [1 - share, share], rtol=1e-12)
+    assert found.allowance == pytest.approx((1 - share) * 0.4, rel=1e-12)
+    step = found.steps[0]
+    assert (step.member, step.before) == ("ips", 0.4)
+    assert step.difference == pytest.approx(0.2) and step.stderr == pytest.approx(0.1)
+
+
+def test_members_whose_weights_never_occurred_or_cannot_reach_the_target_are_not_believed():
+    never = decide(summary([1.0, 9.0], [0.01, 0.0], seen=np.array([True, False])), allowance=0.3)
+    assert never.weights.tolist() == [1.0, 0.0] and never.allowance == 0.3 and not never.steps
+    half = decide(summary([1.0, 1.2], [0.0, 1e-6], unsupported=np.array([0.0, 0.5])), allowance=0.4)
+    assert 0.1 < half.allowance < 0.4 and half.weights[1] < 0.5
+
+
+def test_the_first_allowance_has_three_parts():
+    parts = first_allowance(summary([2.0, 2.0], [0.1, 0.1], models=(1.9, 2.3), alone=0.5))
+    assert parts["models disagree"] == pytest.approx(SETTINGS["spread"].value * 0.2)
+    assert parts["target differs from logger"] == pytest.approx(SETTINGS["effect"].value * 1.0)
+    assert parts["rests on the models alone"] == pytest.approx(SETTINGS["alone"].value * 0.5 * 2.0)
+
+
+def test_without_models_what_richer_weights_show_is_allowed_for():
+    parts = first_allowance(summary([2.0, 2.5], [0.1, 0.1]))
+    left = SETTINGS["left-iips"].value
+    assert parts == {"no reward model": pytest.approx(left * (SETTINGS["bare"].value * 1.0 + 0.5))}
+    assert first_allowance(summary([2.0], [0.1], members=("ips",))) == {"no reward model": 0.0}
+
+
+def test_settings_say_why():
+    for name, setting in SETTINGS.items():
+        assert setting.name == name and setting.unit and setting.why and setting.set_on
