@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.estimators.auto.rule import Decision, stderr
+from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.estimate import Estimate, Interval, Lift, PositionValue
+from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
 
 Floats = NDArray[np.float64]
@@ -25,7 +27,7 @@ def estimate_from(
         half = bias_aware_half(se, decision.allowance, level, max(summary.units - 1, 1))
         return value - half, value + half
 
-    return Estimate(
+    found = Estimate(
         target=workspace.target,
         estimator="auto",
         value=value,
@@ -41,6 +43,20 @@ def estimate_from(
         allowance=decision.allowance,
         basis=decision.basis,
     )
+    reason = _unknown(summary)
+    return found.without_evidence(reason) if reason else found
+
+
+def _unknown(summary: Summary) -> str:
+    """Return why the log holds no evidence on the target, or nothing."""
+    if not len(summary.models) and not summary.seen[0]:
+        return "no logged ranking has a positive weight under the target"
+    if summary.alone > SETTINGS["reach"].value:
+        return (
+            f"{summary.alone:.0%} of what the target shows was never or hardly ever shown at its position; a reward "
+            "model alone would speak for it. Log more exploration, or choose a target closer to the logger"
+        )
+    return ""
 
 
 def _value(summary: Summary, decision: Decision) -> float:
@@ -89,6 +105,11 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
             f"no-support: {missing:.1%} of the target's rankings hold what the logger never shows there; the models "
             "alone speak for them"
         )
+    if summary.alone > SETTINGS["told"].value:
+        found.append(
+            f"model-alone: {summary.alone:.0%} of what the target shows has too little weight in the log and rests on "
+            "the reward models alone"
+        )
     if decision.allowance > 0:
         found.append(
             f"bias-allowance: the interval allows for a bias of {decision.allowance:.3g} ("
@@ -115,9 +136,26 @@ def _details(summary: Summary, decision: Decision) -> dict[str, Any]:
         "bias_allowance": decision.allowance,
         "allowance_from": decision.parts,
         "model_alone_share": summary.alone,
+        "order_path": _order_path(summary, table),
+        "why": _why(decision),
         "steps": [
             {"towards": s.member, "difference": s.difference, "difference_stderr": s.stderr, "share": s.share,
              "allowance": s.after}
             for s in decision.steps
         ],
     }  # fmt: skip
+
+
+def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """Return value and standard error by interaction order; dependent positions have no orders but the first."""
+    if "rips" in summary.members:
+        return []
+    by_name = {row["member"]: row for row in table}
+    path = order_path(summary.members, len(summary.alpha))
+    return [{"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]} for m, name in path]
+
+
+def _why(decision: Decision) -> str:
+    moved = [f"{step.member} ({step.share:.0%})" for step in decision.steps if step.share >= 0.005]
+    way = "moved towards " + ", then ".join(moved) if moved else "no richer weights moved it"
+    return f"{way}; the interval rests on '{decision.basis}' and allows for a bias of {decision.allowance:.3g}"

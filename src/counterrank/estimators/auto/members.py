@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.estimators.base import View
+from counterrank.estimators.names import parse
 from counterrank.log import LOGGING
 from counterrank.models import whole_distribution
 from counterrank.policies import Policy
@@ -51,7 +52,7 @@ def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, 
         elif name == "ips":
             out[name] = ratios.full()
         else:
-            out[name] = ratios.ordered(whole, int(name.removeprefix("order-")))
+            out[name] = ratios.ordered(whole, parse(name).order or 1)
     return out
 
 

@@ -61,6 +61,13 @@ _TABLE = (
         "where nothing was shown, models of one log can all be wrong in the same way", "development draws",
     ),
     Setting(
+        "told", 0.05, "of the target", "from here on a flag tells how much rests on the models alone", "reasoned",
+    ),
+    Setting(
+        "reach", 0.8, "of the target", "beyond it the log is no evidence: what models say of items that were "
+        "hardly ever shown missed the truth", "development draws",
+    ),
+    Setting(
         "usual", 0.1, "of the allowance", "the bias one usually has, against the most one allows for",
         "development draws",
     ),

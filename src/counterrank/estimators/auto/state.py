@@ -15,8 +15,8 @@ class AutoState:
     """Additive statistics of J members, M models and H mean-zero controls.
 
     first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the members'
-    contributions. total (T,), products (T, T) of row totals: what was earned, J members, and the first member by each
-    of M models. mixed (K, 1+J, H), control (H, H), control_sum (H,): products with controls. weight (J,), square (J,):
+    contributions. total (T,), products (T, T) of row totals: what was earned, J members, the first member by each of M
+    models, and H controls. mixed (K, 1+J, H): products at each position with controls. weight (J,), square (J,):
     sums over positions of weights and their squares; slots: positions shown. tails: what the policies know of the
     squares; ratio (K,): sums of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by
     the fit without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean weight.
@@ -30,8 +30,6 @@ class AutoState:
     total: Floats
     products: Floats
     mixed: Floats
-    control: Floats
-    control_sum: Floats
     weight: Floats
     square: Floats
     slots: float
@@ -50,7 +48,8 @@ class AutoState:
 def summed(
     columns: Floats, totals: Floats, controls: Floats, alpha: Floats, bucket: NDArray[np.int64] | None
 ) -> dict[str, Floats]:
-    """Return the sums of columns (K, 1+J, n), totals (T, n) and controls (H, n) as `AutoState` names them."""
+    """Return the sums of columns (K, 1+J, n), totals (1+J+M, n) and controls (H, n) as `AutoState` names them."""
+    totals = np.concatenate([totals, controls])
     table = np.empty((0, len(totals) + 1))
     if bucket is not None:
         from counterrank.kernels.hashing import BUCKETS
@@ -65,8 +64,6 @@ def summed(
         "total": totals.sum(axis=1),
         "products": totals @ totals.T,
         "mixed": columns @ controls.T,
-        "control": controls @ controls.T,
-        "control_sum": controls.sum(axis=1),
         "buckets": table,
     }
 
@@ -106,13 +103,16 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     n, alpha, J = state.n, state.alpha, len(members)
     at, value = state.first / n, state.total / n
     scale = 1.0 / max(n - 1, 1)
-    covariance = (state.products / n - np.outer(value, value)) * scale
+    by_row = (state.products / n - np.outer(value, value)) * scale
     at_covariance = (state.second / n - at[:, :, None] * at[:, None, :]) * scale
-    units = n
-    if len(state.buckets):
-        covariance, at_covariance, units = _clustered(state, value, covariance, at_covariance)
-    if len(state.control):
-        at, value, covariance, at_covariance = _controlled(state, at, value, covariance, at_covariance)
+    covariance, units = _clustered(state, value) if len(state.buckets) else (by_row, n)
+    if state.mixed.shape[2]:
+        at, at_covariance, through = _controlled(state, at, at_covariance, by_row * max(n - 1, 1))
+        value = through @ value
+        by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
+    if units != n:  # by position, the spread over rows times the same factor as the totals'
+        factor = np.sqrt(np.diag(covariance) / np.maximum(np.diag(by_row), 1e-300))[: 1 + J]
+        at_covariance = at_covariance * np.outer(factor, factor)
     seen = state.square > 0
     tails = state.tails
     known = tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
@@ -131,33 +131,28 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     )
 
 
-def _clustered(
-    state: AutoState, value: Floats, covariance: Floats, at_covariance: Floats
-) -> tuple[Floats, Floats, int]:
-    """Return covariances over units; by position, those over rows times the same factor as the totals'."""
+def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
+    """Return the covariance of means over units (Liang & Zeger 1986), and their number."""
     used = state.buckets[state.buckets[:, -1] > 0]
     units = len(used)
     scores = used[:, :-1] - np.outer(used[:, -1], value)
-    clustered = units / max(units - 1, 1) * (scores.T @ scores) / state.n**2
-    ratio = np.sqrt(np.diag(clustered) / np.maximum(np.diag(covariance), 1e-300))[: at_covariance.shape[1]]
-    return clustered, at_covariance * np.outer(ratio, ratio), units
+    return units / max(units - 1, 1) * (scores.T @ scores) / state.n**2, units
 
 
-def _controlled(
-    state: AutoState, at: Floats, value: Floats, covariance: Floats, at_covariance: Floats
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the same with controls h regressed out: beta = Cov(h)^-1 Cov(h, y), on the same rows (bias H/n)."""
-    n = state.n
-    centre = state.control_sum / n
-    of_h = state.control / n - np.outer(centre, centre)
+def _controlled(state: AutoState, at: Floats, at_covariance: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return means and covariances by position less what controls h explain, and the map of totals that does the same.
+
+    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `spread` is Cov of the totals.
+    """
+    n, H = state.n, state.mixed.shape[2]
+    T = len(state.total) - H
+    centre, of_h = state.total[T:] / n, spread[T:, T:]
     mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
     beta = mixed @ np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
     # What the logger earned is no estimate: it is left alone.
     beta[:, 0] = 0.0
-    moved = at - beta @ centre
-    whole = np.einsum("k,kch->ch", state.alpha, beta)
-    cross = np.einsum("k,kch->ch", state.alpha, mixed) @ whole.T / n
-    at_cross = mixed @ beta.swapaxes(1, 2) / n
-    covariance = covariance - cross - cross.T + whole @ of_h @ whole.T / n
-    at_covariance = at_covariance - at_cross - at_cross.swapaxes(1, 2) + beta @ of_h @ beta.swapaxes(1, 2) / n
-    return moved, state.alpha @ moved, covariance, at_covariance
+    cross = mixed @ beta.swapaxes(1, 2) / n
+    explained = beta @ of_h @ beta.swapaxes(1, 2) / n
+    through = np.eye(T, T + H)
+    through[:, T:] = -np.einsum("k,kch->ch", state.alpha, beta)
+    return at - beta @ centre, at_covariance - cross - cross.swapaxes(1, 2) + explained, through

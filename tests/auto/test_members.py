@@ -1,0 +1,189 @@
+"""Members, tails, jackknife and units, held against enumeration: a log in which every ranking stands exactly once."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.estimators import DR, View, Workspace
+from counterrank.estimators.auto.auto import AutoPlan
+from counterrank.estimators.auto.members import independent_squares, tails_of
+from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
+from counterrank.estimators.auto.state import summarise
+from counterrank.models import Prediction
+from counterrank.sources import MemorySource
+
+A, K = 4, 3
+RANKINGS = np.array(list(permutations(range(A), K)))
+SCORES = np.array([[0.3, -0.5, 1.1, 0.0]])
+
+
+def log_of(reward, **options):
+    """All rankings of a uniform logger, once each: a mean over rows is an expectation."""
+    return cr.RankingLog(
+        action=RANKINGS, reward=reward, propensity=cr.UniformPermutation(A), targets={"new": cr.PlackettLuce(SCORES)},
+        **options,
+    )  # fmt: skip
+
+
+CHANCE = np.exp(cr.PlackettLuce(SCORES).prefix_log_prob(RANKINGS)[:, -1])
+OWN = np.array([0.1, 0.7, 0.4, 0.9])
+
+
+def rewards(kind):
+    """Rewards that depend on the own item, on the items above too, or on the whole ranking."""
+    own = OWN[RANKINGS]
+    above = np.cumsum(own, axis=1) - own
+    return {"own": own, "above": own / (1 + above), "whole": own * own.sum(axis=1, keepdims=True)}[kind]
+
+
+class Stub:
+    """A model that looks at what its name says; its mean under the target is exact."""
+
+    folds, size = 3, 2
+    details: dict = {}
+
+    def __init__(self, sees, shift=(0.0, 0.0, 0.0)):
+        table = {"own": OWN**2, "above": OWN**2, "whole": OWN**2}[sees][RANKINGS]
+        above = np.cumsum(table, axis=1) - table
+        below = table.sum(axis=1, keepdims=True) - np.cumsum(table, axis=1)
+        self.q = table + (above if sees != "own" else 0) + (below if sees == "whole" else 0)
+        self.mean = np.broadcast_to(CHANCE @ self.q, self.q.shape)
+        self.shift = shift
+
+    def outlook(self, view, fold=None):
+        n = view.batch.n
+        mean = self.mean[:n] + (0.0 if fold is None else self.shift[fold])
+        errors = view.batch.position_weights * (view.batch.reward - self.q[:n])
+        means = mean @ view.batch.position_weights
+        return Outlook(self.q[:n], mean, errors, np.stack([means, means + 0.5]), np.stack([errors, errors]))
+
+    def predict(self, batch, target):
+        return Prediction(self.q, self.mean)
+
+
+def members(log, model, **options):
+    workspace = Workspace(MemorySource(log, threads=1), "new", **options)
+    plan = AutoPlan(workspace, model, (), None)
+    plan.limit = np.inf
+    state = plan.partial(View(log, "new")).state
+    return plan, state, {m["member"]: m["value"] for m in plan.finish(state).details["members"]}
+
+
+@pytest.mark.parametrize(
+    ("reward", "sees", "exact"),
+    [
+        ("own", "own", ("iips", "rips", "ips")),
+        ("above", "own", ("rips", "ips")),
+        ("above", "above", ("rips", "ips")),
+        ("whole", "own", ("ips",)),
+        ("whole", "whole", ("ips",)),
+        ("own", "whole", ("ips",)),
+    ],
+)
+def test_members_are_unbiased_where_weights_carry_reward_and_model_over(reward, sees, exact):
+    """Own-position weights need both to look at the own item alone, prefix weights at nothing below."""
+    truth = float(CHANCE @ rewards(reward).sum(axis=1))
+    _, _, found = members(log_of(rewards(reward)), Stub(sees))
+    for name, value in found.items():
+        assert (value == pytest.approx(truth, abs=1e-12)) is (name in exact), name
+
+
+def test_dr_rips_is_biased_by_a_model_that_looks_below_and_by_no_other():
+    log, truth = log_of(rewards("above")), float(CHANCE @ rewards("above").sum(axis=1))
+    assert DR("rips", model=Stub("above")).estimate(log, "new").value == pytest.approx(truth, abs=1e-12)
+    stub = Stub("whole")
+    prefix = np.exp(cr.PlackettLuce(SCORES).prefix_log_prob(RANKINGS)) * np.array([4.0, 12.0, 24.0])
+    bias = (stub.mean - prefix * stub.q).mean(axis=0).sum()
+    assert abs(bias) > 0.01
+    assert DR("rips", model=stub).estimate(log, "new").value - truth == pytest.approx(bias, abs=1e-12)
+
+
+def test_squares_of_weights_are_their_mean_under_the_target():
+    """The target draws every ranking once, so the drawn second moment is exact; half of it is unsupported."""
+    sharp = cr.PlackettLuce(np.array([[0.3, -0.5, 1.1, -np.inf]]))
+    for logger, missing in ((cr.PlackettLuce(SCORES), 0.0), (sharp, 0.75)):
+        p0 = np.exp(logger.prefix_log_prob(RANKINGS))
+        shown = p0 > 0
+        possible = RANKINGS[shown[:, -1]]
+        log = cr.RankingLog(
+            action=possible, reward=OWN[possible], propensity=logger, targets={"new": cr.UniformPermutation(A)}
+        )
+        draws = np.broadcast_to(RANKINGS, (log.n, *RANKINGS.shape))
+        found = tails_of(View(log, "new"), ("iips", "rips", "ips"), draws)
+        p1 = np.exp(cr.UniformPermutation(A).prefix_log_prob(RANKINGS))
+        w = np.where(shown, p1 / np.where(shown, p0, 1.0), 0.0)
+        exact = [0.0, (p1[:, -1, None] * w).sum(), K * (p1[:, -1] * w[:, -1]).sum()]
+        np.testing.assert_allclose(found.square / found.rows, exact, rtol=1e-10)
+        np.testing.assert_allclose(found.unsupported / found.rows, [0.0, missing, missing], rtol=1e-12)
+
+
+def test_squares_of_independent_positions_follow_from_single_ratios():
+    v = np.array([0.5, 1.0, 0.2, 0.3])
+    found = independent_squares(("iips", "order-2", "ips"), 1 + v)
+    pairs = sum((1 + v[k]) * (1 + np.delete(v, k).sum()) for k in range(4))
+    np.testing.assert_allclose(found, [0.0, pairs, 4 * (1 + v).prod()], rtol=1e-12)
+    assert not independent_squares(("rips",), np.zeros(0)).any()
+
+
+def test_the_error_of_the_fits_is_in_the_covariance():
+    log = log_of(rewards("own"))
+    plain, moved = (members(log, Stub("own", shift)) for shift in ((0.0, 0.0, 0.0), (0.1, 0.2, 0.6)))
+    added = summarise(moved[1], plain[0].members, modelled=True).covariance
+    before = summarise(plain[1], plain[0].members, modelled=True).covariance
+    away = K * (np.array([0.1, 0.2, 0.6]) - 0.3)
+    np.testing.assert_allclose((added - before)[1:4, 1:4], 2 / 3 * away @ away, rtol=1e-10)
+    np.testing.assert_allclose(added[0], before[0], rtol=1e-12)
+
+
+def test_rows_of_a_unit_count_once():
+    """Every ranking twice: with units the errors and degrees of freedom of single ones, but for (n-1)/n."""
+    reward = rewards("whole")
+    twice = cr.RankingLog(
+        action=np.repeat(RANKINGS, 2, axis=0), reward=np.repeat(reward, 2, axis=0), propensity=cr.UniformPermutation(A),
+        targets={"new": cr.PlackettLuce(SCORES)}, unit=np.repeat(np.arange(len(RANKINGS)), 2),
+    )  # fmt: skip
+    found = {}
+    for name, log, options in (("once", log_of(reward), {}), ("twice", twice, {"by_unit": True})):
+        workspace = Workspace(MemorySource(log, threads=1), "new", **options)
+        plan = AutoPlan(workspace, None, (), 0.0)
+        state = plan.partial(View(log, "new")).state
+        found[name] = summarise(state, plan.members, modelled=False)
+    assert found["once"].units == len(RANKINGS)
+    used = len(np.unique(twice.bucket))  # units may share a bucket
+    assert found["twice"].units == used <= len(RANKINGS)
+    if used == len(RANKINGS):
+        np.testing.assert_allclose(found["twice"].covariance, found["once"].covariance, rtol=1e-8, atol=1e-12)
+
+
+def test_a_target_that_the_log_hardly_shows_has_no_value():
+    rng = np.random.default_rng(0)
+    n, items = 200, 40
+    action = np.argsort(rng.random((n, items)), axis=1)[:, :2]
+    far = np.full((1, items), -10.0)
+    far[0, :2] = 10.0
+    log = cr.RankingLog(
+        action=np.where(action < 2, action + 2, action), reward=rng.integers(0, 2, (n, 2)).astype(float),
+        propensity=cr.PlackettLuce(np.zeros((1, items))), targets={"new": cr.PlackettLuce(far)},
+    )  # fmt: skip
+    keep = log.action[:, 0] != log.action[:, 1]
+    found = cr.Auto().estimate(log.where(keep), "new")
+    assert not found.estimable and "never or hardly ever" in found.not_estimable
+    assert np.isnan([found.value, found.stderr, *found.interval()]).all()
+    assert any(flag.startswith("model-alone") for flag in found.flags)
+
+
+def test_scores_are_centred_by_row_and_unknown_items_have_none():
+    policy = cr.PlackettLuce(np.array([[1.0, 3.0, -np.inf], [0.0, 0.0, 3.0]]))
+    found = attraction(policy, np.array([[[0, 1, 2]], [[2, 0, -1]]]))
+    np.testing.assert_allclose(found, [[[-1.0, 1.0, np.nan]], [[2.0, -1.0, np.nan]]])
+    greedy = cr.SlotEpsilonGreedy(np.array([[0.1, 0.9]]), epsilon=0.2)
+    assert attraction(greedy, np.array([[[1, 0]]]))[0, 0, 0] > 0
+    assert attraction(cr.UniformPermutation(3), np.array([[[1, 0]]])) is None
+
+
+def test_in_fold_changes_the_fold_and_nothing_else():
+    log = log_of(rewards("own"))
+    part = in_fold(log, 2)
+    assert (part.bucket == 2).all() and (part.reward == log.reward).all() and not (log.bucket == 2).all()
