@@ -11,7 +11,7 @@ from counterrank.readers import parts as parts_module
 from counterrank.readers import read_log
 from counterrank.readers.parts import Part, batch_rows, read_part
 from counterrank.readers.reading import concat
-from counterrank.readers.schema import LogSpec
+from counterrank.readers.spec import LogSpec
 from counterrank.sources import scan_log
 
 

@@ -23,6 +23,25 @@ _OPTIONS = [
     ),
     click.option("--unit", metavar="NAME", help="Column of users or sessions whose rows belong together."),
     click.option(
+        "--logger",
+        metavar="KIND[:OPTION=VALUE,...]",
+        help="How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax (temperature), top, "
+        "epsilon (epsilon), rand-top-n (n) or swap (probability).",
+    ),
+    click.option(
+        "--policy",
+        "policies",
+        multiple=True,
+        metavar="NAME=KIND[:...]",
+        help="The same for a target policy with scores in NAME_scores, or a file of a saved policy; repeatable.",
+    ),
+    click.option(
+        "--items",
+        type=click.Path(),
+        metavar="FILE",
+        help="Features of items: a file with a column `item` and one column a feature.",
+    ),
+    click.option(
         "--missing-reward",
         type=click.Choice(["error", "zero"]),
         help="What a missing reward is: an error (the default), or zero.",
@@ -63,7 +82,7 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
     """
     config = options.pop("config", None)
     given = {name: options.pop(option, None) for option, name in _ARGUMENTS.items()}
-    return {**_from_file(config), **{name: value for name, value in given.items() if value is not None}}
+    return {**_from_file(config), **{name: value for name, value in given.items() if value not in (None, ())}}
 
 
 #: Command-line option and the reader's argument it stands for.
@@ -72,6 +91,9 @@ _ARGUMENTS = {
     "context": "context",
     "propensity_kind": "propensity_kind",
     "unit": "unit",
+    "logger": "logger",
+    "policies": "policies",
+    "items": "items",
     "missing_reward": "missing_reward",
     "decimal": "decimal",
     "renumber": "renumber",

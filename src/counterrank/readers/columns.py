@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.readers import values
-from counterrank.readers.schema import Field, LogSpec
+from counterrank.readers.spec import Field, LogSpec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -90,14 +90,15 @@ def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints |
     field = spec.fields["action"]
     if field.form in ("list", "text"):
         found = lists(table[field.name], field.name, spec.K, start)
-        return found.spread(_ids(found.flat, field.name, spec, found.place), -1), found.lengths
+        return found.spread(item_ids(found.flat, field.name, spec, found.place), -1), found.lengths
     result = np.empty((table.num_rows, len(field.columns)), dtype=np.int64)  # (n, K)
     for k, name in enumerate(field.columns):
-        result[:, k] = _ids(values.one_chunk(table[name]), name, spec, lambda index: f"row {start + index}")
+        result[:, k] = item_ids(values.one_chunk(table[name]), name, spec, lambda index: f"row {start + index}")
     return result, None
 
 
-def _ids(array: pa.Array, name: str, spec: LogSpec, place: values.Place) -> Ints:
+def item_ids(array: pa.Array, name: str, spec: LogSpec, place: values.Place) -> Ints:
+    """Return item ids (m,), -1 where null: codes of names, or the numbers themselves."""
     if spec.action_names is not None:
         return values.codes(array, spec.action_names, name, place)
     result = values.integers(array, name, place)

@@ -6,11 +6,12 @@ from numpy.typing import NDArray
 
 from counterrank import position_weights
 from counterrank.errors import LogError
-from counterrank.log import RankingLog
+from counterrank.log import LOGGING, Probabilities, RankingLog
 from counterrank.propensity import Propensity
 from counterrank.readers import columns, long_format, values
+from counterrank.readers.candidates import Listed, with_saved_policies
 from counterrank.readers.messages import MISSING_PROPENSITY, MISSING_REWARD_ZERO, REWARD_PER_RANKING, listed
-from counterrank.readers.schema import Field, LogSpec
+from counterrank.readers.spec import Field, LogSpec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,17 +40,21 @@ def decode(
         action = shape.close_gaps(action)
     reward, notes = _rewards(table, spec, shape)
     unit, bucket = columns.units(table, spec.unit, start, bucket)
-    return RankingLog(
+    parts = spec.candidates
+    beside = Listed(table, spec, start) if parts is not None and (parts.items or parts.scores) else None
+    log = RankingLog(
         action=action,
         reward=reward,
-        propensity=_propensity(table, spec, shape),
+        propensity=_propensity(table, spec, shape, beside),
+        candidates=None if beside is None else beside.candidates,
+        item_features=None if parts is None else parts.item_features,
         context=columns.context(table, spec, start),
         context_names=spec.context,
         categories=spec.categories,
         action_names=spec.action_names,
         unit=unit,
         behavior=values.objects(values.one_chunk(table[spec.behavior])) if spec.behavior else None,
-        targets=_targets(table, spec, shape),
+        targets=_targets(table, spec, shape, beside),
         dists=_dists(table, spec, shape),
         columns={name: values.objects(values.one_chunk(table[name])) for name in spec.segments},
         position_weights=position_weights.parse(spec.position_weights, spec.K),
@@ -57,6 +62,7 @@ def decode(
         start=start,
         notes=(*spec.notes, *notes),
     )
+    return log if parts is None else with_saved_policies(log, parts)
 
 
 class _Shape:
@@ -134,7 +140,9 @@ def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, lis
     return found, []
 
 
-def _propensity(table: pa.Table, spec: LogSpec, shape: _Shape) -> Propensity:
+def _propensity(table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | None) -> Probabilities:
+    if beside is not None and LOGGING in beside.parts.scores:
+        return beside.policy(LOGGING)
     if MISSING_PROPENSITY in spec.notes:
         return Propensity("factored", np.ones((table.num_rows, spec.K)))
     return _policy(table, spec.fields["propensity"], spec, shape)
@@ -154,8 +162,10 @@ def _repeated(found: Floats) -> Floats:
     return np.where(np.isnan(found), found[:, :1], found)
 
 
-def _targets(table: pa.Table, spec: LogSpec, shape: _Shape) -> dict[str, Propensity]:
-    result = {}
+def _targets(table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | None) -> dict[str, Probabilities]:
+    result: dict[str, Probabilities] = {}
+    if beside is not None:
+        result = {name: beside.policy(name) for name in beside.parts.scores if name != LOGGING}
     for name, field in spec.targets.items():
         if name not in spec.guessed:
             result[name] = _policy(table, field, spec, shape)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from counterrank.kernels import row_hash
 from counterrank.log import Probabilities, RankingLog
+from counterrank.policies import Scored
 from counterrank.propensity import Propensity
 from counterrank.source import Source
 
@@ -95,6 +96,10 @@ def _absorb_policy(state: Words, policy: Probabilities, lengths: NDArray[np.int6
         joint = policy.kind == "joint"
         values = policy.values[:, None] if joint else policy.values
         row_hash.absorb_floats(state, values, np.ones_like(lengths) if joint else lengths)
+    elif isinstance(policy, Scored):
+        sets = policy.candidates
+        for listed in (sets.items, policy.scores):
+            row_hash.absorb_floats(state, sets.dense(listed, 0.0), sets.counts)
 
 
 def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> str:
@@ -110,4 +115,6 @@ def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> str:
 
 
 def _kind(policy: Probabilities) -> str:
-    return policy.kind if isinstance(policy, Propensity) else type(policy).__name__
+    if isinstance(policy, Propensity):
+        return policy.kind
+    return policy.spec.text if isinstance(policy, Scored) else type(policy).__name__

@@ -1,5 +1,6 @@
 """One row a (ranking, position) turned into one row a ranking."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,16 +10,20 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.readers import values
-from counterrank.readers.schema import Field, LogSpec
+from counterrank.readers.spec import Field, LogSpec
 
 Ints = NDArray[np.int64]
+#: The number of a row in its file.
+RowOf = Callable[[int], int]
+#: The lists of candidates; no column of a file is called so.
+_CANDIDATES = " candidates"
 
 
 @dataclass(frozen=True, slots=True)
 class _Grouping:
     """`order` (m,) sorts rows by ranking and position; rankings stand in order of first appearance."""
 
-    first_row: int
+    row_of: RowOf
     ids: pa.Array
     order: Ints
     sizes: Ints
@@ -30,7 +35,13 @@ def to_lists(table: pa.Table, spec: LogSpec, first_row: int = 0) -> tuple[pa.Tab
 
     `first_row` is the number of the first row in its file, for messages.
     """
-    groups = _group(table, spec, first_row)
+    if spec.candidates is not None and spec.candidates.items is not None:
+        return _with_candidates(table, spec, first_row)
+    return _to_lists(table, spec, lambda row: first_row + row)[:2]
+
+
+def _to_lists(table: pa.Table, spec: LogSpec, row_of: RowOf) -> tuple[pa.Table, LogSpec, pa.Array]:
+    groups = _group(table, spec, row_of)
     columns: dict[str, pa.Array] = {}
     per_position = _per_position(spec)
     offsets = pa.array(np.concatenate([[0], np.cumsum(groups.sizes)]), type=pa.int64())
@@ -46,22 +57,57 @@ def to_lists(table: pa.Table, spec: LogSpec, first_row: int = 0) -> tuple[pa.Tab
             else:
                 columns[name] = found
     segments = tuple(name for name in spec.segments if name not in dropped)
-    return pa.table(columns), replace(_as_lists(spec), segments=segments)
+    return pa.table(columns), replace(_as_lists(spec), segments=segments), groups.ids
 
 
-def _group(table: pa.Table, spec: LogSpec, first_row: int) -> _Grouping:
+def _with_candidates(table: pa.Table, spec: LogSpec, first_row: int) -> tuple[pa.Table, LogSpec]:
+    """One row a candidate: those with a position were shown, all of them could have been."""
+    assert spec.ranking is not None and spec.position is not None and spec.candidates is not None
+    parts, items = spec.candidates, spec.candidates.items
+    assert items is not None
+    place = values.floats(values.one_chunk(table[spec.position]), spec.position, lambda i: f"row {first_row + i}")
+    rows = np.flatnonzero(place >= 0)
+    lists, found, ids = _to_lists(
+        table.take(pa.array(rows)), replace(spec, candidates=None), lambda row: first_row + int(rows[row])
+    )
+    ranking = values.plain(values.one_chunk(table[spec.ranking]))
+    code = pc.index_in(ranking, value_set=ids)
+    if code.null_count:
+        row = pc.index(pc.is_null(code), True).as_py()
+        raise LogError(
+            f"row {first_row + row}: ranking {ranking[row].as_py()!r} shows no item: all its rows lack "
+            f"'{spec.position}'; give the position of what was shown, or drop the ranking"
+        )
+    codes = code.to_numpy(zero_copy_only=False).astype(np.int64)
+    order = pa.array(np.argsort(codes, kind="stable"))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))]), type=pa.int64())
+    for field in parts.fields:
+        # The column of items holds what was shown too, which stands under its own name.
+        name = _CANDIDATES if field is items else field.name
+        entries = values.plain(values.one_chunk(table[field.name])).take(order)
+        lists = lists.append_column(name, pa.LargeListArray.from_arrays(offsets, entries))
+    beside = replace(
+        parts,
+        items=Field((_CANDIDATES,), "list"),
+        scores={name: replace(field, form="list") for name, field in parts.scores.items()},
+        features=tuple(replace(field, form="list") for field in parts.features),
+    )
+    return lists, replace(found, candidates=beside)
+
+
+def _group(table: pa.Table, spec: LogSpec, row_of: RowOf) -> _Grouping:
     assert spec.ranking is not None and spec.position is not None
     ranking = values.plain(values.one_chunk(table[spec.ranking]))
     if ranking.null_count:
         row = pc.index(pc.is_null(ranking), True).as_py()
-        raise LogError(f"row {first_row + row}: '{spec.ranking}' is missing; every row needs the id of its ranking")
+        raise LogError(f"row {row_of(row)}: '{spec.ranking}' is missing; every row needs the id of its ranking")
     encoded = ranking.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    position = _positions(table, spec, first_row)
+    position = _positions(table, spec, row_of)
     order = _order(code, position)
     sizes = np.bincount(code, minlength=len(encoded.dictionary))
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    groups = _Grouping(first_row, encoded.dictionary, order, sizes, first)
+    groups = _Grouping(row_of, encoded.dictionary, order, sizes, first)
     _check_positions(code[order], position[order], groups, spec)
     return groups
 
@@ -74,13 +120,13 @@ def _order(code: Ints, position: Ints) -> Ints:
     return np.lexsort((position, code))
 
 
-def _positions(table: pa.Table, spec: LogSpec, first_row: int) -> Ints:
+def _positions(table: pa.Table, spec: LogSpec, row_of: RowOf) -> Ints:
     name = spec.position or ""
-    found = values.floats(values.one_chunk(table[name]), name, lambda index: f"row {first_row + index}")
+    found = values.floats(values.one_chunk(table[name]), name, lambda index: f"row {row_of(index)}")
     bad = ~(found == np.rint(found))
     if bad.any():
         row = int(np.argmax(bad))
-        raise LogError(f"row {first_row + row}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, ...")
+        raise LogError(f"row {row_of(row)}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, ...")
     return found.astype(np.int64) - spec.first_position
 
 
@@ -93,10 +139,10 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
     if not bad.any():
         return
     at = int(np.argmax(bad))
-    row = groups.first_row + int(groups.order[at])
+    row = groups.row_of(int(groups.order[at]))
     label, base = groups.ids[int(code[at])].as_py(), spec.first_position
     if spec.renumber or (position[at] < expected[at] and position[at] >= 0):
-        rows = sorted((groups.first_row + int(groups.order[at - 1]), row))
+        rows = sorted((groups.row_of(int(groups.order[at - 1])), row))
         raise LogError(
             f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and {rows[1]}); "
             "keep one row for each position"
@@ -138,7 +184,7 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
     if name in spec.guessed and name not in (*spec.context, spec.unit, spec.behavior):
         return None
     raise LogError(
-        f"row {groups.first_row + int(groups.order[at])}: '{name}' is {ordered[at].as_py()!r}, but "
+        f"row {groups.row_of(int(groups.order[at]))}: '{name}' is {ordered[at].as_py()!r}, but "
         f"{spread[at].as_py()!r} elsewhere in the same ranking; it must be one value a ranking"
     )
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypedDict
 
 from counterrank.errors import ConfigError
+from counterrank.policies import PolicySpec, parse_named_policy, parse_policy, policy_from_table
 from counterrank.propensity import MEANING
 from counterrank.readers.messages import suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
-ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior")
+ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior", "candidates")
 
 Names = str | Iterable[str] | None
 
@@ -34,6 +35,9 @@ class Options(TypedDict, total=False):
     dists: bool
     decimal: str
     renumber: bool
+    logger: Any
+    policies: Any
+    items: str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,8 @@ class ReadOptions:
     `missing_reward` "zero" reads an absent reward as 0. `require_propensity` False reads a log that has none.
     `encode_actions` gives integer ids the codes 0..A-1, as is always done for names; None does so for huge ids.
     `dists` False leaves whole distributions unread. `decimal` "," reads 0,5 as a half, in text and CSV.
+    `logger` says how the scores in `propensity_scores` became rankings, "plackett-luce:temperature=1", and `policies`
+    the same for targets by name, {"new": "top"}, from NAME_scores; `items` is a file of features by item.
     `renumber` True closes gaps in positions (slots of ads, items that were filtered out): the rest moves up.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
@@ -69,6 +75,9 @@ class ReadOptions:
     dists: bool = True
     decimal: str = "."
     renumber: bool = False
+    logger: PolicySpec | None = None
+    policies: Mapping[str, PolicySpec] = field(default_factory=dict)
+    items: str | None = None
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -106,11 +115,8 @@ class ReadOptions:
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
-        known = [
-            *ROLES,
-            *(self.targets or ()),
-            *(f"{name}_dist" for name in ("propensity", *(self.targets or ()))),
-        ]
+        named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
+        known = [*ROLES, *named[1:], *(f"{name}_{what}" for what in ("dist", "scores") for name in named)]
         for role in self.columns:
             if role not in known and (self.targets is not None or suggestion(role, ROLES)):
                 raise ConfigError(
@@ -126,7 +132,8 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     table = content.get("log", content)
     if not isinstance(table, dict):
         raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
-    return {key.replace("-", "_"): value for key, value in table.items()}
+    beside = {key: content[key] for key in ("logger", "policies", "items") if key in content and key not in table}
+    return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
 
 
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -207,6 +214,28 @@ def _switch(key: str, given: Any) -> bool:
     raise ConfigError(f"{key} must be true or false, got {given!r}")
 
 
+def _policy(where: str, given: Any) -> PolicySpec | None:
+    if given is None or isinstance(given, PolicySpec):
+        return given
+    if isinstance(given, Mapping):
+        return policy_from_table(given, f"[{where}]")
+    if isinstance(given, str):
+        return parse_policy(given)
+    raise ConfigError(f"{where} must be a text like plackett-luce:temperature=1, or a table with kind; got {given!r}")
+
+
+def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, Mapping):
+        pairs = [parse_named_policy(text) for text in given]
+        for name, _ in pairs:
+            if sum(name == other for other, _ in pairs) > 1:
+                raise ConfigError(f"policy '{name}' is given twice")
+        return dict(pairs)
+    return {str(name): spec for name, one in given.items() if (spec := _policy(f"{key}.{name}", one)) is not None}
+
+
 _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "columns": _mapping,
     "context": _names,
@@ -223,4 +252,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "dists": _switch,
     "decimal": _text,
     "renumber": _switch,
+    "logger": _policy,
+    "policies": _policies,
+    "items": lambda key, given: None if given is None else os.fspath(given),
 }

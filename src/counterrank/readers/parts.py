@@ -20,7 +20,8 @@ from counterrank.readers.decoding import decode
 from counterrank.readers.files import DataFile, expand, steady
 from counterrank.readers.messages import guard
 from counterrank.readers.options import ReadOptions
-from counterrank.readers.schema import LogSpec, resolve
+from counterrank.readers.schema import resolve
+from counterrank.readers.spec import LogSpec
 from counterrank.readers.survey import Survey
 
 #: Rankings in a batch, and numbers in a batch where rankings are long.
@@ -89,8 +90,17 @@ def batch_rows(spec: LogSpec) -> int:
     """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
     policies = len(spec.fields) + len(spec.targets)
     width = spec.K * policies + len(spec.context) + sum(max(d.size, 1) * spec.K for d in spec.dists.values())
+    if spec.candidates is not None:
+        width += spec.candidates.count * (1 + len(spec.candidates.fields))
     rankings = min(BATCH_ROWS, max(1, BATCH_NUMBERS // max(width, 1)))
-    return rankings * spec.K if spec.layout == "long" else rankings
+    return rankings * rows_each(spec)
+
+
+def rows_each(spec: LogSpec) -> int:
+    """Return how many rows of a file a ranking takes, about."""
+    if spec.layout != "long":
+        return 1
+    return max(spec.K, spec.candidates.count if spec.candidates is not None else 0)
 
 
 def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
@@ -301,11 +311,30 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     if survey.labels or survey.encode_actions:
         return False
     if action.form in ("wide", "scalar"):
-        return True
-    if action.form == "text":
+        return _largest_known(files, survey)
+    if action.form == "text" or not _largest_known(files, survey):
         return False
     counts = columns.entry_counts(values.one_chunk(sample[action.name]))
     return bool((counts == counts[0]).all()) and all(_entries(f, action.name) in (counts[0], None) for f in files)
+
+
+def _largest_known(files: list[DataFile], survey: Survey) -> bool:
+    """Whether metadata tell the largest id among the candidates, which the survey then knows."""
+    parts = survey.spec.candidates
+    if parts is None or parts.items is None:
+        return True
+    for file in files:
+        with guard(file.path, prefix=True), steady(file), tables.open_parquet(file) as opened:
+            meta = opened.metadata
+            for g in range(meta.num_row_groups):
+                for j in range(meta.num_columns):
+                    chunk = meta.row_group(g).column(j)
+                    if chunk.path_in_schema.partition(".")[0] == parts.items.name:
+                        told = chunk.statistics
+                        if told is None or not told.has_min_max or not isinstance(told.max, int):
+                            return False
+                        survey.largest = max(survey.largest, told.max)
+    return True
 
 
 def _entries(file: DataFile, name: str) -> float | None:

@@ -1,103 +1,20 @@
-"""What lies where: LogSpec says it, `resolve` finds it out from options and the first rows."""
+"""Which column is what: from options and the first rows to a LogSpec."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterrank.errors import LogError, PropensityError
+from counterrank.errors import ConfigError, LogError, PropensityError
+from counterrank.log import LOGGING
 from counterrank.propensity import MEANING
 from counterrank.readers import values
 from counterrank.readers.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, suggestion
-from counterrank.readers.options import ReadOptions
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Where the numbers of one role or policy are.
-
-    `form` is "list" (one column of lists), "text" (lists written as text), "wide" (a column a position) or
-    "scalar" (one number a row). `size` is the number of actions of a whole distribution.
-    """
-
-    columns: tuple[str, ...]
-    form: str
-    size: int = 0
-
-    @property
-    def name(self) -> str:
-        """The column, or the stem of the columns, as a person would call it."""
-        return self.columns[0] if len(self.columns) == 1 else f"{self.columns[0]} .. {self.columns[-1]}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSpec:
-    """Everything needed to decode any piece of a data set into a RankingLog, also on another machine.
-
-    `layout` is "list", "numbered" or "long" (one row a position; then `ranking` and `position` are set).
-    `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so that pieces agree.
-    """
-
-    layout: str
-    fields: Mapping[str, Field]
-    targets: Mapping[str, Field] = field(default_factory=dict)
-    dists: Mapping[str, Field] = field(default_factory=dict)
-    K: int = 0
-    ranking: str | None = None
-    position: str | None = None
-    first_position: int = 1
-    unit: str | None = None
-    behavior: str | None = None
-    context: tuple[str, ...] = ()
-    segments: tuple[str, ...] = ()
-    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    action_names: tuple[str, ...] | None = None
-    kind: str = "factored"
-    position_weights: str | tuple[float, ...] = "uniform"
-    missing_reward: str = "error"
-    renumber: bool = False
-    #: Names of segments and targets that nobody asked for: left out, rather than refused, when they do not fit.
-    guessed: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Every physical column that is read, once."""
-        groups = (*self.fields.values(), *self.targets.values(), *self.dists.values())
-        names = [name for group in groups for name in group.columns]
-        single = [self.ranking, self.position, self.unit, self.behavior]
-        names += [*(name for name in single if name), *self.context, *self.segments]
-        return tuple(dict.fromkeys(names))
-
-    def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
-        """Return the same spec with other position weights."""
-        return replace(self, position_weights=weights)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serialisable content."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return the spec written by `to_dict`, also after a trip through JSON."""
-        values = dict(content)
-        for name in ("fields", "targets", "dists"):
-            values[name] = {
-                key: Field(tuple(item["columns"]), item["form"], item["size"]) for key, item in values[name].items()
-            }
-        values["categories"] = {key: tuple(labels) for key, labels in values["categories"].items()}
-        for name in ("context", "segments", "guessed", "notes"):
-            values[name] = tuple(values[name])
-        if values["action_names"] is not None:
-            values["action_names"] = tuple(values["action_names"])
-        if not isinstance(values["position_weights"], str):
-            values["position_weights"] = tuple(values["position_weights"])
-        return cls(**values)
-
+from counterrank.readers.options import ROLES, ReadOptions
+from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000
@@ -122,10 +39,10 @@ class _Resolver:
             self.refuse_unmarked_positions()
         fields = {"action": action, "reward": self.field("reward")}
         notes = [] if long or not self.is_whole(fields["reward"], action) else [REWARD_PER_RANKING]
-        propensity = self.propensity()
-        if propensity is None:
+        propensity = None if options.logger is not None else self.propensity()
+        if propensity is None and options.logger is None:
             notes.append(MISSING_PROPENSITY)
-        else:
+        if propensity is not None:
             fields["propensity"] = propensity
         targets, guessed = self.targets(fields)
         dists = self.dists(targets) if options.dists else {}
@@ -134,7 +51,9 @@ class _Resolver:
         unit, behavior = self.single("unit"), self.single("behavior")
         # Text that only looks like lists of probabilities may still be a segment.
         sure = [field for name, field in targets.items() if name not in guessed or field.form != "text"]
-        used = _used([*fields.values(), *sure, *dists.values()], [ranking, position, unit, behavior])
+        parts = self.candidates(action, long)
+        beside = () if parts is None else parts.fields
+        used = _used([*fields.values(), *sure, *dists.values(), *beside], [ranking, position, unit, behavior])
         segments = self.segments(used)
         return LogSpec(
             layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
@@ -147,6 +66,7 @@ class _Resolver:
             behavior=behavior,
             context=context,
             segments=segments,
+            candidates=parts,
             kind=self.kind(),
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
@@ -174,6 +94,8 @@ class _Resolver:
         """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
         if self.options.propensity_kind is not None:
             return self.options.propensity_kind
+        if self.options.logger is not None:
+            return "factored" if self.options.logger.kind == "softmax" else "prefix"
         said = (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
         return said if said in MEANING and "propensity" not in self.options.columns else "factored"
 
@@ -184,18 +106,23 @@ class _Resolver:
             return found
         name = self.options.column(role)
         shown = name if isinstance(name, str) else ", ".join(name)
+        if role not in ROLES and self.find(f"{shown}_scores") is not None:
+            raise LogError(
+                f"policy '{role}' has scores in '{shown}_scores', but no probabilities; say how it ranks by them: "
+                f"--policy {role}=plackett-luce, softmax, top or another kind"
+            )
         hint = suggestion(shown, self.names)
-        others = [other for other in self.missing() if other != role] if role in _ROLES else []
+        others = [other for other in self.missing() if other != role] if role in ROLES else []
         also = f" (nor for {', '.join(others)})" if others else ""
         mapping = {one: self.usual(one) or "NAME" for one in (role, *others)}
-        if role in _ROLES and self.usual("position") and not self.is_long:
+        if role in ROLES and self.usual("position") and not self.is_long:
             mapping = {"ranking": self.usual("ranking") or "NAME", "position": self.usual("position") or "", **mapping}
         wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
         python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
         raise LogError(
-            f"there is no column '{shown}' for the {role if role in _ROLES else f'target policy {role}'}{hint}, "
+            f"there is no column '{shown}' for the {role if role in ROLES else f'target policy {role}'}{hint}, "
             f"nor '{shown}_1'{also}; columns are {listed(self.names)}. Map names with --columns {wanted} "
-            f"(columns={{{python}}} in Python){self.known_format() if role in _ROLES else ''}"
+            f"(columns={{{python}}} in Python){self.known_format() if role in ROLES else ''}"
         )
 
     def missing(self) -> list[str]:
@@ -287,6 +214,11 @@ class _Resolver:
         found = self.find(self.options.column("propensity"))
         if found is not None and (self.options.require_propensity or not _is_empty(self.table, found)):
             return found
+        if found is None and self.find("propensity_scores") is not None:
+            raise PropensityError(
+                "there are scores of the logger in 'propensity_scores', but no propensities; say how it ranked "
+                "by them: --logger plackett-luce, softmax, top, epsilon:epsilon=0.1 or another kind"
+            )
         if self.options.require_propensity or "propensity" in self.options.columns:
             name = self.options.column("propensity")
             shown = name if isinstance(name, str) else ", ".join(name)
@@ -299,21 +231,21 @@ class _Resolver:
 
     def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
         if self.options.targets is not None:
-            return {name: self.field(name) for name in self.options.targets}, []
-        mapped = [name for name in self.options.columns if name not in _ROLES and not name.endswith("_dist")]
-        found = {name: self.field(name) for name in mapped}
+            return {name: self.field(name) for name in self.options.targets if name not in self.options.policies}, []
+        mapped = [name for name in self.options.columns if name not in ROLES and not name.endswith(_BESIDE)]
+        found = {name: self.field(name) for name in mapped if name not in self.options.policies}
         if not self.in_memory:
             return found, []
         taken = {name for group in (*fields.values(), *found.values()) for name in group.columns}
-        guesses = {stem: field for stem, field in self.candidates() if not taken & set(field.columns)}
+        guesses = {stem: field for stem, field in self.guesses() if not taken & set(field.columns)}
         return found | guesses, list(guesses)
 
-    def candidates(self) -> Iterable[tuple[str, Field]]:
+    def guesses(self) -> Iterable[tuple[str, Field]]:
         """Fields that may be target policies: lists or numbered columns of fractions."""
         stems = {stem for stem, found in self.runs.items() if "1" in found} - {"x", ""}
         context = set(self.context())
         for name in self.names:
-            if name in context or name.endswith("_dist"):
+            if name in context or name.endswith(_BESIDE) or name == "candidates" or name.startswith("z_"):
                 continue
             kind, form = self.table.schema.field(name).type, self.form(name)
             fraction = kind.value_type if form == "list" else kind
@@ -321,10 +253,68 @@ class _Resolver:
             if written or ((form == "list" or self.is_long) and pa.types.is_floating(fraction)):
                 yield name, Field((name,), form)
         for stem in sorted(stems):
-            columns = self.numbered(stem) if not stem.endswith("_dist") and stem not in self.names else ()
+            columns = self.numbered(stem) if not stem.endswith(_BESIDE) and stem not in self.names else ()
             kinds = [self.table.schema.field(name).type for name in columns]
             if columns and all(map(pa.types.is_floating, kinds)) and not context & set(columns):
                 yield stem, Field(columns, "wide")
+
+    def candidates(self, action: Field, long: bool) -> CandidateSpec | None:
+        """Return where candidates, scores and features of candidates are, if this log has any."""
+        options = self.options
+        policies = {} if options.logger is None else {LOGGING: options.logger}
+        wanted = options.policies if options.targets is None else options.targets
+        policies |= {name: options.policies[name] for name in wanted if name in options.policies}
+        if options.logger is not None and not options.logger.needs_scores:
+            raise ConfigError("the logger's scores stand in the log: give its kind, such as plackett-luce, and no file")
+        scores = {name: self.scores(name) for name, policy in policies.items() if policy.needs_scores}
+        items = self.beside(options.column("candidates"))
+        if long:
+            # A row for each candidate, shown or not, whose position is missing where it was not.
+            items = Field(action.columns, "scalar") if scores or self.has_unshown() else None
+        if not policies and items is None and options.items is None:
+            return None
+        forms = ("scalar",) if long else ("list", "text")
+        named = [name for name in self.names if name.startswith("z_")] if items is not None else []
+        found = [Field((name,), self.form(name)) if long else self.beside(name) for name in named]
+        features = tuple(field for field in found if field is not None and field.form in forms)
+        return CandidateSpec(
+            items=items,
+            scores=scores,
+            policies={name: policy.text for name, policy in policies.items()},
+            features=features,
+            categories={field.name: () for field in features if self.holds_names(field)},
+            item_file=options.items,
+        )
+
+    def beside(self, name: str | tuple[str, ...]) -> Field | None:
+        """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
+        found = self.find(name)
+        if found is not None and found.form == "scalar" and values.is_text(self.table.schema.field(found.name).type):
+            return Field(found.columns, "text")
+        return found
+
+    def scores(self, name: str) -> Field:
+        key, stem = f"{name}_scores", self.options.column(name)
+        for column in (self.options.columns.get(key), f"{stem}_scores", key):
+            found = None if column is None else self.find(column)
+            if found is not None:
+                return found
+        raise LogError(
+            f"there is no column '{key}' with the scores of {'the logger' if name == LOGGING else f'policy {name}'}"
+            f"{suggestion(key, self.names)}; columns are {listed(self.names)}. Map it with --columns {key}=NAME"
+        )
+
+    def has_unshown(self) -> bool:
+        position = self.table[self.single("position") or ""]
+        return bool(position.null_count)
+
+    def holds_names(self, field: Field) -> bool:
+        """Whether a feature of candidates is a category rather than a number."""
+        array = values.one_chunk(self.table[field.name].slice(0, _SAMPLE))
+        if field.form == "text":
+            words = values.parse_lists(array, field.name, 0).flatten()
+            return not values.all_numbers(words)
+        return values.is_text(array.type.value_type if field.form == "list" else array.type)
 
     def dists(self, targets: Iterable[str]) -> dict[str, Field]:
         result = {}
@@ -378,6 +368,8 @@ class _Resolver:
             raise LogError(f"column '{name}' holds {kind}; a {role} column needs one value a ranking")
 
 
+#: Endings of columns that belong to a policy.
+_BESIDE = ("_dist", "_scores")
 #: What people call the columns of a log.
 _USUAL = {
     "action": ("item_id", "item", "product_id", "doc_id", "document_id", "article_id", "video_id", "sku", "doc"),
@@ -398,7 +390,6 @@ _SIGNATURES = {
     "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
     "vw-ccb": ("c", "_outcomes"),
 }
-_ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior")
 
 
 def _used(fields: Iterable[Field], single: Iterable[str | None]) -> set[str]:

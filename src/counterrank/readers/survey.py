@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from counterrank.errors import LogError
 from counterrank.readers import columns, values
 from counterrank.readers.options import ReadOptions
-from counterrank.readers.schema import Field, LogSpec
+from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 
 #: More distinct names than this are ids or free text, not a vocabulary.
 MOST_LABELS = 1_000_000
@@ -26,13 +26,16 @@ class Survey:
     lowest: int = 1
     labels: dict[str, set[str]] = field(default_factory=dict)
     has_names: bool = False
+    largest: int = -1
 
     @classmethod
     def of(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
         """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
         encode = options.encode_actions
         if encode is None:
-            encode = any(_is_huge(sample[name]) for name in spec.fields["action"].columns)
+            listed = spec.candidates.items if spec.candidates is not None else None
+            names = (*spec.fields["action"].columns, *(listed.columns if listed is not None else ()))
+            encode = any(_is_huge(sample[name]) for name in names)
         return cls(spec, encode)
 
     @property
@@ -40,13 +43,24 @@ class Survey:
         """The columns to look at."""
         names = list(self.spec.fields["action"].columns)
         names += [name for name in (self.spec.position, self.spec.ranking) if name]
+        parts = self.spec.candidates
+        if parts is not None:
+            names += [] if parts.items is None else list(parts.items.columns)
+            names += [field.name for field in parts.features if field.name in parts.categories]
         return tuple(dict.fromkeys([*names, *self.spec.context]))
 
     def absorb(self, table: pa.Table) -> None:
         """Take note of a piece."""
         self._length(table)
         for name in self.spec.fields["action"].columns:
-            self._actions(values.one_chunk(table[name]), name)
+            self._items(values.one_chunk(table[name]), name, self.spec.fields["action"])
+        parts = self.spec.candidates
+        if parts is not None and parts.items is not None and not self.spec.position:
+            self._items(values.one_chunk(table[parts.items.name]), parts.items.name, parts.items)
+        if parts is not None:
+            for item in parts.features:
+                if item.name in parts.categories:
+                    self._note(_entries(table[item.name], item), item.name, f"feature '{item.name}'")
         for name in self.spec.context:
             if values.is_text(table.schema.field(name).type):
                 self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
@@ -67,7 +81,26 @@ class Survey:
             action_names=names,
             dists=dists,
             first_position=first,
+            candidates=None if spec.candidates is None else self._candidates(spec.candidates, names, sample),
         )
+
+    def _candidates(self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table) -> CandidateSpec:
+        listed = parts.items is not None
+        size = (self.largest + 1 if names is None else len(names)) if listed else 0
+        categories = {name: _ordered(self.labels.get(name, set())) for name in parts.categories}
+        found = replace(parts, n_items=size, categories=categories, count=self._count(parts, sample))
+        if parts.item_file is None:
+            return found
+        from counterrank.readers.candidates import read_item_features
+
+        return replace(found, item_features=read_item_features(parts.item_file, names, size))
+
+    def _count(self, parts: CandidateSpec, sample: pa.Table) -> int:
+        """Return how many candidates a row has, about."""
+        if self.spec.ranking is not None:
+            return -(-int(sample.num_rows) // max(1, int(pc.count_distinct(sample[self.spec.ranking]).as_py())))
+        some = parts.items or next(iter(parts.scores.values()), None)
+        return 0 if some is None else int(columns.entry_counts(_lists(sample[some.name], some)).mean()) + 1
 
     def _length(self, table: pa.Table) -> None:
         action = self.spec.fields["action"]
@@ -78,6 +111,9 @@ class Survey:
         elif self.spec.position:
             place = values.one_chunk(table[self.spec.position])
             found = values.floats(place, self.spec.position, lambda index: f"row {index}")
+            if self.spec.candidates is not None:
+                # Candidates that were not shown have no position, or a negative one.
+                found = found[found >= 0]
             if len(found):
                 self.longest = max(self.longest, int(np.nanmax(found, initial=0)))
                 self.lowest = min(self.lowest, int(np.nanmin(found, initial=1)))
@@ -87,13 +123,14 @@ class Survey:
             array = _lists(table[action.name], action)
             self.longest = max(self.longest, int(columns.entry_counts(array).max(initial=0)))
 
-    def _actions(self, array: pa.Array, name: str) -> None:
-        action = self.spec.fields["action"]
-        if action.form in ("list", "text"):
-            array = _lists(pa.chunked_array([array]), action).flatten()
-        named = values.is_text(array.type) and not (action.form == "text" and _all_whole(array))
+    def _items(self, array: pa.Array, name: str, item: Field) -> None:
+        if item.form in ("list", "text"):
+            array = _lists(pa.chunked_array([array]), item).flatten()
+        if pa.types.is_integer(array.type):
+            self.largest = max(self.largest, pc.max(array).as_py() or 0)
+        named = values.is_text(array.type) and not (item.form == "text" and _all_whole(array))
         self.has_names = self.has_names or named
-        if named or self.encode_actions or (action.form == "text" and self.has_names):
+        if named or self.encode_actions or (item.form == "text" and self.has_names):
             self._note(array, "", f"'{name}'")
 
     def _note(self, array: pa.Array, key: str, what: str) -> None:
@@ -123,6 +160,11 @@ def _ordered(labels: set[str]) -> tuple[str, ...]:
 def _lists(column: pa.ChunkedArray, item: Field) -> pa.Array:
     array = values.one_chunk(column)
     return array if values.is_list(array.type) else values.parse_lists(array, item.name, 0)
+
+
+def _entries(column: pa.ChunkedArray, item: Field) -> pa.Array:
+    """Return the single values of a column, of lists or not."""
+    return values.one_chunk(column) if item.form == "scalar" else _lists(column, item).flatten()
 
 
 def _all_whole(array: pa.Array) -> bool:

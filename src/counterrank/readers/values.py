@@ -166,6 +166,11 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
         raise LogError(f"column '{name}' holds text where numbers are wanted") from None
 
 
+def all_numbers(words: pa.Array) -> bool:
+    """Whether every text is a number or nothing."""
+    return all(word is None or _is_float(word) for word in words.to_pylist())
+
+
 def _is_float(text: str) -> bool:
     try:
         float(text)

@@ -163,7 +163,8 @@ class FrameOnCluster(_ClusterSource):
             )
         survey.absorb(self.head)
         numbered = survey.spec.fields["action"].form in ("wide", "scalar")
-        if not (numbered and not survey.labels and not survey.encode_actions):
+        told = numbered and not survey.labels and not survey.encode_actions and survey.spec.candidates is None
+        if not told:
             work = SurveyPass(survey.spec, survey.encode_actions)
             outcome = self._total(work, "looking", survey.columns)
             self._n = outcome.rows

@@ -10,7 +10,19 @@ import numpy as np
 from counterrank.errors import ConfigError, LogError
 from counterrank.log import RankingLog
 from counterrank.progress import reporter
-from counterrank.readers import ADAPTERS, LogSpec, Options, Part, ReadOptions, Where, concat, plan, pruned, read_part
+from counterrank.readers import (
+    ADAPTERS,
+    LogSpec,
+    Options,
+    Part,
+    ReadOptions,
+    Where,
+    concat,
+    plan,
+    pruned,
+    read_part,
+    rows_each,
+)
 from counterrank.source import Partial, State, summed
 from counterrank.sources.memory import map_in_order
 
@@ -122,12 +134,9 @@ class FileSource:
 
     def _read_first(self) -> RankingLog:
         for part in self.parts:
-            for log in read_part(part, self.spec, where=self.where, rows=4096 * self._rows_each()):
+            for log in read_part(part, self.spec, where=self.where, rows=4096 * rows_each(self.spec)):
                 return log
         raise LogError(f"no ranking matches {dict(self.where or {})}")
-
-    def _rows_each(self) -> int:
-        return self.spec.K if self.spec.layout == "long" else 1
 
 
 def _called(step: Callable[[], Any]) -> Any:

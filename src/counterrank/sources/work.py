@@ -126,6 +126,7 @@ class Surveyed:
                 lowest=min(mine.lowest, yours.lowest),
                 labels=labels,
                 has_names=mine.has_names or yours.has_names,
+                largest=max(mine.largest, yours.largest),
             )
         )
 
