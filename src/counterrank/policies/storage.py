@@ -15,6 +15,7 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
+from counterrank.policies.rules import Rule, load_rule, save_rule
 
 FORMAT = "counterrank/policy/1"
 
@@ -70,8 +71,11 @@ def _from_plugin(kind: str) -> type[ArrayPolicy]:
     return found
 
 
-def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
-    """Write the policy to `path` (.npz), whole or not at all."""
+def save_policy(policy: Policy | Rule, path: str | os.PathLike[str]) -> None:
+    """Write the policy to `path` (.npz), or a rule as JSON, whole or not at all."""
+    if isinstance(policy, Rule):
+        save_rule(policy, path)
+        return
     arrays: dict[str, Any] = {}
     header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -79,8 +83,10 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
         np.savez(file, **arrays)
 
 
-def load_policy(path: str | os.PathLike[str]) -> Policy:
-    """Return the policy stored at `path`, checked like a new one."""
+def load_policy(path: str | os.PathLike[str]) -> Any:
+    """Return what is stored at `path`, checked like a new one: a policy (.npz), or a rule to bind to logs (.json)."""
+    if os.fspath(path).endswith(".json"):
+        return load_rule(path)
     try:
         _refuse_bomb(path)
         with np.load(path, allow_pickle=False) as archive:

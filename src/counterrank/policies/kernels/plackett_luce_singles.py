@@ -81,31 +81,40 @@ def chances(mass: Floats, slot: Ints, items: Ints, log_times: Floats, event: tup
         if want[k]:
             width = k - skip + 1
     p, q = np.empty(G), np.empty(G)
+    own_p, own_q = np.empty((D, G)), np.empty((D, G))
     before, after = np.zeros((D + 1, width, G)), np.zeros((D + 1, width, G))
     for g in range(G):
         before[0, 0, g] = after[D, 0, g] = 1.0
     for a in range(mass.size):
         if slot[a] < 0 and mass[a] > 0.0:
             ring(mass[a], log_times, per_octave, p, q)
-            multiply(before[0], before[0], p, q)
+            one_more(before[0], p, q)
     for d in range(D):
-        ring(mass[items[d]], log_times, per_octave, p, q)
-        multiply(before[d], before[d + 1], p, q)
+        ring(mass[items[d]], log_times, per_octave, own_p[d], own_q[d])
+        multiply(before[d], before[d + 1], own_p[d], own_q[d])
     for d in range(D - 1, -1, -1):
-        ring(mass[items[d]], log_times, per_octave, p, q)
-        multiply(after[d + 1], after[d], p, q)
+        multiply(after[d + 1], after[d], own_p[d], own_q[d])
+    times, count = np.exp(log_times), np.empty(G)
     for k in range(skip, actions.size):
         if want[k] and actions[k] >= 0:
             d = slot[actions[k]]
             total = 0.0
             if d < D and mass[actions[k]] > 0.0:
+                left_out(before[d], after[d + 1], k - skip, count)
+                rate = mass[actions[k]]
                 for g in range(G):
-                    count = 0.0
-                    for c in range(k - skip + 1):
-                        count += before[d, c, g] * after[d + 1, k - skip - c, g]
-                    x = mass[actions[k]] * np.exp(log_times[g])
-                    total += x * np.exp(-x) * count
+                    total += rate * times[g] * own_q[d, g] * count[g]  # own_q = exp(-rate t)
             out[k] = np.log(total * np.log(2.0) / per_octave) if total > 0.0 else -np.inf
+
+
+@jit
+def left_out(before: Floats, after: Floats, k: int, count: Floats) -> None:
+    """Fill count (G,) with the chance of k rings among all clocks but one: sum over c of before_c after_(k-c)."""
+    for g in range(count.size):
+        count[g] = 0.0
+    for c in range(k + 1):
+        for g in range(count.size):
+            count[g] += before[c, g] * after[k - c, g]
 
 
 @jit
@@ -151,10 +160,25 @@ def ring(rate: float, log_times: Floats, per_octave: int, p: Floats, q: Floats) 
 
 @jit
 def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
-    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, which may be the same."""
+    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, another array."""
     width, G = counts.shape
     for c in range(width - 1, 0, -1):
         for g in range(G):
             out[c, g] = counts[c, g] * q[g] + counts[c - 1, g] * p[g]
     for g in range(G):
         out[0, g] = counts[0, g] * q[g]
+
+
+@jit
+def one_more(counts: Floats, p: Floats, q: Floats) -> None:
+    """Multiply the count polynomials (width, G) by q + p z in place, from the top down.
+
+    One array, not `multiply` with the same one twice: only then is it known that rows do not overlap, and the loop
+    runs in vector lanes.
+    """
+    width, G = counts.shape
+    for c in range(width - 1, 0, -1):
+        for g in range(G):
+            counts[c, g] = counts[c, g] * q[g] + counts[c - 1, g] * p[g]
+    for g in range(G):
+        counts[0, g] *= q[g]
