@@ -91,3 +91,11 @@ class Boastful(policies.Softmax):
 def test_unknown_capabilities_are_caught():
     with pytest.raises(AssertionError, match="the capabilities subsets; known: dist, joint"):
         check_policy(Boastful(SCORES), length=2, rng=np.random.default_rng(1))
+
+
+def test_many_rows_and_too_many_rankings():
+    from counterrank.errors import PolicyError
+
+    check_policy(policies.PlackettLuce(np.tile(SCORES[:1], (100_000, 1))), length=2, rng=np.random.default_rng(1))
+    with pytest.raises(PolicyError, match="30 actions at 4 positions make 657,720 rankings, too many to list"):
+        check_policy(policies.PlackettLuce(np.zeros((1, 30))), length=4, rng=np.random.default_rng(1))
