@@ -1,5 +1,6 @@
 """Ranking policies: what they draw, and how likely they put given items at given positions."""
 
+from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
 from counterrank.policies.best_of import BestOf
@@ -28,11 +29,13 @@ from counterrank.policies.storage import kinds, load_policy, save_policy
 
 __all__ = [
     "CAPABILITIES",
+    "ArrayPolicy",
     "Autoregressive",
     "BestOf",
     "Bools",
     "CandidateFit",
     "Candidates",
+    "ClosedFormPolicy",
     "Deterministic",
     "Enumerated",
     "EpsilonGreedy",
