@@ -45,7 +45,6 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/dr.py": (ESTIMATORS,),
     "estimators/cascade_dr.py": ("tests/dr/test_exact.py", ESTIMATORS),
     "estimators/clip.py": (ESTIMATORS,),
-    "estimators/shrink.py": (ESTIMATORS,),
     "estimators/switch.py": (ESTIMATORS,),
     "estimators/pseudo_inverse.py": (ESTIMATORS,),
     "estimators/marginal.py": (CORE, ESTIMATORS),

@@ -267,14 +267,14 @@ def test_columns_of_the_effects_are_derivatives(link: Link) -> None:
 def test_tilt_grams_are_the_normal_equations_with_shared_noise() -> None:
     rng, n, m = np.random.default_rng(4), 300, 6  # more rows than one block holds
     present = np.arange(K) < rng.integers(1, K + 1, n)[:, None]
-    sides, traits = rng.normal(size=(2, n, K)) * present, rng.normal(size=(n, m))
+    sides, traits = rng.normal(size=(n, 2, K)) * present[:, None], rng.normal(size=(n, m))
     slope, shared = rng.uniform(0.5, 2.0, (n, K)), rng.uniform(0, 0.1, n)
     weight, error = rng.uniform(0.5, 2.0, (n, K)) * present, rng.normal(size=(n, K)) * present
     gram, right = np.zeros((3, 8, 8)), np.zeros((2, m))
     mixture_steps.add_tilt(traits, sides, slope, weight, error, shared, gram, right)
     wanted, side = np.zeros((2 * m, 2 * m)), np.zeros(2 * m)
     for i in range(n):
-        pairs = sides[:, i] * slope[i]  # (2, K)
+        pairs = sides[i] * slope[i]  # (2, K)
         design = np.concatenate([pairs[0][:, None] * traits[i], pairs[1][:, None] * traits[i]], axis=1)
         wanted += design.T @ (np.diag(weight[i]) - shared[i]) @ design
         # Of the right side only the squared errors are weighed: the shared part sees them as they are.

@@ -9,7 +9,7 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.rewards import need_mean, reward_model
-from counterrank.models import LinearModel, clear, whole_distribution
+from counterrank.models import LinearModel
 from counterrank.moments import Moments
 from counterrank.ratios import ratios_of
 
@@ -25,17 +25,9 @@ class CascadePlan(ContributionPlan):
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the telescoped terms and the prefix weights."""
-        from counterrank.kernels import regress_predict
-
-        w, layout = view.ratios.prefix(), self.model.layout
-        given, wanted = layout.arrays(view.batch), whole_distribution(view.batch, view.target)
-        assert wanted is not None
-        terms, before = np.zeros(w.shape), np.zeros(w.shape)
-        regress_predict.cascade_terms(
-            given.action, given.lengths, given.fold, given.x, given.centre, wanted, layout.slots, self.model.coef,
-            np.ascontiguousarray(w), terms, before,
-        )  # fmt: skip
-        error = clear(view.batch.reward - before, given)
+        w = view.ratios.prefix()
+        terms, before = self.model.cascade(view.batch, view.target, np.ascontiguousarray(w))
+        error = np.where(view.batch.action >= 0, view.batch.reward - before, 0.0)
         return np.asfortranarray(terms + w * error), w
 
 

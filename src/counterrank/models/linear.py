@@ -99,6 +99,23 @@ class LinearModel:
             out[:, straight] = mean_values(self.layout, given, wanted, self.coef)[:, straight]
         return out
 
+    def cascade(self, batch: RankingLog, target: str, weight: Floats) -> tuple[Floats, Floats]:
+        """Return what a telescope down the ranking needs of a model with indicator columns only, (n, K) each.
+
+        With q_k^(j) = E_pi[q_k | a_1..a_j] and prefix weights w_j: q_k^(0) + sum_{j<k} w_j (q_k^(j) - q_k^(j-1)), and
+        q_k^(k-1), the model's value before the own item is known.
+        """
+        from counterrank.kernels import regress_predict
+
+        given, wanted = self.layout.arrays(batch), whole_distribution(batch, target)
+        assert wanted is not None
+        terms, before = np.zeros(weight.shape), np.zeros(weight.shape)
+        regress_predict.cascade_terms(
+            given.action, given.lengths, given.fold, given.x, given.centre, wanted, self.layout.slots, self.coef,
+            weight, terms, before,
+        )  # fmt: skip
+        return terms, before
+
     def _drawn(self, draws: Ints, given: Arrays, own: Floats) -> Floats:
         from counterrank.kernels import regress_predict
 

@@ -63,15 +63,19 @@ def _examined_columns(
     out[:] = 0.0
     if action[k] < 0:
         return
+    above, below, of_own = slope * scale[0], slope * scale[1], pair[action[k]]
+    for other in range(K):
+        b = action[other]
+        if b >= 0 and other != k:
+            out[other] = of_own[b] * (above if other < k else below)
+    if triple.shape[0] == 0:
+        return
     for other in range(K):
         seen[other] = examined[other] * (scale[0] if other < k else scale[1])
     for other in range(K):
-        if other == k or action[other] < 0:
-            continue
-        effect = pair[action[k], action[other]]
-        if triple.shape[0] > 0:
-            effect += _with_third(action, k, other, seen, triple[action[k]])
-        out[other] = slope * effect * (scale[0] if other < k else scale[1])
+        if action[other] >= 0 and other != k:
+            third = _with_third(action, k, other, seen, triple[action[k]])
+            out[other] += third * (above if other < k else below)
 
 
 @vector_jit
@@ -97,11 +101,14 @@ def add_examined(
                 slope = value if link == PRODUCT else 1.0
                 _examined_columns(action[i], k, slope, scale[i], pair, examined[z, k], triple, seen, columns)
                 v = w * max(value * (1.0 - value), LEAST_VARIANCE) if link == LOGISTIC else w
+                to, on = gram[z, k], right[z, k]
                 for a in range(K):
-                    right[z, k, a] += rest[k] * columns[a]
-                    scaled, row = v * columns[a], gram[z, k, a]
-                    for b in range(a + 1):
-                        row[b] += scaled * columns[b]
+                    scaled = v * columns[a]
+                    if scaled != 0.0:
+                        on[a] += rest[k] * columns[a]
+                        row = to[a]
+                        for b in range(a + 1):
+                            row[b] += scaled * columns[b]
             if shared[i] > 0.0 and joint.shape[0] > 0:
                 _subtract_square(column, w * shared[i], joint[z])
 
@@ -136,7 +143,9 @@ def add_effects(
             if w < LEAST:
                 continue
             _rests(action[i], reward[i], q[i, z], w, shared[i], rest)
-            sums[:] = 0.0
+            together = shared[i] > 0.0
+            if together:
+                sums[:] = 0.0
             for k in range(K):
                 if action[i, k] < 0:
                     continue
@@ -149,16 +158,21 @@ def add_effects(
                 begin, last = action[i, k] * width, actions * width + k
                 shift = to[last, begin : begin + width]
                 for a in range(width):
-                    scaled, row = v * column[a], to[begin + a, begin : begin + a + 1]
+                    scaled = v * column[a]
+                    if scaled == 0.0:  # of many actions, few are beside this one
+                        continue
+                    row = to[begin + a, begin : begin + a + 1]
                     on[begin + a] += rest[k] * column[a]
-                    sums[begin + a] += column[a]
                     shift[a] += own * scaled
                     for b in range(a + 1):
                         row[b] += scaled * column[b]
                 to[last, last] += v * own * own
                 on[last] += own * rest[k]
-                sums[last] += own
-            if shared[i] > 0.0:
+                if together:
+                    sums[last] += own
+                    for a in range(width):
+                        sums[begin + a] += column[a]
+            if together:
                 _subtract_square(sums, w * shared[i], to)
 
 
@@ -172,7 +186,7 @@ def _row_sums(
         a_all, b_all, e_all = 0.0, 0.0, 0.0
         for k in range(weight.shape[1]):
             w, e = weight[i, k], error[i, k]
-            a, b = sides[0, i, k] * slope[i, k], sides[1, i, k] * slope[i, k]
+            a, b = sides[i, 0, k] * slope[i, k], sides[i, 1, k] * slope[i, k]
             aa += w * a * a
             ba += w * b * a
             bb += w * b * b
@@ -216,7 +230,7 @@ def add_tilt(
     """Add to the lower triangles of gram (3, M, M), M >= m a multiple of four, and to right (2, m).
 
     gram holds traits' diag(s) traits for s the sums over a ranking of above^2, below x above and below^2, with the
-    noise c = `shared` (n,) of its rewards taken away; `sides` (2, n, K) are pair parts above and below, `slope` of the
+    noise c = `shared` (n,) of its rewards taken away; `sides` (n, 2, K) are pair parts above and below, `slope` of the
     pair part, `weight` and working `error` (n, K), zero in the padding.
     """
     n, m = traits.shape

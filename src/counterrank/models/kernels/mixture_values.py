@@ -89,23 +89,31 @@ def pair_values(
     """
     n, K = action.shape
     Z = examined.shape[0]
-    effect, seen, side = np.empty(K), np.empty(K), np.empty(K)
+    effect, seen = np.empty(K), np.empty(K)
     for i in range(n):
-        f = fold[i]
+        f, above, below = fold[i], scale[i, 0], scale[i, 1]
         for k in range(K):
             u = action[i, k]
+            if u < 0:
+                out[i, :, k] = 0.0
+                continue
+            of_own = pair[f, u]
             for other in range(K):
-                side[other] = scale[i, 0] if other < k else scale[i, 1]
-                hidden = u < 0 or other == k or action[i, other] < 0
-                effect[other] = 0.0 if hidden else side[other] * pair[f, u, action[i, other]]
+                b = action[i, other]
+                effect[other] = of_own[b] if b >= 0 else 0.0
+            effect[k] = 0.0
+            for other in range(k):
+                effect[other] *= above
+            for other in range(k + 1, K):
+                effect[other] *= below
             for z in range(Z):
                 row = examined[z, k]
                 total = 0.0
                 for other in range(K):
                     total += row[other] * effect[other]
-                if u >= 0 and triple.shape[1] > 0:
+                if triple.shape[1] > 0:
                     for other in range(K):
-                        seen[other] = row[other] * side[other]
+                        seen[other] = row[other] * (above if other < k else below)
                     total += three_way(action[i], k, seen, triple[f, u])
                 out[i, z, k] = total
 

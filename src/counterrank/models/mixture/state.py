@@ -152,8 +152,11 @@ def _variance(rows: Rows, mean: float) -> float:
     return max(variance, 1e-12 * mean**2, 1e-300)
 
 
-def moved(fit: Fit, rows: Rows, **changes: Any) -> Fit:
-    """Return the fit with some parameters changed, and what follows on the rows."""
+def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) -> Fit:
+    """Return the fit with some parameters changed, and what follows on the rows.
+
+    `sides` (n, 2, K), where known, are the pair parts above and below: a tilt only weighs them anew.
+    """
     fit = replace(fit, **changes)
     _, K, _, p = fit.shape
     nobody, (scale, own) = np.zeros(rows.n, dtype=np.int64), (fit.scale, fit.own)
@@ -162,14 +165,21 @@ def moved(fit: Fit, rows: Rows, **changes: Any) -> Fit:
         scale = scale_of_tilt(fit.tilt, rows.traits)
     if len(own) != rows.n or "effect" in changes:
         own = own_parts(rows.action, nobody, rows.x, np.ascontiguousarray(fit.effect[None, :, :p]), fit.shift[None])
-    part = pair_parts(rows.action, nobody, scale, fit.pair[None], fit.examined, fit.triple[None])
+    if sides is None:
+        part = pair_parts(rows.action, nobody, scale, fit.pair[None], fit.examined, fit.triple[None])
+    else:
+        part = np.einsum("is,isk->ik", scale, sides)[:, None]
     return replace(fit, scale=scale, own=own, part=part, q=linked(fit.link, own, part))
 
 
 def carried(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit's parameters on other rows, all classes equally likely in each."""
+    """Return the fit's parameters on other rows, all classes equally likely in each.
+
+    Classes are told apart by the noise before a step renews it. One class starts without: its first step finds the
+    noise, and the correlation of rough errors would lead it astray where columns are many.
+    """
     Z, nothing = len(fit.examined), np.empty((0, 0))
-    shared = shared_by(fit.common, rows.present.sum(axis=1))
+    shared = shared_by(fit.common if Z > 1 else 0.0, rows.present.sum(axis=1))
     return moved(replace(fit, shared=shared, posterior=np.full((rows.n, Z), 1.0 / Z), scale=nothing, own=nothing), rows)
 
 

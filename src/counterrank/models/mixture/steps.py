@@ -205,32 +205,33 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     m = rows.traits.shape[1]
     if m == 0:
         return fit
-    gram, right = _tilt_grams(fit, rows)
+    sides = _sides(fit, rows)
+    gram, right = _tilt_grams(fit, rows, sides)
     penalty = np.full(2 * m, fit.prior.tilt_penalty)
     inverse = np.linalg.inv(gram + np.diag(penalty))
     step = inverse @ (right - penalty * fit.tilt.ravel())
-    found = _search(fit, rows, tilt=step.reshape(2, m))
+    found = _search(fit, rows, sides, tilt=step.reshape(2, m))
     tau2 = float(np.mean(found.tilt.ravel() ** 2 + found.noise * np.diag(inverse)))
     return replace(found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT)))
 
 
-def _tilt_grams(fit: Fit, rows: Rows) -> tuple[Floats, Floats]:
+def _sides(fit: Fit, rows: Rows) -> Floats:
+    """Return the pair parts of one class above and below (n, 2, K): as of classes that look one way only."""
+    one_way, average = np.stack([np.tril(fit.examined[0]), np.triu(fit.examined[0])]), np.ones((rows.n, 2))
+    return pair_parts(rows.action, np.zeros(rows.n, dtype=np.int64), average, fit.pair[None], one_way, fit.triple[None])
+
+
+def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
     """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those below."""
     from counterrank.models.kernels.mixture_steps import add_tilt
 
-    q, m, nobody = fit.q[:, 0], rows.traits.shape[1], np.zeros(rows.n, dtype=np.int64)
-    sides = np.stack(
-        [
-            pair_parts(rows.action, nobody, np.tile(one, (rows.n, 1)), fit.pair[None], fit.examined, fit.triple[None])
-            for one in ([1.0, 0.0], [0.0, 1.0])
-        ]
-    )[:, :, 0]  # (2, n, K): only what lies above, only what lies below
+    q, m = fit.q[:, 0], rows.traits.shape[1]
     variance = np.maximum(q * (1.0 - q), LEAST_VARIANCE) if fit.link is Link.LOGISTIC else np.ones(q.shape)
     slope = q if fit.link is Link.PRODUCT else np.ones(q.shape)
     used = rows.present * fit.posterior
     sums, right = np.zeros((3, -(-m // 4) * 4, -(-m // 4) * 4)), np.zeros((2, m))
     error = (rows.reward - q) / variance * used
-    add_tilt(rows.traits, np.ascontiguousarray(sides), slope, variance * used, error, fit.shared, sums, right)
+    add_tilt(rows.traits, sides, slope, variance * used, error, fit.shared, sums, right)
     above, both, below = whole(sums)[:, :m, :m]
     return np.block([[above, both], [both, below]]), right.ravel()
 
@@ -272,7 +273,7 @@ def both_orders(lower: Floats) -> Floats:
     return np.asarray(kept + np.tril(lower, -1).swapaxes(1, 2))
 
 
-def _search(fit: Fit, rows: Rows, **steps: Floats) -> Fit:
+def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
     # Of a sum, effects end at the minimum itself, and so does examination where it does not enter squared. How much a
     # user examines is clipped, so a step of the tilt may overshoot with any link.
@@ -282,7 +283,7 @@ def _search(fit: Fit, rows: Rows, **steps: Floats) -> Fit:
     before = fit.loss(rows)
     for halving in range(HALVINGS):
         changes: dict[str, Any] = {name: getattr(fit, name) + step * 0.5**halving for name, step in steps.items()}
-        found = moved(fit, rows, **changes)
+        found = moved(fit, rows, sides=sides, **changes)
         if found.loss(rows) <= before:
             return found
     return fit
