@@ -51,7 +51,7 @@ def test_the_five_minute_start(tmp_path, monkeypatch, capsys):
 def test_how_to_extend():
     names = {}
     found = tools.blocks("docs/extending.md", "python")
-    assert len(found) == 8
+    assert len(found) == 9
     for line, code in found:
         tools.run_python("docs/extending.md", code, line, names)
 
