@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+import counterrank as cr
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.amounts import fit_list_models, fit_numbers, kind_of
 from counterrank.models.clicks.base import ALL, VARIANTS, Kind, Variant, squared_loss
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.rankings import Rankings, Scaling, encoded
+from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
+from counterrank.policies import Candidates, ItemFeatures
 
 ITEMS, K, D = 8, 4, 2
 _WORLD = np.random.default_rng(7)
@@ -281,3 +283,41 @@ def test_many_labels_share_columns_and_missing_is_the_mean():
     assert out.shape == (3, 20) and (out.sum(axis=1) == [1, 1, 0]).all()
     scaled = Scaling.of(np.array([[1.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])).apply(np.array([[np.nan, 4.0], [3.0, 9.0]]))
     np.testing.assert_allclose(scaled, [[0, 0], [1, 0]])
+
+
+def test_evaluation_in_parts_changes_nothing(ragged, monkeypatch):
+    rankings, click, fold, models = ragged
+    whole = [model.history(rankings, click, fold) for model in models]
+    monkeypatch.setattr("counterrank.models.clicks.model._PART", 7)
+    for model, wanted in zip(models, whole, strict=True):
+        np.testing.assert_array_equal(model.history(rankings, click, fold).delta, wanted.delta)
+
+
+def test_a_log_with_candidates_and_features_is_read_whole():
+    """Candidate and item features of shown and of other items; categories become indicators; ragged rows."""
+    log = cr.RankingLog(
+        action=[[2, 0], [1, -1]],
+        reward=[[1, 0], [0, 0]],
+        propensity=[[0.5, 0.5], [0.5, np.nan]],
+        candidates=Candidates.from_lists([[0, 1, 2], [1, 2]], features={"z_price": [[5.0, 6.0, 7.0], [8.0, 9.0]]}),
+        item_features=ItemFeatures(np.array([[0.0], [1.0], [2.0]]), ("shop",), {"shop": ("a", "b", "c")}),
+    )
+    rankings = rankings_of(log)
+    np.testing.assert_array_equal(rankings.features[0], [[7, 0, 1], [5, 0, 0]])
+    np.testing.assert_array_equal(rankings.features[1, 0], [8, 1, 0])
+    others = rankings.others([[[1, 2]], [[2, 1]]])
+    np.testing.assert_array_equal(others.features[:, :, 0], [[6, 7], [9, 8]])
+    assert others.row.tolist() == [0, 1] and rankings.lengths.tolist() == [2, 1]
+
+
+def test_ten_thousand_items_cost_what_is_shown():
+    """Parameters grow with the items seen, not with the catalogue; ids beyond what was seen are common ground."""
+    rng = np.random.default_rng(12)
+    n = 300
+    item = rng.choice(10_000, (n, 3), replace=True)
+    click = (rng.random((n, 3)) < 0.3).astype(float)
+    rankings = Rankings(item, rng.normal(size=(n, 2)))
+    model = fit_history(rankings, click, np.arange(n) % 2, folds=2)[-1]
+    assert model.details["items"] == len(np.unique(item)) and model.predictor.similarity is None
+    q = model.expected(rankings.others(rng.choice(20_000, (n, 2, 3))), ALL)
+    assert q.mean() == pytest.approx(click.mean(), rel=0.2)

@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.base import ALL, History, Kind, Variant, by_row
-from counterrank.models.clicks.kernels.recursion import attractions, click_ahead, click_expected, competition
+from counterrank.models.clicks.kernels.recursion import attractions, chances, click_ahead, click_expected, competition
 from counterrank.models.clicks.rankings import Rankings, Scaling
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.clicks.similarity import Similarity, alike_above
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+#: Rankings whose columns are held at once.
+_PART = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,26 +195,35 @@ class Predictor:
         """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters (m,)."""
         return self.encoding.numbers(rankings.item), rankings.lengths, by_row(fold, self.folds, rankings.m)
 
-    def __call__(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return the linear predictor (m, K), zero in the padding."""
-        numbers, lengths, folds = self.arrays(rankings, fold)
-        x = self.encoding.context.apply(rankings.x)
+    def __call__(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
+        """Return the linear predictor (m, K), zero in the padding; x is the standardised context where it is known."""
+        x = self.encoding.context.apply(rankings.x) if x is None else x
         out = np.zeros(rankings.item.shape)
+        folds = by_row(fold, self.folds, rankings.m)
+        # In parts: columns of all draws at once would be the largest array of an evaluation.
+        for start in range(0, rankings.m, _PART):
+            rows = slice(start, start + _PART)
+            self._predict(rankings if rankings.m <= _PART else rankings.take(rows), folds[rows], x, out[rows])
+        return out
+
+    def _predict(self, rankings: Rankings, folds: Ints, x: Floats, out: Floats) -> None:
+        numbers, lengths, _ = self.arrays(rankings, folds)
         columns = self.encoding.columns(rankings, x, self.variant.extra)
         if self.first is not None and self.rivals is not None:
-            alike = None if self.similarity is None else self.similarity.above(numbers, lengths, fold)
-            others = self.first.competition(rankings, fold, alike)
+            alike = None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
+            others = self.first.competition(rankings, folds, alike, x)
             columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
         own = np.ascontiguousarray(self.encoding.slopes_of(x))
         assert rankings.row is not None
         attractions(self.table, self.beta, numbers, own, rankings.row, columns, lengths, folds, out)
-        return out
 
-    def competition(self, rankings: Rankings, fold: int | Ints, alike: Floats | None) -> Floats:
+    def competition(
+        self, rankings: Rankings, fold: int | Ints, alike: Floats | None, x: Floats | None = None
+    ) -> Floats:
         """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness (m, K) where there
         is one, likeness of features.
         """
-        parts = [rivalry(self.strength(rankings, fold), rankings.lengths)]
+        parts = [rivalry(self.strength(rankings, fold, x), rankings.lengths)]
         if alike is not None:
             parts.append(alike[..., None])
         if self.encoding.features is not None and rankings.features is not None:
@@ -218,11 +231,13 @@ class Predictor:
             parts.append(alike_above(z, rankings.item >= 0)[..., None])
         return np.concatenate(parts, axis=2)
 
-    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def strength(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
         """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the padding."""
         own = self.first or self
-        values = own(rankings, fold)
-        return chances(values, rankings.item) if self.curved else values
+        values = own(rankings, fold, x)
+        if self.curved:
+            chances(values, rankings.lengths)
+        return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,7 +305,9 @@ class ClickModel:
 
     def attraction(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return s(v_k) (m, K) with the competition of the other slots, zero in the padding."""
-        return chances(self.predictor(rankings, fold), rankings.item)
+        values = self.predictor(rankings, fold)
+        chances(values, rankings.lengths)
+        return values
 
     def _expected(self, rankings: Rankings, fold: int | Ints, attraction: Floats) -> Floats:
         if rankings.K > self.odds.shape[1]:
@@ -302,11 +319,6 @@ class ClickModel:
         out = np.zeros(rankings.item.shape)
         click_expected(attraction, self.odds, self.after, numbers, lengths, folds, out)
         return out
-
-
-def chances(logits: Floats, item: Ints) -> Floats:
-    """Return the logistic function of log odds (m, K), zero in the padding."""
-    return np.where(item >= 0, 1.0 / (1.0 + np.exp(-np.clip(logits, -700.0, 700.0))), 0.0)
 
 
 def rivalry(strength: Floats, lengths: Ints) -> Floats:

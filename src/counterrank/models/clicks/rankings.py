@@ -1,7 +1,7 @@
 """What a reward model may know of shown rankings, and the other rankings of the same requests."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import EstimatorError
 from counterrank.log import RankingLog
+from counterrank.models.clicks.kernels.recursion import standardise
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.layout import context_columns
 
@@ -35,6 +36,8 @@ class Rankings:
     features: Floats | None = None
     extra: Floats | None = None
     lookup: Callable[[Ints], Floats] | None = None
+    #: Number of items of each ranking (m,).
+    lengths: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -42,6 +45,7 @@ class Rankings:
         if item.ndim != 2:
             raise EstimatorError(f"items have shape {item.shape}; a reward model reads rankings (m, K)")
         put(self, "item", item)
+        put(self, "lengths", (item >= 0).sum(axis=1))
         put(self, "x", np.ascontiguousarray(self.x, dtype=np.float64))
         if self.row is None:
             if len(self.x) != len(item):
@@ -71,12 +75,6 @@ class Rankings:
     def K(self) -> int:  # noqa: N802 - the letter of the papers
         """Number of slots."""
         return int(self.item.shape[1])
-
-    @property
-    def lengths(self) -> Ints:
-        """Number of items of each ranking (m,)."""
-        out: Ints = (self.item >= 0).sum(axis=1)
-        return out
 
     def others(self, item: ArrayLike, *, extra: ArrayLike | None = None) -> Self:
         """Return other rankings (n, D, K) or (n, K) of the same requests; number i D + j is the j-th of request i."""
@@ -161,5 +159,8 @@ class Scaling:
 
     def apply(self, values: Floats) -> Floats:
         """Return (values - mean) / spread, zero where missing or constant."""
-        out = np.nan_to_num((values - self.mean) / self.spread, nan=0.0)
-        return np.ascontiguousarray(np.clip(out, -SETTINGS["far"].value, SETTINGS["far"].value))
+        out = np.empty(values.shape)
+        shape = (values.size // max(len(self.mean), 1), len(self.mean))
+        table = np.ascontiguousarray(values, dtype=np.float64).reshape(shape)
+        standardise(table, self.mean, 1.0 / self.spread, SETTINGS["far"].value, out.reshape(shape))
+        return out

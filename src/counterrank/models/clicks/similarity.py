@@ -48,9 +48,7 @@ def learned(
     pair_evidence(attraction, odds, after, numbers, lengths, fold, click, slope, bend)
     # Being alike has no direction.
     slope, bend = slope + slope.transpose(0, 2, 1), bend + bend.transpose(0, 2, 1)
-    noise = _noise(_standard(slope.sum(axis=0), bend.sum(axis=0)))
-    values, _ = _leading(_standard(slope.sum(axis=0), bend.sum(axis=0)))
-    rank = int((np.abs(values) > SETTINGS["evidence"].value * noise).sum())
+    rank, noise = _ranked(_standard(slope.sum(axis=0), bend.sum(axis=0)))
     if rank == 0:
         return None
     places, signs = np.zeros((folds + 1, size, rank)), np.zeros((folds + 1, rank))
@@ -71,6 +69,21 @@ def _leading(table: Floats) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(table)
     order = np.argsort(-np.abs(values), kind="stable")[: int(SETTINGS["similar_rank"].value)]
     return values[order], vectors[:, order]
+
+
+def _ranked(table: Floats) -> tuple[int, float]:
+    """Return how many eigenvalues are beyond noise, and its size.
+
+    What was found is taken out before noise is measured again: likeness itself makes residuals large.
+    """
+    values, vectors = _leading(table)
+    rank = 0
+    while True:
+        noise = _noise(table - (vectors[:, :rank] * values[:rank]) @ vectors[:, :rank].T)
+        found = int((np.abs(values) > SETTINGS["evidence"].value * noise).sum())
+        if found <= rank:
+            return rank, noise
+        rank = found
 
 
 def _noise(table: Floats) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
+from counterrank.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -171,3 +172,23 @@ def similar_above(place: Floats, sign: Floats, item: Ints, lengths: Ints, fold: 
                 value += sign[f, j] * own[j] * total[j]
                 total[j] += own[j]
             out[i, k] = value
+
+
+@jit
+def standardise(values: Floats, mean: Floats, scale: Floats, far: float, out: Floats) -> None:
+    """Write (values - mean) scale (N, p) into out, at most `far` from zero; missing is zero."""
+    for i in range(len(values)):
+        for j in range(len(mean)):
+            value = (values[i, j] - mean[j]) * scale[j]
+            value = 0.0 if np.isnan(value) else value
+            out[i, j] = min(max(value, -far), far)
+
+
+@jit
+def chances(values: Floats, lengths: Ints) -> None:
+    """Replace log odds (m, K) by chances; zero in the padding."""
+    m, K = values.shape
+    sigmoid(values.reshape(m * K), m * K)
+    for i in range(m):
+        for k in range(lengths[i], K):
+            values[i, k] = 0.0
