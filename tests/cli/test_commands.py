@@ -107,7 +107,7 @@ def test_worlds_can_be_simulated_and_evaluated(counterrank, tmp_path, preset):
     sizes = ("--actions", 15, "--candidates", 8, "--k", 3)
     result = counterrank("simulate", "--preset", preset, "--n", 300, *sizes, "--out", "w.parquet")
     assert result.code == 0 and result.out.startswith("true value: ")
-    options = ("--target", "new", "--estimators", "rips", "--propensity-kind", "prefix", "--json", "w.json")
+    options = ("--target", "new", "--estimators", "rips", "--json", "w.json")
     assert counterrank("evaluate", "w.parquet", *options).code == 0
 
 
