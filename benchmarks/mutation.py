@@ -32,7 +32,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernels/accumulate.py": (CORE, "tests/kernels/test_moments.py"),
     "kernels/weighted.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
     "kernels/standard.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
-    "kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
+    "estimators/kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
     "moments.py": (CORE, "tests/kernels/test_moments.py", "tests/inference/test_standard_errors.py"),
     "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
     "behavior.py": (INFERENCE, "tests/core/test_masks.py"),
@@ -51,6 +51,20 @@ FILES: dict[str, tuple[str, ...]] = {
     "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
     "inference/intervals.py": (INFERENCE, "tests/inference/test_methods.py", CORE),
     "inference/multiplicity.py": (INFERENCE,),
+    "inference/sequential.py": ("tests/inference/test_sequential.py",),
+    "diagnostics/weights.py": ("tests/diagnostics/test_weights.py",),
+    "diagnostics/report.py": ("tests/diagnostics/test_weights.py",),
+    "diagnostics/overlap.py": ("tests/diagnostics/test_weights.py", "tests/evaluation/test_trust.py"),
+    "audit/kernels.py": ("tests/audit/test_groups.py",),
+    "audit/groups.py": ("tests/audit/test_groups.py", "tests/audit/test_diseases.py"),
+    "evaluation/comparing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_run.py"),
+    "evaluation/judging.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_verdict.py"),
+    "evaluation/passing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_trust.py"),
+    "evaluation/segments.py": ("tests/evaluation/test_run.py",),
+    "evaluation/widening.py": ("tests/inference/test_sequential.py", "tests/evaluation/test_propensities.py"),
+    "estimators/auto/rule.py": ("tests/auto/test_rule.py", "tests/evaluation/test_pins.py"),
+    "estimators/auto/state.py": ("tests/auto/test_members.py", "tests/evaluation/test_pins.py"),
+    "estimators/auto/finish.py": ("tests/auto/test_auto.py", "tests/evaluation/test_pins.py"),
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
@@ -89,9 +103,9 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
     ("inference/multiplicity.py", "1.0", "p[order] * count / np.arange("),  # the largest is a p-value itself
     ("inference/intervals.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
-    ("kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # without orders nothing reads it
-    ("kernels/orders.py", "1", "alike = logging.shape[1] == 1"),  # never alike: the general way gives the same
-    ("kernels/orders.py", "Eq", "alike = logging.shape[1] == 1"),
+    ("estimators/kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # nothing reads it
+    ("estimators/kernels/orders.py", "1", "alike = logging.shape[1] == 1"),  # the general way gives the same
+    ("estimators/kernels/orders.py", "Eq", "alike = logging.shape[1] == 1"),
 )
 
 

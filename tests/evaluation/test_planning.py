@@ -6,6 +6,7 @@ from conftest_evaluation import gentle_log
 
 import counterrank as cr
 from counterrank.diagnostics.planning import combined, detectable, plan_for, second_moments, stderr_ratios
+from counterrank.estimators import parse
 from counterrank.log import LOGGING
 
 
@@ -60,7 +61,7 @@ def test_second_moments_of_weights_are_exact(name):
     }[name]
     s = (p1**2 / p0).sum(axis=1)[None]  # (1, K)
     expected = [float(chance @ w**2) for w in weights]
-    np.testing.assert_allclose(combined(s, name)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(combined(s, name, parse(name).order)[0], expected, rtol=1e-12)
 
 
 def test_logged_numbers_alone_give_the_same_moments_on_average():

@@ -66,8 +66,8 @@ Floats = NDArray[np.float64]
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-def stderr_ratios(log: RankingLog, target: str, estimator: str) -> list[dict[str, float]]:
-    """Return for each share e of uniform choice the predicted stderr relative to today's.
+def stderr_ratios(log: RankingLog, target: str, weights: str, order: int | None = None) -> list[dict[str, float]]:
+    """Return for each share e of uniform choice the predicted stderr relative to today's, for weights by their word.
 
     sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are taken to be as
     spread where weights are large as elsewhere. Empty when positions are not independent.
@@ -77,8 +77,8 @@ def stderr_ratios(log: RankingLog, target: str, estimator: str) -> list[dict[str
     if any(factor is None for factor in factors):
         return []
     used = np.arange(log.K) < log.lengths[:, None]
-    weights = log.position_weights**2
-    totals = [float((combined(f, estimator) * used).mean(axis=0) @ weights) for f in factors if f is not None]
+    alpha = log.position_weights**2
+    totals = [float((combined(f, weights, order) * used).mean(axis=0) @ alpha) for f in factors if f is not None]
     return [
         {"epsilon": epsilon, "stderr_ratio": float(np.sqrt(total / totals[0]))}
         for epsilon, total in zip(EPSILONS, totals, strict=True)
@@ -106,23 +106,21 @@ def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | Non
     return np.where(log.action >= 0, pi**2 / (b * p0), 1.0)
 
 
-def combined(s: Floats, estimator: str) -> Floats:
-    """Return E[w_k^2] (n, K) of an estimator's weights from the moments s_k of independent positions.
+def combined(s: Floats, weights: str, order: int | None = None) -> Floats:
+    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k of positions.
 
     IPS: prod_l s_l. RIPS: prod_{l<=k} s_l. IIPS: s_k. Order m: s_k sum_{|T|<m} prod_{l in T} (s_l - 1), because
     factors rho_l - 1 have mean zero and variance s_l - 1. Others are taken as order 2.
     """
-    name = estimator.removeprefix("sn").removeprefix("cv-").removeprefix("dr-")
-    if name == "ips":
+    if weights == "ips":
         return np.repeat(s.prod(axis=1, keepdims=True), s.shape[1], axis=1)
-    if name == "rips":
+    if weights == "rips":
         return np.asarray(np.cumprod(s, axis=1), dtype=np.float64)
-    if name == "iips":
+    if weights == "iips":
         return s
-    order = int(name.removeprefix("order-")) if name.removeprefix("order-").isdecimal() else 2
     result = np.empty_like(s)
     for k in range(s.shape[1]):
-        result[:, k] = s[:, k] * _symmetric_sums(np.delete(s, k, axis=1) - 1.0, order - 1)
+        result[:, k] = s[:, k] * _symmetric_sums(np.delete(s, k, axis=1) - 1.0, (order or 2) - 1)
     return result
 
 

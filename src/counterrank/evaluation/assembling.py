@@ -39,7 +39,8 @@ def planning(
         chosen.n, chosen.lift.stderr, logged=logged, logged_stderr=logged_stderr, level=options.level,
         practical=options.practical,
     )  # fmt: skip
-    return {**plan, "exploration": stderr_ratios(probe, chosen.target, chosen.basis)}
+    basis = parse(chosen.basis)
+    return {**plan, "exploration": stderr_ratios(probe, chosen.target, basis.assumption, basis.order)}
 
 
 def sensitivity(chosen: Estimate, job: Job, probe: RankingLog, *, logged: float) -> dict[str, Any] | None:

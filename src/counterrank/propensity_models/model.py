@@ -7,7 +7,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics import column_of
+from counterrank.diagnostics import WHAT_IS_POSSIBLE, column_of
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.log import LOGGING, RankingLog
@@ -233,9 +233,7 @@ def refuse_certain(log: RankingLog, model: PropensityModel) -> None:
         return
     raise PropensityError(
         f"the logging policy looks deterministic: the context predicts each shown item with probability {typical:.3f}. "
-        "Other policies cannot be evaluated from it. What is possible: show a random list, or swap neighbouring items "
-        "at random, for a few percent of requests and log the probabilities; use periods in which the policy "
-        "changed for the same contexts (by-list:COLUMNS); or run an A/B test"
+        f"Other policies cannot be evaluated from it. {WHAT_IS_POSSIBLE}"
     )
 
 

@@ -1,0 +1,85 @@
+"""Adjustments that nobody sees unless they are gone: Holm in agreement and comparisons, units in auto."""
+
+import numpy as np
+import pytest
+from conftest_evaluation import gentle_log
+
+import counterrank as cr
+from counterrank.evaluation.judging import Evidence, Rival, reasons
+from counterrank.inference import critical_value, holm, two_sided
+
+
+def agreement(estimate, rivals):
+    rows = reasons(Evidence(estimate, 1.0, 6000, 6000.0, moments=estimate.moments, rivals=rivals))
+    return next(row["status"] for row in rows if row["check"] == "agreement")
+
+
+def test_agreement_is_adjusted_for_the_number_of_rivals(gentle):
+    """One rival at p = 0.006 contradicts at 1 %; the same among three does not (Holm: 0.018)."""
+    found = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
+    half = (found.high - found.low) / 2
+    far = Rival("ips", 2 * half, 2 * half / 2.748, usable=True)
+    near = [Rival(name, 0.0, half, usable=True) for name in ("order-2", "order-3")]
+    assert two_sided(far.difference, far.stderr) == pytest.approx(0.006, abs=2e-4)
+    assert agreement(found, [far]) == "fail"
+    assert agreement(found, [far, *near]) == "pass"
+
+
+def test_a_rival_without_error_contradicts_nothing(gentle):
+    found = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
+    assert agreement(found, [Rival("ips", -0.01466, 0.0, usable=True)]) == "pass"
+
+
+def test_comparisons_are_adjusted_for_the_number_of_pairs(gentle):
+    own = gentle.targets["new"].values
+    targets = {"a": own, "b": gentle.propensity, "c": (own + gentle.propensity.values) / 2}
+    result = cr.evaluate(gentle, targets, estimators=["iips"], audit=False)
+    rows = result.comparisons
+    raw = [two_sided(row["value"], row["stderr"]) for row in rows]
+    np.testing.assert_allclose([row["p_value"] for row in rows], holm(raw), rtol=1e-12)
+    assert min(row["p_value"] for row in rows) == pytest.approx(3 * min(raw), rel=1e-9)
+    half = critical_value(1 - 0.05 / 3) * rows[0]["stderr"]
+    assert rows[0]["high"] - rows[0]["value"] == pytest.approx(half, rel=1e-9)
+
+
+def repeated(n, times):
+    """Every row `times` times, all of one unit: no more is known than from the rows once."""
+    once = gentle_log(n, unit=np.arange(n))
+    rows = np.repeat(np.arange(n), times)
+    many = cr.RankingLog(
+        action=once.action[rows], reward=once.reward[rows], propensity=once.propensity.values[rows], unit=rows,
+        context=once.context[rows], dists={name: table[rows] for name, table in once.dists.items()},
+        targets={"new": cr.Propensity("factored", once.targets["new"].values[rows])},
+    )  # fmt: skip
+    return once, many
+
+
+@pytest.mark.parametrize("name", ["auto", "iips", "order-2", "snips"])
+def test_repeated_rows_of_one_unit_are_no_news(name):
+    """Ignoring units would halve the error of the value and of the lift."""
+    once, many = (cr.evaluate(log, estimators=[name], audit=False).estimate() for log in repeated(900, 4))
+    assert many.stderr == pytest.approx(once.stderr, rel=0.2)
+    assert many.lift.stderr == pytest.approx(once.lift.stderr, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["auto", "iips"])
+def test_six_units_have_five_degrees_of_freedom(name):
+    log = gentle_log(1200, unit=np.arange(1200) % 6)
+    found = cr.evaluate(log, estimators=[name], audit=False).estimate()
+    least = critical_value(0.95, df=5) * found.stderr + found.allowance
+    assert (found.high - found.low) / 2 >= 0.999 * least
+    assert (found.lift.high - found.lift.low) / 2 >= 0.999 * (
+        critical_value(0.95, df=5) * found.lift.stderr + found.allowance
+    )
+
+
+def test_comparisons_take_the_allowance_off_before_testing(gentle):
+    """Two estimates that allow for bias: their difference must exceed both allowances to be significant."""
+    own = gentle.targets["new"].values
+    result = cr.evaluate(gentle, {"a": own, "b": gentle.propensity}, estimators=["auto"], audit=False)
+    row, allowed = result.comparisons[0], sum(result.estimate(t).allowance for t in ("a", "b"))
+    assert row["bias_allowance"] == pytest.approx(allowed)
+    beyond = max(abs(row["value"]) - allowed, 0.0)
+    assert row["p_value"] == pytest.approx(two_sided(beyond, row["stderr"]))
+    half = critical_value(0.95) * row["stderr"] + allowed
+    assert row["high"] - row["value"] == pytest.approx(half, rel=1e-9)
