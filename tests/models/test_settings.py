@@ -15,7 +15,7 @@ from counterrank.sources import MemorySource
 from counterrank.testing import random_log
 
 ROOM = Path(counterrank.models.__file__).parent
-REASONS = ("cost", "arithmetic", "scale", "development draws")
+REASONS = ("cost", "arithmetic", "scale", "development draws", "not recorded")
 
 
 def test_the_table_holds_every_number_of_the_file_and_says_why():

@@ -2,7 +2,7 @@
 
 `set_on` is one of: "cost" (time or memory, results hardly move), "arithmetic" (keeps numbers finite), "scale" (a
 penalty of order one, next to rows in the hundreds), "development draws" (benchmarks/accuracy_study.py --draws dev), or
-what else was looked at. Random streams are at the end.
+"not recorded" (chosen while the model was built; nobody wrote down on what). Random streams are at the end.
 """
 
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ BINARY_ROWS = _set("BINARY_ROWS", 16_384, "rankings", "of long logs of 0/1 rewar
 BINARY_ROWS_COLUMN = _set("BINARY_ROWS_COLUMN", 100, "rankings a column", "the same where columns are many", "cost")
 ROUGH_ROWS = _set("ROUGH_ROWS", 2_048, "rankings", "of the rough fits by which links are compared", "cost")
 ROUGH_ROWS_COLUMN = _set("ROUGH_ROWS_COLUMN", 16, "rankings a column", "the same where columns are many", "cost")
-HOPELESS = _set("HOPELESS", 1.1, "error, best = 1", "of a rough fit from which a link is left", "development draws")
+HOPELESS = _set("HOPELESS", 1.1, "error, best = 1", "of a rough fit from which a link is left", "not recorded")
 HOPELESS_BINARY = _set(
     "HOPELESS_BINARY", 1.002, "error, best = 1",
     "the same for 0/1 rewards: a sum that was best in the end was at most 0.09 % behind, in sigmoid worlds 0.29 %",
@@ -106,7 +106,7 @@ HOPELESS_BINARY = _set(
 MOST_TRIPLE = _set("MOST_TRIPLE", 20, "actions", "up to which three-way effects are tried", "cost")
 CLASSES_LONGEST = _set("CLASSES_LONGEST", 16, "positions", "classes are looked for in: their steps have K^4", "cost")
 CLASSES_COLUMNS = _set("CLASSES_COLUMNS", 700, "columns", "classes are looked for with", "cost")
-SEARCH_ROWS = _set("SEARCH_ROWS", 1_024, "rankings", "in which classes are looked for", "development draws")
+SEARCH_ROWS = _set("SEARCH_ROWS", 1_024, "rankings", "in which classes are looked for", "not recorded")
 SEARCH_ROWS_COLUMN = _set("SEARCH_ROWS_COLUMN", 4, "rankings a column", "the same where columns are many", "cost")
 CLASS_ROWS = _set("CLASS_ROWS", 8_192, "rankings", "at least, to which found classes are fitted", "cost")
 CLASS_CELLS = _set(
@@ -114,15 +114,15 @@ CLASS_CELLS = _set(
 )
 CLEAR = _set(
     "CLEAR", 0.5, "mean log-likelihood", "gained by classes that clearly exist: one class is not fitted then",
-    "development draws",
+    "not recorded",
 )  # fmt: skip
-CLOSE = _set("CLOSE", 3.0, "mean log-likelihood", "behind the likeliest link, another is left", "development draws")
+CLOSE = _set("CLOSE", 3.0, "mean log-likelihood", "behind the likeliest link, another is left", "not recorded")
 
 # Examination models: their fits.
-CLASSES = _set("CLASSES", 8, "classes", "too many do no harm: they coincide, or nobody is of them", "development draws")
+CLASSES = _set("CLASSES", 8, "classes", "too many do no harm: they coincide, or nobody is of them", "not recorded")
 LEVELS = _set(
     "LEVELS", (-1.5, 1.5), "sd of pair effects", "means of pair effects to begin with: only classes tell it",
-    "development draws",
+    "not recorded",
 )  # fmt: skip
 LEVELS_ACTIONS = _set(
     "LEVELS_ACTIONS", 4, "actions", "up to which three-way effects are cheap enough to begin from all levels", "cost"
@@ -142,14 +142,14 @@ SIZE = _set("SIZE", 0.1, "rows", "penalty of how common a class is", "scale")
 SHARE_STEPS = _set("SHARE_STEPS", 3, "steps", "of the multinomial regression in one round", "cost")
 ROUNDS = _set("ROUNDS", 20, "rounds", "of the one-class fit, at most", "cost")
 CLASS_ROUNDS = _set("CLASS_ROUNDS", 12, "rounds", "of expectation and maximisation, at most", "cost")
-FIRST_ROUNDS = _set("FIRST_ROUNDS", 6, "rounds", "of each beginning", "development draws")
+FIRST_ROUNDS = _set("FIRST_ROUNDS", 6, "rounds", "of each beginning", "not recorded")
 TRIAL_ROUNDS = _set("TRIAL_ROUNDS", 3, "rounds", "that show whether three-way effects gain", "cost")
 SETTLED = _set("SETTLED", 1e-4, "relative loss", "a round must gain in the end", "cost")
 ROUGH = _set("ROUGH", 1e-2, "relative loss", "the same where fits are only compared", "cost")
 CLASS_SETTLED = _set("CLASS_SETTLED", 3e-3, "mean log-likelihood", "a round of classes must gain", "cost")
 TRIPLES_WORTH = _set(
     "TRIPLES_WORTH", 0.05, "mean log-likelihood a position", "three-way effects must gain beyond their number",
-    "development draws",
+    "not recorded",
 )  # fmt: skip
 FOLD_STEPS = _set("FOLD_STEPS", 3, "steps", "that leave a fold out where one is not exact", "cost")
 ONE_STEP_ROWS = _set(
@@ -168,8 +168,8 @@ LEAST_SHARED = _set(
 )
 MOST_SHARED = _set(
     "MOST_SHARED", 0.999, "correlation",
-    "of a ranking's errors that is believed: at 1 all but their mean would be free of noise; with classes known, the "
-    "published world has more than 0.98",
+    "of a ranking's errors that is believed: at 1 all but their mean would be free of noise; with classes known, "
+    "nearly all noise of the published world is shared",
     "arithmetic",
 )  # fmt: skip
 LEAST_NOISE = _set("LEAST_NOISE", 1e-6, "variances of the rewards", "noise of rewards that fit exactly", "arithmetic")
