@@ -1,6 +1,7 @@
 """CPU of loading and validating a log against pyarrow reading the same columns: `python benchmarks/readers.py`."""
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from counterrank.log import RankingLog
 from counterrank.readers import from_frame, read_log
 from counterrank.readers.fingerprint import fingerprint
 from counterrank.sources import scan_log
@@ -46,12 +48,64 @@ def cpu(function: Callable[[], object], repeat: int) -> float:
     return min(times)
 
 
+def write_candidates(path: Path, n: int, count: int, length: int, rng: np.random.Generator) -> None:
+    """Write requests with `count` candidates and the scores of two policies, shown by the first (Plackett-Luce)."""
+
+    def lists(values: np.ndarray) -> pa.Array:
+        offsets = pa.array(np.arange(0, values.size + 1, values.shape[1], dtype=np.int32))
+        return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()))
+
+    writer = None
+    for first in range(0, n, 50_000):
+        rows = min(50_000, n - first)
+        items = (rng.integers(0, 20_000, (rows, 1)) + np.arange(count)).astype(np.int32)
+        old = rng.normal(size=(rows, count)).astype(np.float32)
+        new = (old + 0.3 * rng.normal(size=(rows, count))).astype(np.float32)
+        order = np.argsort(-(old + rng.gumbel(size=(rows, count))), axis=1)[:, :length]
+        table = pa.table({
+            "action": lists(np.take_along_axis(items, order, axis=1)),
+            "reward": lists((rng.random((rows, length)) < 0.1).astype(np.float32)),
+            "candidates": lists(items), "propensity_scores": lists(old), "new_scores": lists(new),
+        })  # fmt: skip
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def weights(log: RankingLog) -> np.ndarray:
+    """Return the sums of the weights by position."""
+    ratio = log.targets["new"].prefix_log_prob(log.action) - log.propensity.prefix_log_prob(log.action)
+    return np.exp(ratio).sum(axis=0)
+
+
+def with_candidates(n: int, count: int) -> None:
+    """Print the CPU of a pass over candidates and scores against reading the columns, and the peak of memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        write_candidates(path, n, count, 5, np.random.default_rng(0))
+        policies = {"new": "plackett-luce:temperature=0.8"}
+        source = scan_log(path, targets="new", logger="plackett-luce", policies=policies)
+        weights(source.first)
+        plain = cpu(lambda: sum(batch.num_rows for batch in pq.ParquetFile(path).iter_batches(50_000)), 1)
+        batches = cpu(lambda: sum(batch.n for batch in source.batches()), 1)
+        summed = cpu(lambda: source.reduce(weights), 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{n:,} requests x {count} candidates: pyarrow reads the columns in {plain:.2f} s of CPU")
+    print(f"batches with two policies  {batches:6.2f} s  {batches / plain:5.2f} x")
+    print(f"weights of both policies   {summed:6.2f} s  {summed / plain:5.2f} x   peak {peak:,.0f} MB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=1_000_000)
     parser.add_argument("--k", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--candidates", type=int, help="measure scores of this many candidates a request instead")
     given = parser.parse_args()
+    if given.candidates:
+        with_candidates(given.n, given.candidates)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         write(path, given.n, given.k, np.random.default_rng(0))

@@ -121,3 +121,29 @@ def test_every_note_has_a_sentence():
     assert set(codes) == set(notes.MEANING) and len(codes) == 6
     assert notes.explain("something else") == "something else"
     assert notes.explain(codes[0]) == f"{codes[0]}: {notes.MEANING[codes[0]]}"
+
+
+def test_the_command_line_says_the_same():
+    from counterrank.cli.evaluate import command
+    from counterrank.cli.reading import reading
+
+    given = "log.csv --target new --decimal , --renumber --missing-reward zero --items i.csv --encode-actions"
+    given = [*given.split(), "--logger", "plackett-luce", "--policy", "new=top", "--policy", "b=softmax"]
+    options = ReadOptions.of(**reading(command.make_context("evaluate", given).params))
+    assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
+    assert options.encode_actions is True and options.items == "i.csv"
+    assert options.logger.kind == "plackett-luce" and {n: p.kind for n, p in options.policies.items()} == {
+        "new": "top", "b": "softmax",
+    }  # fmt: skip
+    plain = reading(command.make_context("evaluate", ["log.csv", "--target", "new"]).params)
+    assert plain == {}, "what was not said leaves the file's word"
+
+
+def test_the_old_name_of_propensity_models():
+    from counterrank import propensities, propensity_models
+
+    with pytest.warns(DeprecationWarning, match="now counterrank.propensity_models"):
+        found = propensities.estimate_propensities
+    assert found is propensity_models.estimate_propensities
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        propensities.nothing  # noqa: B018
