@@ -100,8 +100,8 @@ def test_a_reordered_list_brings_its_clicks_along_whatever_the_model():
         action=action, reward=reward, propensity=np.ones((50, 4)), targets={"new": Deterministic(target)}
     )
     theta = np.array([1.0, 0.6, 0.4, 0.2])
-    fitted = Examined((Anything(),), np.tile(theta, (6, 1)), np.zeros(4), False)
-    found = position_based(fitted, log, target[:, None], log.bucket % 5)
+    fitted = Examined((Anything(),), np.tile(theta, (1, 6, 1)), np.zeros(4), False)
+    found = position_based(fitted, log, target[:, None], log.bucket % 5)[0]
     np.testing.assert_allclose(found, theta * np.take_along_axis(reward / theta, order, axis=1), rtol=1e-12)
 
 

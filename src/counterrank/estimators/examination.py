@@ -22,7 +22,7 @@ from counterrank.inference import normal_interval
 from counterrank.log import RankingLog
 from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
 from counterrank.moments import Moments
-from counterrank.policies import Policy, position_matrix
+from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.propensity import Propensity
 
 Floats = NDArray[np.float64]
@@ -97,22 +97,29 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
-    """A fitted model of users: attraction by `models`, and the curve by fold left out (F + 1, K), the last of all rows.
+    """Fitted models of users, and for those in `curves` (P, F + 1, K) the curve by fold left out, the last of all rows.
 
-    theta_k times the attraction is the expected reward at k.
+    theta_k times the attraction is the expected reward at k. Models come with and without the logger's own score:
+    without it, what was not shown is overrated; with it, a logger that is wrong is believed. Both are averaged.
     """
 
     models: tuple[ListModel, ...]
-    curve: Floats
+    curves: Floats
     error: Floats
     estimated: bool
 
     @property
+    def curve(self) -> Floats:
+        """The curve of all rows relative to the first position (K,), the mean over the models."""
+        last = self.curves[:, -1].mean(axis=0)
+        relative: Floats = last / last[0]
+        return relative
+
+    @property
     def details(self) -> dict[str, Any]:
         """The curve relative to the first position, for people."""
-        last = self.curve[-1]
         return {
-            "position_curve": (last / last[0]).tolist(),
+            "position_curve": self.curve.tolist(),
             "curve_error": [float(e) if np.isfinite(e) else None for e in self.error],
             "curve": "estimated" if self.estimated else "given",
         }
@@ -128,12 +135,14 @@ def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
         raise EstimatorError("rewards below zero are no clicks or amounts: examination times relevance needs 0 or more")
     if not sample.reward.any():
         raise EstimatorError("every reward is zero: there is no click to learn examination or relevance from")
-    rankings, fold = rankings_of(sample), sample.bucket % FOLDS
-    variants = (Variant(), Variant(competition=True))
+    rankings, fold = _rankings(sample), sample.bucket % FOLDS
+    told = (False,) if rankings.extra is None else (False, True)
+    variants = tuple(Variant(extra=extra, competition=rival) for rival in (False, True) for extra in told)
     models = fit_list_models(rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=workspace.seed)
-    strength = models[0].strength(rankings, fold)
-    error = _identified(sample, strength) if given is None else np.zeros(K)
-    return Examined(models, _curves(sample.reward, strength, fold, given), error, given is None)
+    strengths = [model.strength(rankings, fold) for model in models[: len(told)]]
+    error = _identified(sample, strengths[0]) if given is None else np.zeros(K)
+    curves = np.stack([_curves(sample.reward, strength, fold, given) for strength in strengths])
+    return Examined(models, curves, error, given is None)
 
 
 def _identified(sample: RankingLog, strength: Floats) -> Floats:
@@ -188,7 +197,7 @@ class UserModelPlan(ContributionPlan):
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the expected rewards of the target's rankings, and weights of one."""
         batch = view.batch
-        y = self.expect(self.fitted, batch, self.drawn(batch), batch.bucket % FOLDS)
+        y = self.expect(self.fitted, batch, self.drawn(batch), batch.bucket % FOLDS).mean(axis=0)
         return y, np.ones_like(y)
 
     def drawn(self, batch: RankingLog) -> Ints:
@@ -204,13 +213,16 @@ class UserModelPlan(ContributionPlan):
         sample = self.workspace.source.sample(COMPARED_ROWS, rng)
         draws, alpha = self.drawn(sample), sample.position_weights
 
-        def value(expect: Expect, fold: Ints) -> float:
-            return float((expect(self.fitted, sample, draws, fold) @ alpha).mean())
+        def values(expect: Expect, fold: Ints) -> Floats:
+            found: Floats = (expect(self.fitted, sample, draws, fold) @ alpha).mean(axis=1)
+            return found
 
-        values = np.array([value(self.expect, np.full(sample.n, f)) for f in range(FOLDS)])
-        jackknife = (FOLDS - 1) / FOLDS * float(((values - values.mean()) ** 2).sum())
-        rivals = [value(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
-        return float(np.sqrt(jackknife)), max(rivals) - min(rivals)
+        by_fold = np.array([values(self.expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
+        jackknife = (FOLDS - 1) / FOLDS * float(((by_fold - by_fold.mean()) ** 2).sum())
+        rivals = np.concatenate([values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()])
+        own = values(self.expect, sample.bucket % FOLDS).mean()
+        # The farthest rival, not half the range: the models may all err to one side of this one.
+        return float(np.sqrt(jackknife)), float(np.abs(rivals - own).max())
 
     def finish(self, state: Moments) -> Estimate:
         """Return the estimate with the models' error in its interval."""
@@ -238,33 +250,47 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
     """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k - theta_k rel(a_k)).
 
     An item that the target moves to another position brings its own click along; one that was not shown has the
-    model's word alone. (n, K) for draws b (n, D, K), each row by the model without `fold` (n,).
+    model's word alone. (P, n, K) by model, for draws b (n, D, K), each row by the fit without `fold` (n,).
     """
-    rankings, model, theta = rankings_of(batch), fitted.models[0], fitted.curve[fold]
-    attraction = _of_draws(model.strength, rankings, draws, fold)
-    surprise = (batch.reward - theta * model.strength(rankings, fold)) / exposure(batch, theta)
+    rankings = _rankings(batch)
+    others = rankings.others(draws, extra=logger_scores(batch, draws))
     same = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (draws[:, :, :, None] >= 0)  # (n, D, l, k)
-    moved = np.einsum("ndlk,nk->ndl", same, np.where(batch.action >= 0, surprise, 0.0))
-    y: Floats = (theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1)
-    return y
+    each = []
+    for model, curve in zip(fitted.models, fitted.curves, strict=False):
+        theta = curve[fold]
+        attraction = model.strength(others, np.repeat(fold, draws.shape[1])).reshape(draws.shape)
+        surprise = (batch.reward - theta * model.strength(rankings, fold)) / exposure(batch, theta)
+        moved = np.einsum("ndlk,nk->ndl", same, np.where(batch.action >= 0, surprise, 0.0))
+        each.append((theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1))
+    return np.stack(each)
 
 
 def by_history(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
-    """Return the click-history models' expected rewards (n, K), averaged over models and draws."""
-    rankings = rankings_of(batch)
-    each = [_of_draws(model.expected, rankings, draws, fold).mean(axis=1) for model in fitted.models]
-    y: Floats = np.mean(each, axis=0)
-    return y
+    """Return the click-history models' expected rewards (M, n, K) by model, averaged over draws."""
+    others = _rankings(batch).others(draws, extra=logger_scores(batch, draws))
+    folds = np.repeat(fold, draws.shape[1])
+    return np.stack([model.expected(others, folds).reshape(draws.shape).mean(axis=1) for model in fitted.models])
 
 
 Expect = Callable[[Examined, RankingLog, Ints, Ints], Floats]
 _EXPECTED: dict[str, Expect] = {"pbm": position_based, "click-model": by_history}
 
 
-def _of_draws(ask: Any, rankings: Rankings, draws: Ints, fold: Ints) -> Floats:
-    n, D, K = draws.shape
-    found: Floats = ask(rankings.others(draws), np.repeat(fold, D)).reshape(n, D, K)
-    return found
+def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
+    """Return the logger's scores of items (n, ...), None where it has none; the worst of the row for no candidates."""
+    logger = batch.propensity
+    if not isinstance(logger, Scored):
+        return None
+    places = logger.candidates.locate(items).reshape(batch.n, -1)
+    first = logger.candidates.offsets[:-1]
+    found = np.where(places >= 0, logger.scores[first[:, None] + np.maximum(places, 0)], -np.inf)
+    worst = np.minimum.reduceat(np.where(logger.scores > -np.inf, logger.scores, np.inf), first)
+    scores: Floats = np.maximum(found, worst[:, None]).reshape(np.shape(items))
+    return scores
+
+
+def _rankings(batch: RankingLog) -> Rankings:
+    return rankings_of(batch, extra=logger_scores(batch, batch.action))
 
 
 def exposure(batch: RankingLog, theta: Floats) -> Floats:

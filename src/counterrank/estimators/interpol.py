@@ -62,5 +62,5 @@ class Interpolated(Estimator):
                 )
         if self.width == 1:
             return InterpolPlan(self.name, workspace, np.ones(first.K), 1)
-        curve = examined(workspace, self.position_curve).curve[-1]
-        return InterpolPlan(self.name, workspace, curve / curve[0], self.width)
+        curve = examined(workspace, self.position_curve).curve
+        return InterpolPlan(self.name, workspace, curve, self.width)
