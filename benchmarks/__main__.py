@@ -35,6 +35,7 @@ def main() -> None:
         scale.weak_scaling(100_000 if given.quick else 500_000)
     if "startup" in wanted:
         startup.table()
+        startup.first_run()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ the largest weights and those below the smallest, or the reverse.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ Floats = NDArray[np.float64]
 GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Cuts:
     """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
 
@@ -26,6 +27,21 @@ class Cuts:
 
     below: Floats
     total: Floats
+
+    @cached_property
+    def enlarged(self) -> Floats:
+        """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut, negative below it."""
+        return self.total[0][:, None] - self.below[0] + self.below[1]
+
+    @cached_property
+    def shrunk(self) -> Floats:
+        """Sums (2, cuts) of what an upper bound divides by gamma."""
+        return self.below[0] + (self.total[1][:, None] - self.below[1])
+
+    @cached_property
+    def centre(self) -> float:
+        """The value without any doubt."""
+        return self.bound(1.0, upper=True)
 
     def bound(self, gamma: float, *, upper: bool) -> float:
         """Return the largest (smallest) sum(l w r) / sum(l w) over l_i in [1/gamma, gamma].
@@ -40,8 +56,7 @@ class Cuts:
         if positive / gamma + gamma * negative <= 0:
             return math.inf if upper else -math.inf
         high, low = (gamma, 1 / gamma) if upper else (1 / gamma, gamma)
-        above = self.total[:, :, None] - self.below
-        sums = high * above[0] + low * self.below[0] + low * above[1] + high * self.below[1]  # (2, cuts)
+        sums = high * self.enlarged + low * self.shrunk  # (2, cuts)
         values = sums[1] / sums[0]
         return float(values.max() if upper else values.min())
 
@@ -73,8 +88,7 @@ class Positions:
         for one, share in zip(self.cuts, self.alpha, strict=True):
             if share == 0 or one.total[0, 0] + one.total[1, 0] == 0:
                 continue
-            centre = one.bound(1.0, upper=True)
-            ends = [float(share) * (one.bound(gamma, upper=upper) - centre) for upper in (False, True)]
+            ends = [float(share) * (one.bound(gamma, upper=upper) - one.centre) for upper in (False, True)]
             low, high = low + min(ends), high + max(ends)
         return low, high
 

@@ -55,7 +55,7 @@ class ContributionPlan(Plan[Moments]):
         bucket = view.batch.bucket if self.workspace.by_unit else None
         state, totals = moments_of(y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket)
         # A ratio of means varies with y and w position by position; the plain total serves the mean.
-        return Part(state, np.column_stack([totals, y, w]) if self.detail else totals[:, None])
+        return Part(state, np.concatenate([totals[None], y.T, w.T]).T if self.detail else totals[:, None])
 
     def combination(self, state: Moments) -> Floats:
         """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,)."""

@@ -151,7 +151,7 @@ def make_partial(
                 )
         # Weights too large for a number are reported by the estimator they belong to.
         with np.errstate(over="ignore", invalid="ignore"):
-            totals = totals_of(np.stack(columns, axis=1), batch.bucket if by_unit else None)
+            totals = totals_of(np.stack(columns).T, batch.bucket if by_unit else None)
         # Padding counts as 0, which is in the range anyway.
         rewards = RewardRange(batch.reward.min(axis=0, initial=0.0), batch.reward.max(axis=0, initial=0.0))
         looked = auditor.partial(batch, lambda _, name: views[name].ratios) if auditor is not None else Tallies(())
