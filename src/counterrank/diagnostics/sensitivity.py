@@ -31,12 +31,14 @@ class Cuts:
     @cached_property
     def enlarged(self) -> Floats:
         """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut, negative below it."""
-        return self.total[0][:, None] - self.below[0] + self.below[1]
+        sums: Floats = self.total[0][:, None] - self.below[0] + self.below[1]
+        return sums
 
     @cached_property
     def shrunk(self) -> Floats:
         """Sums (2, cuts) of what an upper bound divides by gamma."""
-        return self.below[0] + (self.total[1][:, None] - self.below[1])
+        sums: Floats = self.below[0] + (self.total[1][:, None] - self.below[1])
+        return sums
 
     @cached_property
     def centre(self) -> float:

@@ -46,8 +46,8 @@ SWEEPS = Setting(3, "passes over the leaves", "a leaf's best model depends on th
 SAMPLE_ROWS = Setting(
     200_000,
     "rankings",
-    "trees of larger logs are grown on a sample and applied to all rows",
-    "benchmarks/tree.py: time",
+    "trees of larger logs are grown on a sample and applied to all rows; half of it takes half the time",
+    "four simulated environments, 250,000 rankings, 4 runs each: with 100,000 the MSE was 1.1 to 2.8 times as high",
 )
 FOLDS = Setting(2, "folds", "half of the units choose for the other half", "chosen, not tuned")
 QUANTILE_ROWS = Setting(20_000, "rows", "an edge is then off by .4 % of the rows at most, far below a bin", "binomial")
