@@ -130,7 +130,7 @@ _TABLE = (
     ),
     Setting(
         "enough", 0.2, "nats, and as many per 500 parameters", "the first Newton step that promises less is the last: "
-        "it leaves about its square, where a parameter's noise is half a nat", "reasoned",
+        "it leaves about its square, where a parameter's noise is half a nat", "folds against tight fits, see WHY.md",
     ),
     Setting(
         "steps", 25.0, "Newton steps", "fits end long before by `enough`", "reasoned",
