@@ -1,36 +1,28 @@
-"""Cost of `auto` against a plain NumPy IPS over the same arrays.
+"""Cost of `auto`, in CPU relative to what one would run instead; one thread, compiled code warm.
 
-    python benchmarks/auto.py --n 1000000
+    python benchmarks/auto.py                    both shapes below
+    python benchmarks/auto.py --n 1000000 --items 100
 
-Prints seconds of CPU (best of a few, compiled code warm), one thread, and their ratio, also to a copy of the arrays.
-OMP_NUM_THREADS=1 keeps the idle threads of the linear algebra out of the count.
+Up to 50,000 rankings: one scikit-learn gradient boosting on the shown items, averaged over 8 draws of the target.
+Longer logs: RIPS in plain NumPy with the policies' probabilities given. OMP_NUM_THREADS=1 keeps idle threads out.
 """
 
 import argparse
 import time
+from collections.abc import Callable
 
 import numpy as np
 
-from counterrank import simulate
-from counterrank.estimators.auto.auto import Auto
-from counterrank.estimators.base import View, Workspace
-from counterrank.log import RankingLog
-from counterrank.sources import MemorySource
+import counterrank as cr
+from counterrank.simulate import World
+
+#: Items, K and the ratio that was promised, at n = 2,000.
+SHAPES = ((20, 5, 0.5), (1000, 10, 1.0))
+DRAWS = 8
 
 
-def plain_ips(log: RankingLog) -> tuple[float, float]:
-    """Return value and standard error of IPS as anyone would write it."""
-    weight = (log.targets["new"].values / log.propensity.values).prod(axis=1)
-    total = weight * log.reward.sum(axis=1)
-    return float(total.mean()), float(total.std(ddof=1) / np.sqrt(len(total)))
-
-
-def arrays(log: RankingLog) -> list[np.ndarray]:
-    """Return what IPS reads: probabilities, rewards and actions."""
-    return [log.targets["new"].values, log.propensity.values, log.reward, log.action]
-
-
-def seconds(action, repeat: int = 1) -> float:  # type: ignore[no-untyped-def]
+def seconds(action: Callable[[], object], repeat: int = 3) -> float:
+    """Return the least CPU seconds of a few runs."""
     best = np.inf
     for _ in range(repeat):
         began = time.process_time()
@@ -39,39 +31,58 @@ def seconds(action, repeat: int = 1) -> float:  # type: ignore[no-untyped-def]
     return best
 
 
-def run_auto(log: RankingLog) -> dict[str, float]:
-    """Return CPU seconds of the fit and of the pass."""
-    workspace = Workspace(MemorySource(log, threads=1), "new")
-    began = time.process_time()
-    plan = Auto().plan(workspace)
-    fitted = time.process_time()
-    state = workspace.source.reduce(lambda batch: plan.partial(View(batch, "new")).state)
-    plan.finish(state)
-    return {"fit": fitted - began, "pass": time.process_time() - fitted}
+def boosting(log: cr.RankingLog) -> float:
+    """Return the mean of a gradient boosting on item, position, context and item features over drawn rankings."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    drawn = log.targets["new"].sample(log.K, np.random.default_rng(0), size=DRAWS)
+
+    def columns(items: np.ndarray) -> np.ndarray:
+        n, size, K = items.shape
+        x = np.repeat(log.context, size * K, axis=0)
+        place = np.tile(np.arange(K), n * size)
+        parts = [x, items.reshape(-1, 1), place[:, None]]
+        if log.item_features is not None:
+            parts.append(log.item_features.values[items.reshape(-1)])
+        return np.concatenate(parts, axis=1)
+
+    model = HistGradientBoostingRegressor().fit(columns(log.action[:, None, :]), log.reward.reshape(-1))
+    return float(model.predict(columns(drawn)).sum() / len(log.action) / DRAWS)
+
+
+def plain_rips(log: cr.RankingLog, p0: np.ndarray, p1: np.ndarray) -> float:
+    """Return RIPS as anyone would write it."""
+    weight = np.cumprod(p1 / p0, axis=1)
+    return float((weight * log.reward).sum(axis=1).mean())
+
+
+def conditionals(policy: cr.Policy, action: np.ndarray) -> np.ndarray:
+    """Return P(a_k | above) (n, K)."""
+    cumulative = policy.prefix_log_prob(action)
+    return np.exp(np.diff(cumulative, axis=1, prepend=0.0))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--k", type=int, default=8)
-    parser.add_argument("--actions", type=int, default=3)
-    parser.add_argument("--binary", action="store_true")
+    parser.add_argument("--n", type=int, default=2000)
+    parser.add_argument("--items", type=int)
+    parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    reward = "binary" if options.binary else "pairwise"
-    env = simulate.random(1, K=options.k, actions=options.actions, reward=reward)
-    run_auto(env.draw(3000, np.random.default_rng(0)).to_log())
-    log = env.draw(options.n, np.random.default_rng(1)).to_log()
-    base, copy, runs = np.inf, np.inf, []
-    for _ in range(options.repeat):  # in turn, so that all three see the machine in the same states
-        base = min(base, seconds(lambda: plain_ips(log), repeat=3))
-        copy = min(copy, seconds(lambda: [a.copy() for a in arrays(log)], repeat=3))
-        runs.append(run_auto(log))
-    parts = min(runs, key=lambda run: sum(run.values()))
-    whole = sum(parts.values())
-    print(f"n={options.n} K={options.k} A={options.actions} {reward}: plain IPS {base:.3f} s, auto {whole:.2f} s "
-          f"(fit {parts['fit']:.2f}, pass {parts['pass']:.2f}) = {whole / base:.1f} x, "
-          f"{whole / copy:.0f} x copying the arrays")  # fmt: skip
+    shapes = SHAPES if options.items is None else ((options.items, options.k, np.nan),)
+    for items, K, promised in shapes:
+        world = World(seed=3, behavior="dbn", items=items, K=K)
+        cr.Auto().estimate(world.log(500, 1), "new")
+        log = world.log(options.n, 0)
+        own = seconds(lambda log=log: cr.Auto().estimate(log, "new"), options.repeat)
+        if options.n <= 50_000:
+            name, other = "gradient boosting", seconds(lambda log=log: boosting(log), options.repeat)
+        else:
+            p0, p1 = (conditionals(policy, log.action) for policy in (log.propensity, log.targets["new"]))
+            name, other = "NumPy RIPS", seconds(lambda log=log, p0=p0, p1=p1: plain_rips(log, p0, p1))
+            promised = 60.0
+        print(f"n={options.n} items={items} K={K}: auto {own:.2f} s, {name} {other:.3f} s = {own / other:.2f} x "
+              f"(promised {promised})", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

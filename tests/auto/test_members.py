@@ -12,6 +12,7 @@ from counterrank.estimators.auto.members import independent_squares, tails_of
 from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
 from counterrank.estimators.auto.state import summarise
 from counterrank.models import Prediction
+from counterrank.policies import Candidates, parse_policy
 from counterrank.sources import MemorySource
 
 A, K = 4, 3
@@ -180,6 +181,11 @@ def test_scores_are_centred_by_row_and_unknown_items_have_none():
     np.testing.assert_allclose(found, [[[-1.0, 1.0, np.nan]], [[2.0, -1.0, np.nan]]])
     greedy = cr.SlotEpsilonGreedy(np.array([[0.1, 0.9]]), epsilon=0.2)
     assert attraction(greedy, np.array([[[1, 0]]]))[0, 0, 0] > 0
+    sets = Candidates.from_lists([[5, 2], [7]])
+    ragged = parse_policy("plackett-luce").bind(candidates=sets, scores=np.array([1.0, 3.0, 4.0]))
+    np.testing.assert_allclose(attraction(ragged, np.array([[[2, 5]], [[7, 2]]])), [[[1.0, -1.0]], [[0.0, np.nan]]])
+    mixed = cr.Mixture([cr.PlackettLuce(np.zeros((1, 3))), policy], [0.5, 0.5])
+    np.testing.assert_allclose(attraction(mixed, np.array([[[0, 1, 2]], [[2, 0, -1]]])), found)
     assert attraction(cr.UniformPermutation(3), np.array([[[1, 0]]])) is None
 
 

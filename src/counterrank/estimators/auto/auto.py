@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
 from counterrank.estimators.auto.members import members_of, tails_of, weights_of
-from counterrank.estimators.auto.nuisances import ClosedForm, Drawn, Nuisances, Outlook, fit_drawn, target_draws
+from counterrank.estimators.auto.nuisances import ClosedForm, Drawn, Nuisances, Outlook, drawn_once, fit_drawn
 from counterrank.estimators.auto.rule import Decision, decide
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
@@ -31,13 +31,13 @@ class AutoPlan(Plan[AutoState]):
     ) -> None:
         self.key = (workspace.target, "auto", allowance)
         self.workspace, self.nuisances, self.flags, self.allowance = workspace, nuisances, flags, allowance
-        self.members = members_of(ratios_of(workspace.first, workspace.target), model=nuisances is not None)
+        self.members = members_of(ratios_of(workspace.first, workspace.target))
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         rows = workspace.source.n or int(SETTINGS["training_rows"].value)
         # Without a model nothing stands in for the weight that a limit takes away.
         self.limit = max(SETTINGS["clip"].value * rows**0.5, 1.0) if nuisances is not None else np.inf
-        self.stride = max(1, rows // int(SETTINGS["fold_rows"].value))
+        self.stride = -(-rows // int(SETTINGS["fold_rows"].value))
 
     def partial(self, view: View) -> Part[AutoState]:
         """Sum every member's contributions."""
@@ -91,18 +91,17 @@ class AutoPlan(Plan[AutoState]):
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
         """Return the members' totals by each fit (F, J), summed over some rows: what the fits' error does to them."""
-        if self.nuisances is None:
-            return np.zeros((0, len(self.members)))
         J = len(self.members)
+        if self.nuisances is None or view.batch.n == 0:
+            return np.zeros((0 if self.nuisances is None else self.nuisances.folds, J))
         looks = (self.nuisances.outlook(view, fold) for fold in range(self.nuisances.folds))
         return np.stack([self._totals(view.batch, weights, look)[1 : 1 + J].sum(axis=1) for look in looks])
 
     def _draws(self, view: View) -> Ints | None:
-        if not isinstance(self.nuisances, Drawn):
+        if not isinstance(self.nuisances, Drawn) or view.batch.n == 0:
             return None
-        size, seed = self.nuisances.draws, self.workspace.seed
-        drawn: Ints = view.once("target draws", lambda: target_draws(view.batch, view.target, size, seed))
-        return drawn[:, :2]
+        size = min(self.nuisances.draws, int(SETTINGS["fold_draws"].value))
+        return drawn_once(view, size, self.workspace.seed)
 
     def _controls(self, view: View) -> Floats:
         """Return (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero whatever the context, where there is no model."""
@@ -186,8 +185,10 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     kind = ratios_of(first, target).kind
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
     if kind == "factored" and whole and fits_in_memory(first):
-        training = trained(workspace)
-        models = workspace.once(("close models", target), lambda: fit_close(training, seed=workspace.seed))
+        training, within = trained(workspace), SETTINGS["close"].value
+        models = workspace.once(
+            ("close models", target), lambda: fit_close(training, seed=workspace.seed, within=within)
+        )
         return ClosedForm(models, training.layout.F), ()
     if first.K > SETTINGS["longest"].value:
         return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)

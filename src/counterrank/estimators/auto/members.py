@@ -1,7 +1,7 @@
 """The members of `auto`: the models' average, corrected by weights that trust the data more and more.
 
 A member is named after the plain estimator whose weights it has, in the grammar of estimator names: "iips", "order-2",
-"order-3", "rips", "ips"; "dm", no weights, is the start where own-position weights are not to be had.
+"order-3", "rips", "ips". The first one's weights are cut at a limit: what is cut off rests on the models.
 """
 
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ ORDERS = (2, 3)
 LONGEST = 1024
 
 
-def members_of(ratios: Ratios, *, model: bool) -> tuple[str, ...]:
+def members_of(ratios: Ratios) -> tuple[str, ...]:
     """Return the members that these ratios support, from trusting the models to trusting the weights."""
     K = ratios.rho.shape[1]
-    found = ["iips"] if "position" in ratios.supports else ["dm"] if model else []
+    found = ["iips"] if "position" in ratios.supports else []
     if ratios.kind == "factored" and K <= LONGEST:
         found += [f"order-{m}" for m in ORDERS if m < K]
     elif "prefix" in ratios.supports and K > 1:
@@ -39,20 +39,19 @@ def members_of(ratios: Ratios, *, model: bool) -> tuple[str, ...]:
 
 
 def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
-    """Return each member's weights (n, K); own-position weights are clipped at `limit`."""
+    """Return each member's weights (n, K), the first one's cut at `limit`."""
     ratios, out = view.ratios, {}
     whole = np.ones((view.batch.K, view.batch.K), dtype=bool)
     for name in members:
-        if name == "dm":
-            out[name] = np.zeros(view.batch.action.shape)
-        elif name == "iips":
-            out[name] = np.minimum(ratios.position(), limit)
+        if name == "iips":
+            out[name] = ratios.position()
         elif name == "rips":
             out[name] = ratios.prefix()
         elif name == "ips":
             out[name] = ratios.full()
         else:
             out[name] = ratios.ordered(whole, parse(name).order or 1)
+    out[members[0]] = np.minimum(out[members[0]], limit)
     return out
 
 
@@ -73,8 +72,10 @@ class Tails:
 
 def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
     """Return what the policies know of the weights' squares: exact where distributions are, by draws of policies."""
-    logging, wanted = whole_distribution(view.batch, LOGGING), whole_distribution(view.batch, view.target)
     none = Tails(np.zeros(len(members)), np.zeros(len(members)), 0)
+    if view.batch.n == 0:
+        return none
+    logging, wanted = whole_distribution(view.batch, LOGGING), whole_distribution(view.batch, view.target)
     if view.ratios.kind == "factored" and logging is not None and wanted is not None:
         return _exact(view, members, logging, wanted)
     if draws is None or not isinstance(view.batch.propensity, Policy):

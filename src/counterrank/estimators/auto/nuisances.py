@@ -23,7 +23,7 @@ from counterrank.models import (
     rankings_of,
     whole_distribution,
 )
-from counterrank.policies import Deterministic, Mixture, PlackettLuce, Policy, SlotEpsilonGreedy
+from counterrank.policies import Deterministic, Mixture, PlackettLuce, Policy, Scored, SlotEpsilonGreedy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,18 +123,22 @@ class Drawn:
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
         own = np.asarray(batch.bucket % self.folds, dtype=np.int64) if fold is None else np.full(n, fold)
-        drawn = view.once("target draws", lambda: target_draws(batch, view.target, self.draws, self.seed))
+        # Fits of different folds are compared on the same rankings: few do.
+        size = self.draws if fold is None else min(self.draws, int(SETTINGS["fold_draws"].value))
         logged = view.once("rankings", lambda: logged_rankings(batch, view.target))
-        scores = view.once("scores", lambda: attraction(batch.target(view.target), drawn))
-        shown = logged.others(drawn, extra=scores)
+        shown = view.once(("drawn rankings", size), lambda: self._drawn(view, logged, size))
         q, mean, errors = [], [], []
         for model in self.models:
             past = model.history(logged, batch.reward, own, alpha)
             q.append(past.q)
             errors.append(past.delta)
-            ahead = model.expected(shown, np.repeat(own, self.draws))
-            mean.append(ahead.reshape(n, self.draws, K).mean(axis=1))
+            ahead = model.expected(shown, np.repeat(own, size))
+            mean.append(ahead.reshape(n, size, K).mean(axis=1))
         return _averaged(q, mean, np.stack(errors), alpha)
+
+    def _drawn(self, view: View, logged: Rankings, size: int) -> Rankings:
+        drawn = drawn_once(view, size, self.seed)
+        return logged.others(drawn, extra=attraction(view.batch.target(view.target), drawn))
 
 
 def _averaged(q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats) -> Outlook:
@@ -156,10 +160,15 @@ def draws_for(rows: int | None) -> int:
     """Return how many rankings of the target are drawn a row: fewer on long logs, whose rows average out the rest.
 
     >>> draws_for(2_000), draws_for(1_000_000)
-    (8, 1)
+    (4, 1)
     """
     most, together = SETTINGS["draws"].value, SETTINGS["draws_together"].value
     return int(np.clip(together // (rows or together), 1, most))
+
+
+def drawn_once(view: View, size: int, seed: int) -> Ints:
+    """Return `target_draws` of a view, drawn once."""
+    return view.once(("target draws", size), lambda: target_draws(view.batch, view.target, size, seed))
 
 
 def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
@@ -187,15 +196,26 @@ def attraction(policy: Any, items: Ints) -> Floats | None:
     A target is made to be good, so its own scores are the best single feature a reward model can have, and the
     models without it are kept beside it for targets whose scores say nothing.
     """
-    table = score_table(policy)
-    if table is None:
-        return None
-    rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
-    found = table[rows[:, None, None], np.maximum(items, 0)]
-    known = np.isfinite(table)
-    count = np.maximum(known.sum(axis=1), 1)
-    centre = np.where(known, table, 0.0).sum(axis=1) / count
-    out = found - centre[rows][:, None, None]
+    if isinstance(policy, Mixture):
+        found = (attraction(part, items) for part in policy.components)
+        return next((one for one in found if one is not None and np.nanmax(np.abs(one), initial=0.0) > 0), None)
+    if isinstance(policy, Scored):
+        one = policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
+        places, offsets = one.candidates.locate(items), one.candidates.offsets
+        values = np.append(one.scores, np.nan)[np.where(places < 0, -1, offsets[:-1, None, None] + places)]
+        known = np.isfinite(one.scores)
+        row = np.repeat(np.arange(one.n_rows), one.candidates.counts)
+        sums = np.bincount(row[known], weights=one.scores[known], minlength=one.n_rows)
+        centre = sums / np.maximum(np.bincount(row[known], minlength=one.n_rows), 1)
+    else:
+        table = score_table(policy)
+        if table is None:
+            return None
+        rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
+        known = np.isfinite(table)
+        centre = (np.where(known, table, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))[rows]
+        values = table[rows[:, None, None], np.maximum(items, 0)]
+    out = values - centre[:, None, None]
     return np.where((items >= 0) & np.isfinite(out), out, np.nan)
 
 
@@ -205,9 +225,6 @@ def score_table(policy: Any) -> Floats | None:
         return policy.scores
     if isinstance(policy, SlotEpsilonGreedy):
         return np.where(policy.rank >= 0, -np.log1p(np.maximum(policy.rank, 0)), -np.inf)
-    if isinstance(policy, Mixture):
-        parts = [score_table(part) for part in policy.components]
-        return next((part for part in parts if part is not None and np.ptp(part[np.isfinite(part)]) > 0), None)
     if isinstance(policy, Deterministic):
         table = np.full((len(policy.ranking), policy.n_actions), -np.log1p(policy.ranking.shape[1]))
         places = np.broadcast_to(-np.log1p(np.arange(policy.ranking.shape[1])), policy.ranking.shape)
