@@ -342,3 +342,24 @@ def test_ten_thousand_items_cost_what_is_shown():
     assert model.details["items"] == len(np.unique(item)) and model.predictor.similarity is None
     q = model.expected(rankings.others(rng.choice(20_000, (n, 2, 3))), ALL)
     assert q.mean() == pytest.approx(click.mean(), rel=0.2)
+
+
+def test_huge_ids_are_as_good_as_small_ones(ragged):
+    rankings, click, fold, models = ragged
+    far = np.where(rankings.item >= 0, rankings.item * 10**12 + 7, -1)
+    same = fit_history(Rankings(far, rankings.x), click, fold, folds=3, variants=(Variant(),))[0]
+    huge = Rankings(np.where(far == 7, 9, far), rankings.x)  # item 0 is now one that was never seen
+    np.testing.assert_array_equal(same.expected(Rankings(far, rankings.x), 1), models[0].expected(rankings, 1))
+    unseen = rankings.others(np.where(rankings.item == 0, 99, rankings.item))
+    np.testing.assert_array_equal(same.expected(huge, 1), models[0].expected(unseen, 1))
+
+
+def test_long_pages_and_few_rows():
+    rng = np.random.default_rng(13)
+    n, long = 30, 40
+    item = rng.permuted(np.tile(np.arange(60), (n, 1)), axis=1)[:, :long]
+    click = (rng.random((n, long)) < 0.1).astype(float)
+    rankings = Rankings(item, np.empty((n, 0)))
+    for model in fit_history(rankings, click, np.arange(n) % 2, folds=2):
+        q = model.expected(rankings, ALL)
+        assert np.isfinite(q).all() and q.mean() == pytest.approx(click.mean(), rel=0.3)

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+#: Ids below this are looked up in a table.
+_TABLE = 10_000_000
 #: Rankings whose columns are held at once.
 _PART = 4_096
 
@@ -29,7 +31,9 @@ _PART = 4_096
 class Encoding:
     """How rankings become the arrays of the kernels; fixed by the rows of a fit, shared by its folds and variants."""
 
-    #: Number of an item among those seen, by id; the last entry and all ids beyond are "not seen".
+    #: Ids of the items seen, in order; their places are the items' numbers.
+    seen: Ints
+    #: The same as a table by id, whose last entry and all ids beyond are "not seen"; empty where ids are huge.
     number: Ints
     context: Scaling
     features: Scaling | None
@@ -42,21 +46,26 @@ class Encoding:
         """Return the encoding of the rankings of a fit."""
         shown = rankings.item >= 0
         seen = np.unique(rankings.item[shown])
-        number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
-        number[seen] = np.arange(len(seen))
+        number = np.empty(0, dtype=np.int64)
+        if seen[-1] < _TABLE:
+            number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
+            number[seen] = np.arange(len(seen))
         scalings = [None if part is None else Scaling.of(part[shown]) for part in (rankings.features, rankings.extra)]
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS["slopes"].value
-        return cls(number, Scaling.of(rankings.x), scalings[0], scalings[1], slopes)
+        return cls(seen, number, Scaling.of(rankings.x), scalings[0], scalings[1], slopes)
 
     @property
     def items(self) -> int:
         """Number of items seen."""
-        return int(self.number[-1])
+        return len(self.seen)
 
     def numbers(self, item: Ints) -> Ints:
         """Return the numbers of items by id; padding gets that of items not seen and is never read."""
-        out: Ints = self.number[np.minimum(item, len(self.number) - 1)]
-        return out
+        if len(self.number):
+            out: Ints = self.number[np.minimum(item, len(self.number) - 1)]
+            return out
+        place = np.minimum(np.searchsorted(self.seen, item), len(self.seen) - 1)
+        return np.where(self.seen[place] == item, place, len(self.seen))
 
     def slopes_of(self, x: Floats) -> Floats:
         """Return the context columns (n, d) in which items have slopes."""
