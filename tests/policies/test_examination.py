@@ -193,3 +193,14 @@ def test_windows_need_marginals_of_both():
         Interpolated(width=0).estimate(log, "new")
     with pytest.raises(CounterrankError, match="which target cannot give"):
         Interpolated().estimate(log, np.full((6, 2), 0.3))
+
+
+def test_a_curve_on_the_command_line_goes_to_those_that_take_one():
+    from counterrank.estimators.registry import with_position_curve
+
+    assert with_position_curve("ips", None) == "ips"
+    made = with_position_curve("pbm, ips,interpol", "curve.json")
+    assert [getattr(one, "position_curve", one) for one in made] == ["curve.json", "ips", "curve.json"]
+    for names in (None, "ips"):
+        with pytest.raises(ConfigError, match="name one of them with --estimators"):
+            with_position_curve(names, "curve.json")

@@ -39,6 +39,11 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     help="Which estimators (default: a recommended set); `counterrank estimators` lists them.",
 )
 @click.option(
+    "--position-curve",
+    metavar="FILE|estimate",
+    help="How often each position is looked at, for pbm, click-model and interpol: numbers in a file, or estimated.",
+)
+@click.option(
     "--position-weights", metavar="uniform|dcg|W1,W2,..", help="How much each position counts (default: uniform)."
 )
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
@@ -90,6 +95,7 @@ def command(log: str, **options: Any) -> None:
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files, one row a ranking.
     """
+    from counterrank.estimators import registry
     from counterrank.evaluation import evaluate, meets
     from counterrank.readers import check_outputs
 
@@ -103,7 +109,7 @@ def command(log: str, **options: Any) -> None:
         result = evaluate(
             log,
             options["targets"],
-            estimators=options["estimators"],
+            estimators=registry.with_position_curve(options["estimators"], options["position_curve"]),
             position_weights=options["position_weights"],
             level=options["level"],
             segments=options["segments"],

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from counterrank import plugins
-from counterrank.errors import EstimatorError
+from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimator
@@ -68,6 +68,21 @@ def _from_plugin(point: EntryPoint) -> Estimator:
     if not isinstance(made, Estimator):
         raise EstimatorError(f"{plugins.described(point)} makes a {type(made).__name__}, not an Estimator")
     return made
+
+
+def with_position_curve(names: str | None, curve: str | None) -> "str | list[str | Estimator] | None":
+    """Return names, separated by commas, with a curve of examination given to the estimators that take one.
+
+    >>> [made if isinstance(made, str) else made.position_curve for made in with_position_curve("ips,pbm", "c.json")]
+    ['ips', 'c.json']
+    """
+    if curve is None:
+        return names
+    taking = {"pbm": PositionBased, "click-model": ClickHistory, "interpol": Interpolated}
+    asked = [name.strip().lower() for name in (names or "").split(",")]
+    if not taking.keys() & set(asked):
+        raise ConfigError(f"--position-curve is for {', '.join(taking)}: name one of them with --estimators")
+    return [taking[name](position_curve=curve) if name in taking else name for name in asked if name]
 
 
 def names() -> list[str]:
