@@ -95,7 +95,7 @@ def command(log: str, **options: Any) -> None:
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files, one row a ranking.
     """
-    from counterrank.estimators import registry
+    from counterrank.estimators import with_position_curve
     from counterrank.evaluation import evaluate, meets
     from counterrank.readers import check_outputs
 
@@ -109,7 +109,7 @@ def command(log: str, **options: Any) -> None:
         result = evaluate(
             log,
             options["targets"],
-            estimators=registry.with_position_curve(options["estimators"], options["position_curve"]),
+            estimators=with_position_curve(options["estimators"], options["position_curve"]),
             position_weights=options["position_weights"],
             level=options["level"],
             segments=options["segments"],

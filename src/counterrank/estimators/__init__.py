@@ -18,6 +18,7 @@ from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.registry import get as get_estimator
 from counterrank.estimators.registry import names as estimator_names
+from counterrank.estimators.registry import with_position_curve
 from counterrank.estimators.rips import RIPS
 from counterrank.estimators.switch import Switch
 
@@ -54,4 +55,5 @@ __all__ = [
     "order_path",
     "parse",
     "read_position_curve",
+    "with_position_curve",
 ]
