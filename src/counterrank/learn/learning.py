@@ -1,0 +1,366 @@
+"""From a log to a better policy with a certificate: learn on some units, certify on the others.
+
+The certificate never sees a row that chose anything: the model, the control variate's end, the stakes of the bound and
+m are fixed on the learning rows. What is certified is exactly what is exported; the model may be wrong, then the policy
+gains less, and the certificate still holds.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import ConfigError, LogError
+from counterrank.inference import betting_lower_bound, check_level, critical_value
+from counterrank.learn.drawn import Drawn, draw
+from counterrank.learn.policy import LearnedPolicy, sampler_of
+from counterrank.learn.result import Certificate, Learned, Step
+from counterrank.learn.scorer import Scorer
+from counterrank.learn.settings import SETTINGS
+from counterrank.learn.watch import exposure, segments_of
+from counterrank.log import RankingLog
+from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
+from counterrank.policies import Policy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+GRADES = ("free", "assumed")
+#: What a click model is tried with: without and with competition between the items of a page.
+_VARIANTS = (Variant(), Variant(competition=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """Totals of rankings (n,), moved so that none is below zero, and the largest they can be."""
+
+    totals: Floats
+    most: float
+    shift: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Rows of one side of the split, and what draws of the logger say about them under a model."""
+
+    log: RankingLog
+    rewards: Rewards
+    drawn: Drawn
+
+    def lifts(self, m: int, cap: float) -> Floats:
+        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as control variate.
+
+        (w - 1)(r - c) + E_m c - E_1 c: the control has mean zero whatever q is.
+        """
+        w = self.drawn.weight(m)
+        control = np.minimum(self.drawn.own, cap)
+        gain: Floats = (w - 1.0) * (self.rewards.totals - control) + self.drawn.mean(m, cap) - self.drawn.mean(1, cap)
+        return gain
+
+    def lowest(self, m: int, cap: float) -> float:
+        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c = 0."""
+        return -max((m - 1) * cap, self.rewards.most)
+
+
+def learn(
+    log: Any,
+    *,
+    grade: str = "free",
+    level: float = 0.95,
+    seed: int = 0,
+    segments: Sequence[str] = (),
+    reward_range: tuple[float, float] | None = None,
+    despite_audit: bool = False,
+    **reading: Any,
+) -> Learned:
+    """Return a policy that is better than the logger with stated confidence, or what is missing for one.
+
+    The policy draws m rankings from the logger and serves the one that a reward model likes best. `grade` "free"
+    assumes nothing about behaviour and holds at every n; it needs rewards of a known range: 0/1, or `reward_range`
+    of one position. "assumed" is a t bound, which holds for many rows. `despite_audit` goes on where the audit of the
+    log has failed. Further options go to the reader.
+    """
+    check_level(level)
+    if grade not in GRADES:
+        raise ConfigError(f"grade is one of {', '.join(GRADES)}, not {grade!r}")
+    whole = _opened(log, segments, reading)
+    logger = _sampler(whole, grade)
+    _check_rewards(whole)
+    if not despite_audit:
+        _audited(whole)
+    rng = {name: np.random.default_rng([seed, number]) for number, name in enumerate(("split", "learn", "certify"))}
+    side = _split(whole, rng["split"])
+    ranges = _range(whole, reward_range, grade)
+    learners, rest = whole.where(side), whole.where(~side)
+    model, fold = _fitted(learners, seed)
+    learning = _side(learners, _cut(logger, side), model, fold, ranges, rng["learn"])
+    _refuse_wrong_sampler(learning.drawn)
+    cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
+    certifying = _side(rest, _cut(logger, ~side), model, ALL, ranges, rng["certify"])
+    certificate = _certified(learning, certifying, cap, grade, level)
+    return _assembled(whole, certifying, model, cap, certificate, segments, _cut(logger, ~side), rng["certify"])
+
+
+def _cut(logger: Policy, rows: Bools) -> Policy:
+    return logger if logger.n_rows == 1 else logger.take(np.flatnonzero(rows))
+
+
+def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> RankingLog:
+    from counterrank.readers import from_frame, read_log
+
+    if isinstance(log, RankingLog):
+        return log
+    options = {**({"segments": tuple(segments)} if segments else {}), **reading}
+    return read_log(log, **options) if isinstance(log, str) or hasattr(log, "__fspath__") else from_frame(log, **options)
+
+
+def _sampler(log: RankingLog, grade: str) -> Policy:
+    found = sampler_of(log)
+    if found is None:
+        raise LogError(
+            "learning draws fresh rankings from today's policy, and this log does not say how: give the scores of all "
+            "candidates with --logger plackett-luce (or another kind), or whole distributions in 'propensity_dist'"
+        )
+    if getattr(found, "deterministic", False):
+        raise LogError(
+            "today's policy shows one ranking only: every draw of it is the same, so there is nothing to choose from "
+            "and nothing to certify. Log with some randomness first (docs/logging.md)"
+        )
+    return found
+
+
+def _check_rewards(log: RankingLog) -> None:
+    shown = log.action >= 0
+    values = log.reward[shown]
+    if not len(values) or np.ptp(values) == 0:
+        raise LogError("every reward is the same: there is nothing to learn from")
+    if log.candidates is not None and int(log.candidates.counts.max()) <= 1:
+        raise LogError("every row has one candidate: there is nothing to choose from")
+    if log.n_actions <= 1:
+        raise LogError("the log shows one item only: there is nothing to choose from")
+
+
+def _audited(log: RankingLog) -> None:
+    from counterrank.audit import audit_log
+
+    failed = [row for row in audit_log(log) if row["status"] in ("fail", "failed")]
+    if failed:
+        told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
+        raise LogError(
+            f"the audit of this log failed ({told}); a certificate on a wrong log is worth nothing. Mend it, or say "
+            "--despite-audit to go on all the same"
+        )
+
+
+def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
+    """Return which rows learn: whole units, by their buckets."""
+    buckets = np.unique(log.bucket)
+    chosen = rng.permutation(buckets)[: max(1, round(SETTINGS["learn_share"].value * len(buckets)))]
+    side: Bools = np.isin(log.bucket, chosen)
+    for name, rows in (("learn", side), ("certify", ~side)):
+        units = len(np.unique(log.unit[rows])) if log.unit is not None else int(rows.sum())
+        if units < SETTINGS["fewest"].value:
+            raise LogError(f"{units} units are left to {name} on; with fewer than "
+                           f"{SETTINGS['fewest'].value:.0f} nothing can be said")  # fmt: skip
+    return side
+
+
+def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tuple[float, float]:
+    """Return the least and the largest reward of a position."""
+    values = log.reward[log.action >= 0]
+    if given is not None:
+        low, high = float(given[0]), float(given[1])
+        if not low < high or values.min() < low or values.max() > high:
+            raise ConfigError(
+                f"rewards lie between {values.min():g} and {values.max():g}, outside the range {low:g} to {high:g}"
+            )
+        return low, high
+    if np.isin(values, (0.0, 1.0)).all():
+        return 0.0, 1.0
+    if grade == "free":
+        raise ConfigError(
+            "grade 'free' needs to know how large a reward can be, not how large it was: give --reward-range LOW,HIGH, "
+            "or take grade 'assumed'"
+        )
+    return float(values.min()), float(values.max())
+
+
+def _fitted(part: RankingLog, seed: int) -> tuple[ListModel, Ints]:
+    """Return the model with the least held-out loss, and the fold of each row."""
+    folds = int(SETTINGS["folds"].value)
+    _, fold = np.unique(part.bucket, return_inverse=True)
+    fold = (fold % folds).astype(np.int64)
+    rankings = rankings_of(part)
+    models = fit_list_models(rankings, part.reward, fold, folds=folds, variants=_VARIANTS, seed=seed)
+    losses = [float(squared_loss(model, rankings, part.reward, fold).mean()) for model in models]
+    best = models[int(np.argmin(losses))]
+    return best, fold
+
+
+def _side(
+    part: RankingLog,
+    logger: Policy,
+    model: ListModel,
+    fold: "int | Ints",
+    ranges: tuple[float, float],
+    rng: np.random.Generator,
+) -> Side:
+    alpha = part.position_weights
+    low, high = ranges
+    # A position of negative weight turns its range around; a ranking may be shorter than K.
+    ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
+    least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+    rewards = Rewards(part.reward @ alpha - least, most - least, least)
+    value = list_value(part, model, fold, least)
+    return Side(part, rewards, draw(part, logger, value, int(SETTINGS["draws"].value), rng))
+
+
+def list_value(
+    part: RankingLog, model: ListModel, fold: "int | Ints", least: float = 0.0
+) -> Callable[[Ints, Ints], Floats]:
+    """Return a function of rows (b,) and rankings (b, D, K): the expected total reward above `least`, never below 0."""
+    alpha = part.position_weights
+
+    def value(rows: Ints, rankings: Ints) -> Floats:
+        own = rankings_of(part.take(slice(int(rows[0]), int(rows[-1]) + 1)))
+        D = rankings.shape[1]
+        numbers = fold if isinstance(fold, int) else np.repeat(fold[rows], D)
+        found = model.expected(own.others(rankings), numbers) @ alpha[: rankings.shape[2]]
+        out: Floats = np.maximum(found.reshape(len(rows), D) - least, 0.0)
+        return out
+
+    return value
+
+
+def _refuse_wrong_sampler(drawn: Drawn) -> None:
+    """Raise where the logged rankings do not look like draws of the logger: then every weight is wrong."""
+    tests = [np.asarray(drawn.below / drawn.draws - 0.5)]
+    tests += [drawn.weight(m) - 1.0 for m in _ladder()[1:]]
+    for values in tests:
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
+        if error > 0 and abs(float(values.mean())) > SETTINGS["wrong_sampler"].value * error:
+            raise LogError(
+                "the logged rankings are not what today's policy, as described, would draw: the logged one ranks "
+                f"{(drawn.below / drawn.draws).mean():.1%} of the way up among fresh draws, and should rank in the "
+                "middle. Is the temperature right, are all candidates listed, did rules change the page afterwards?"
+            )
+
+
+def _ladder() -> list[int]:
+    found = [1]
+    while 2 * found[-1] <= SETTINGS["largest_m"].value:
+        found.append(2 * found[-1])
+    return found
+
+
+def _certified(learning: Side, certifying: Side, cap: float, grade: str, level: float) -> Certificate:
+    """Choose m on the learning rows, then bound its lift once on the others."""
+    delta = 1.0 - level
+    units = _units(certifying.log)
+    size = len(units[1]) if units is not None else certifying.log.n
+    reach = math.sqrt(2.0 * math.log(1.0 / delta) / size)
+    chosen, best = 2, -math.inf
+    spreads: dict[int, float] = {}
+    path = []
+    for m in _ladder():
+        gains = _summed(learning.lifts(m, cap), _units(learning.log))
+        spreads[m] = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
+        rows = learning.log.n / len(gains)
+        promise = float(gains.mean()) / rows - reach * spreads[m] / rows
+        path.append(_step(learning, m, cap, promise))
+        if m > 1 and promise > best:
+            chosen, best = m, promise
+    gains = certifying.lifts(chosen, cap)
+    sums = _summed(gains, units)
+    value = float(gains.mean())
+    counts = None if units is None else units[1]
+    stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / certifying.log.n
+    if grade == "free":
+        low = betting_lower_bound(sums, certifying.lowest(chosen, cap), delta, spread=spreads[chosen], counts=counts)
+    else:
+        low = value - critical_value(1.0 - 2.0 * delta, max(len(sums) - 1, 1)) * stderr
+    return Certificate(
+        grade=grade,
+        level=level,
+        m=chosen,
+        value=value,
+        stderr=stderr,
+        low=low,
+        logger=float(certifying.rewards.totals.mean() + certifying.rewards.shift),
+        rows={"learn": learning.log.n, "choose": learning.log.n, "certify": certifying.log.n},
+        more_rows=_more_rows(value, stderr, certifying.log.n, delta) if low <= 0 else None,
+        path=tuple(path),
+    )
+
+
+def _step(side: Side, m: int, cap: float, promise: float) -> Step:
+    w = side.drawn.weight(m)
+    ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
+    return Step(m=m, value=float(side.lifts(m, cap).mean()), low=promise if m > 1 else 0.0, ess=ess)
+
+
+def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":
+    """Return the unit of each row and the number of rows of each unit; None where rows are their own units."""
+    if part.unit is None:
+        return None
+    _, group, counts = np.unique(part.unit, return_inverse=True, return_counts=True)
+    return group.astype(np.int64), counts.astype(np.float64)
+
+
+def _summed(values: Floats, units: "tuple[Ints, Floats] | None") -> Floats:
+    if units is None:
+        return values
+    out: Floats = np.bincount(units[0], weights=values, minlength=len(units[1]))
+    return out
+
+
+def _more_rows(value: float, stderr: float, rows: int, delta: float) -> int | None:
+    """Return about how many rows of the whole log would certify this gain; None where there is none to certify."""
+    if value <= 0 or stderr <= 0:
+        return None
+    spread = stderr * math.sqrt(rows)
+    # Twice the least number: at the least one the bound is above zero half of the time.
+    certify = 2.0 * 2.0 * math.log(1.0 / delta) * (spread / value) ** 2
+    return math.ceil(certify / (1.0 - SETTINGS["learn_share"].value))
+
+
+def _assembled(
+    whole: RankingLog,
+    certifying: Side,
+    model: ListModel,
+    cap: float,
+    certificate: Certificate,
+    segments: Sequence[str],
+    logger: Policy,
+    rng: np.random.Generator,
+) -> Learned:
+    policy = LearnedPolicy(
+        kind="best-of",
+        scorer=Scorer(model),
+        items=_items(whole),
+        position_weights=np.asarray(whole.position_weights),
+        m=certificate.m,
+        context_names=whole.context_names,
+        context_categories=dict(whole.categories),
+        feature_names=whole.item_feature_names,
+        feature_categories=whole.categories_of_items,
+        certificate={
+            "certified": certificate.certified,
+            "grade": certificate.grade,
+            "level": certificate.level,
+            "lift": certificate.value,
+            "low": certificate.low,
+        },
+    )
+    gains = certifying.lifts(certificate.m, cap)
+    found = segments_of(certifying.log, gains, _units(certifying.log), segments, certificate.level)
+    shown = exposure(certifying.log, logger, policy, certificate.m, rng)
+    return Learned(policy=policy, certificate=certificate, segments=found, exposure=shown, details=dict(model.details))
+
+
+def _items(log: RankingLog) -> tuple[Any, ...]:
+    return tuple(log.action_names) if log.action_names is not None else tuple(range(log.n_actions))

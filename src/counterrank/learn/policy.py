@@ -1,0 +1,292 @@
+"""A learned policy: what is exported, how it scores, how it is served, and how another log evaluates it."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank import policies
+from counterrank.atomic import write_text
+from counterrank.errors import PolicyError
+from counterrank.learn.scorer import Scorer
+from counterrank.log import LOGGING, RankingLog
+from counterrank.models import Rankings, encoded, encoded_context, rankings_of
+from counterrank.policies import BestOf, Candidates, Factored, PlackettLuce, Policy, Scored, parse_policy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SCHEMA = "counterrank/policy/1"
+KINDS = ("best-of", "plackett-luce", "top")
+#: Far larger files are something else.
+_MOST_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LearnedPolicy:
+    """A scorer and what is done with it.
+
+    `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is served.
+    "plackett-luce": items are drawn without replacement by exp(score / `temperature`). "top": sorted by score.
+    Items are known by `items`, labels or ids in the order of the scorer's numbers.
+    """
+
+    kind: str
+    scorer: Scorer
+    items: tuple[Any, ...]
+    position_weights: Floats
+    m: int = 1
+    temperature: float = 1.0
+    context_names: tuple[str, ...] = ()
+    context_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    feature_names: tuple[str, ...] = ()
+    feature_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What was certified when it was learned, for people.
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise PolicyError(f"a learned policy is one of {', '.join(KINDS)}, not '{self.kind}'")
+
+    def scores(
+        self,
+        context: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        item_features: ArrayLike | None = None,
+    ) -> Floats:
+        """Return the score of each candidate (n, C); without candidates the columns are `items`.
+
+        `context` (n, d) has the columns `context_names`, categories as codes of `context_categories`. `candidates`
+        (n, C) are items as in `items`, -1 or None where there is none. `item_features` is a table (A, p) in the order
+        of `items`, or (n, C, p) beside the candidates, with the columns `feature_names`.
+        """
+        x = self._context(context, candidates)
+        if candidates is None:
+            numbers = np.broadcast_to(np.arange(len(self.items)), (len(x), len(self.items)))
+        else:
+            numbers = self._numbers(candidates)
+        return self.scorer.relevance(self._rankings(x, numbers[:, None, :], item_features))
+
+    def list_value(
+        self, context: ArrayLike | None, rankings: ArrayLike, item_features: ArrayLike | None = None
+    ) -> Floats:
+        """Return the expected total reward (n,) of rankings (n, K) of items."""
+        numbers = self._numbers(rankings)
+        x = self._context(context, rankings)
+        return self.scorer.list_value(self._rankings(x, numbers[:, None, :], item_features), self.position_weights)
+
+    def serve(
+        self, context: ArrayLike | None, draws: ArrayLike, item_features: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Return the best (n, K) by list value of rankings (n, m, K) that the logger has drawn; the first of equals."""
+        given = np.asarray(draws)
+        if given.ndim != 3:
+            raise PolicyError(f"draws are rankings (n, m, K); got shape {given.shape}")
+        n, m, K = given.shape
+        numbers = self._numbers(given.reshape(n, m * K)).reshape(n, m, K)
+        x = self._context(context, given)
+        values = self.scorer.list_value(self._rankings(x, numbers, item_features), self.position_weights)
+        best = np.argmax(values.reshape(n, m), axis=1)
+        chosen: NDArray[Any] = np.take_along_axis(given, best[:, None, None], axis=1)[:, 0]
+        return chosen
+
+    def bind(self, log: RankingLog) -> Policy:
+        """Return the policy on the rows of a log, for `evaluate`: the same items, context and features by name."""
+        rankings = self._bound(log)
+        if self.kind == "best-of":
+            logger = sampler_of(log)
+            if logger is None:
+                raise PolicyError(
+                    "this policy serves the best of several rankings of today's policy, so its weights need today's "
+                    "policy itself: give scores and --logger, or whole distributions ('propensity_dist')"
+                )
+
+            def value(rows: Ints, drawn: Ints) -> Floats:
+                part = self._others(_of_rows(rankings, rows, log), drawn, log)
+                return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
+
+            return BestOf(logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n)
+        if log.candidates is not None:
+            text = "top" if self.kind == "top" else f"plackett-luce:temperature={self.temperature!r}"
+            return Scored(log.candidates, self._candidate_scores(log, log.candidates, rankings), parse_policy(text))
+        table = self._table(log, rankings)
+        if self.kind == "top":
+            return policies.Deterministic(np.argsort(-table, axis=1, kind="stable")[:, : log.K], n_actions=table.shape[1])
+        return PlackettLuce(table / self.temperature)
+
+    def _bound(self, log: RankingLog) -> Rankings:
+        for what, own, given in (
+            ("context", self.context_names, log.context_names),
+            ("item features", self.feature_names, log.item_feature_names),
+        ):
+            missing = [name for name in own if name not in given]
+            if missing:
+                raise PolicyError(f"the policy was learned with {what} {', '.join(missing)}, which this log has not")
+            if tuple(own) != tuple(given):
+                raise PolicyError(
+                    f"the policy was learned with {what} {', '.join(own) or 'of no kind'}, this log has "
+                    f"{', '.join(given) or 'none'}: name the same columns in the same order (--context)"
+                )
+        return rankings_of(log)
+
+    def _others(self, rankings: Rankings, items: Ints, log: RankingLog) -> Rankings:
+        """Return rankings (n, D, K) of a log's items: features by the log's ids, items by the scorer's numbers.
+
+        Items that the scorer does not know get a number that it has not seen.
+        """
+        found = rankings.others(items)
+        if log.action_names is None:
+            return found
+        known = {str(label): number for number, label in enumerate(self.items)}
+        table = np.array([*(known.get(label, len(self.items)) for label in log.action_names), -1], dtype=np.int64)
+        return replace(found, item=table[found.item])
+
+    def _candidate_scores(self, log: RankingLog, candidates: Candidates, rankings: Rankings) -> Floats:
+        out = np.empty(len(candidates.items))
+        for rows in candidates.blocks(200_000):
+            part = log.take(rows)
+            assert part.candidates is not None
+            padded = part.candidates.dense(part.candidates.items.astype(np.float64), -1.0).astype(np.int64)
+            found = self.scorer.relevance(self._others(rankings_of(part), padded[:, None, :], log))
+            out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
+        return out
+
+    def _table(self, log: RankingLog, rankings: Rankings) -> Floats:
+        every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
+        return self.scorer.relevance(self._others(rankings, every, log))
+
+    def _context(self, context: ArrayLike | None, like: Any) -> Floats:
+        if context is None:
+            if self.context_names:
+                raise PolicyError(f"the policy needs a context with the columns {', '.join(self.context_names)}")
+            return np.empty((1 if like is None else len(np.asarray(like)), 0))
+        x = np.asarray(context, dtype=np.float64)
+        x = x[:, None] if x.ndim == 1 else x
+        if x.ndim != 2 or x.shape[1] != len(self.context_names):
+            raise PolicyError(
+                f"the context has shape {x.shape}; expected {len(self.context_names)} columns: "
+                f"{', '.join(self.context_names) or 'none'}"
+            )
+        return encoded_context(x, self.context_names, self.context_categories)
+
+    def _numbers(self, items: Any) -> Ints:
+        given = np.asarray(items)
+        if given.dtype.kind in "iu" and all(isinstance(item, int) for item in self.items[:1]):
+            return given.astype(np.int64)
+        known = {item: number for number, item in enumerate(self.items)}
+        flat = [-1 if item is None or item == -1 else known.get(item, len(self.items)) for item in given.ravel().tolist()]
+        return np.array(flat, dtype=np.int64).reshape(given.shape)
+
+    def _rankings(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
+        """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted to."""
+        n, D, C = numbers.shape
+        features = None
+        if self.feature_names:
+            if item_features is None:
+                raise PolicyError(f"the policy needs item features: {', '.join(self.feature_names)}")
+            given = np.asarray(item_features, dtype=np.float64)
+            if given.ndim == 2:
+                raw = np.where((numbers >= 0)[..., None], given[np.clip(numbers, 0, len(given) - 1)], np.nan)
+            else:
+                raw = given.reshape(n, D, C, -1)
+            if raw.shape[-1] != len(self.feature_names):
+                raise PolicyError(
+                    f"item features have {raw.shape[-1]} columns; expected {', '.join(self.feature_names)}"
+                )
+            features = encoded(raw, self.feature_names, dict(self.feature_categories)).reshape(n * D, C, -1)
+        return Rankings(numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain data."""
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "m": self.m,
+            "temperature": self.temperature,
+            "position_weights": self.position_weights.tolist(),
+            "items": list(self.items),
+            "context": {"names": list(self.context_names), "categories": _lists(self.context_categories)},
+            "features": {"names": list(self.feature_names), "categories": _lists(self.feature_categories)},
+            "certificate": dict(self.certificate),
+            "scorer": self.scorer.to_dict(),
+        }
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the policy as JSON, whole or not at all."""
+        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "LearnedPolicy":
+        """Return the policy of plain data, checked: a file is data from anywhere."""
+        if data.get("schema") != SCHEMA:
+            raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")
+        try:
+            weights = np.asarray(data["position_weights"], dtype=np.float64)
+            m, temperature = int(data["m"]), float(data["temperature"])
+            if weights.ndim != 1 or not np.isfinite(weights).all() or m < 1 or not temperature > 0:
+                raise ValueError("m, temperature or position weights make no policy")
+            return cls(
+                kind=str(data["kind"]),
+                scorer=Scorer.from_dict(data["scorer"]),
+                items=tuple(data["items"]),
+                position_weights=weights,
+                m=m,
+                temperature=temperature,
+                context_names=_texts(data["context"]["names"]),
+                context_categories=_tuples(data["context"]["categories"]),
+                feature_names=_texts(data["features"]["names"]),
+                feature_categories=_tuples(data["features"]["categories"]),
+                certificate=dict(data.get("certificate", {})),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise PolicyError(f"the policy file is damaged: {problem}") from problem
+
+
+def load_policy(path: "str | os.PathLike[str]") -> "LearnedPolicy | Policy":
+    """Return a learned policy (.json) or a stored one (.npz); a file is data, nothing in it is run."""
+    if Path(path).suffix.lower() != ".json":
+        return policies.load_policy(path)
+    try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            raise PolicyError(f"{path} is larger than any learned policy")
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise PolicyError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise PolicyError(f"{path} is no policy file: {problem}") from problem
+    if not isinstance(data, dict):
+        raise PolicyError(f"{path} is no policy file: it holds a {type(data).__name__}")
+    try:
+        return LearnedPolicy.from_dict(data)
+    except PolicyError as problem:
+        raise PolicyError(f"{path}: {problem}") from problem
+
+
+def sampler_of(log: RankingLog) -> Policy | None:
+    """Return the logging policy as something that can be drawn from: a policy, or whole distributions; else None."""
+    if isinstance(log.propensity, Policy):
+        return log.propensity if "sample" in log.propensity.capabilities else None
+    found = log.dists.get(LOGGING)
+    return Factored(found) if found is not None else None
+
+
+def _of_rows(rankings: Rankings, rows: Ints, log: RankingLog) -> Rankings:
+    """Return the rankings of some rows of a log as requests of their own."""
+    return rankings_of(log.take(rows)) if len(rows) != log.n else rankings
+
+
+def _lists(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: list(labels) for name, labels in found.items()}
+
+
+def _tuples(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    return {str(name): _texts(labels) for name, labels in found.items()}
+
+
+def _texts(found: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(str(value) for value in found)

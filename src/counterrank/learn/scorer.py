@@ -1,0 +1,129 @@
+"""A fitted reward model as data: numbers in JSON that give the same scores wherever they are read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import PolicyError
+from counterrank.models import (
+    ALL,
+    AmountModel,
+    ClickModel,
+    Encoding,
+    ListModel,
+    Means,
+    NumberModel,
+    Parameters,
+    Predictor,
+    Rankings,
+    Scaling,
+    Variant,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scorer:
+    """A reward model of all learning rows: the worth of a list, and a key to sort items by."""
+
+    model: ListModel
+
+    def list_value(self, rankings: Rankings, alpha: Floats) -> Floats:
+        """Return the expected total reward of each ranking (m,)."""
+        values: Floats = self.model.expected(rankings, ALL) @ alpha[: rankings.K]
+        return values
+
+    def relevance(self, rankings: Rankings) -> Floats:
+        """Return a key to sort candidates by (m, C), -inf in the padding."""
+        return self.model.relevance(rankings, ALL)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model of all rows as plain data."""
+        if isinstance(self.model, AmountModel):
+            amount = {"centre": self.model.amount.centre, "unit": self.model.amount.unit}
+            amounts = {**amount, "predictor": _written(self.model.amount.predictor)}
+            return {"model": "click-amount", "predictor": _written(self.model.clicks.predictor), "amount": amounts}
+        if isinstance(self.model, NumberModel):
+            mean = self.model.mean
+            return {"model": "linear", "centre": mean.centre, "unit": mean.unit, "predictor": _written(mean.predictor)}
+        if isinstance(self.model, ClickModel):
+            return {"model": "click-history", "predictor": _written(self.model.predictor)}
+        raise PolicyError(f"a model of kind '{self.model.kind}' has no form as data")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":
+        """Return the scorer of plain data; what is missing or no number raises a PolicyError."""
+        try:
+            predictor = _read(data["predictor"])
+            if data["model"] == "click-history":
+                return cls(ClickModel(predictor))
+            if data["model"] == "click-amount":
+                own = data["amount"]
+                means = Means(_read(own["predictor"]), float(own["centre"]), float(own["unit"]), positive=True)
+                return cls(AmountModel(ClickModel(predictor), means))
+            if data["model"] == "linear":
+                return cls(NumberModel(Means(predictor, float(data["centre"]), float(data["unit"]), positive=False)))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
+            raise PolicyError(f"the policy file's scorer is damaged: {problem or type(problem).__name__}") from problem
+        raise PolicyError(f"the policy file has an unknown scorer '{data.get('model')}'")
+
+
+def _written(predictor: Predictor) -> dict[str, Any]:
+    parameters, encoding = predictor.parameters, predictor.encoding
+    return {
+        "theta": parameters.theta[-1].tolist(),
+        "K": parameters.K,
+        "items": parameters.items,
+        "d": parameters.d,
+        "number": encoding.number.tolist(),
+        "context": _scaling(encoding.context),
+        "features": None if encoding.features is None else _scaling(encoding.features),
+        "slopes": encoding.slopes,
+        "competition": predictor.variant.competition,
+        "curved": predictor.curved,
+        "first": None if predictor.first is None else _written(predictor.first),
+        "rivals": None if predictor.rivals is None else _scaling(predictor.rivals),
+    }
+
+
+def _read(data: Mapping[str, Any]) -> Predictor:
+    theta = _numbers(data["theta"])[None, :]
+    parameters = Parameters(theta, int(data["K"]), int(data["items"]), int(data["d"]))
+    features = None if data["features"] is None else _scaled(data["features"])
+    number = np.asarray(data["number"], dtype=np.int64)
+    if number.ndim != 1 or not len(number) or number.min() < 0 or number.max() != int(data["items"]):
+        raise ValueError("item numbers do not fit the number of items")
+    encoding = Encoding(number, _scaled(data["context"]), features, None, bool(data["slopes"]))
+    return Predictor(
+        parameters,
+        encoding,
+        Variant(competition=bool(data["competition"])),
+        {},
+        np.empty(0),
+        first=None if data["first"] is None else _read(data["first"]),
+        rivals=None if data["rivals"] is None else _scaled(data["rivals"]),
+        curved=bool(data["curved"]),
+    )
+
+
+def _scaling(scaling: Scaling) -> dict[str, Any]:
+    # A constant column has an infinite spread, which JSON has no number for.
+    spread = [float(value) if np.isfinite(value) else None for value in scaling.spread]
+    return {"mean": scaling.mean.tolist(), "spread": spread}
+
+
+def _scaled(data: Mapping[str, Any]) -> Scaling:
+    spread = np.array([np.inf if value is None else float(value) for value in data["spread"]])
+    return Scaling(_numbers(data["mean"]), spread)
+
+
+def _numbers(values: Any) -> Floats:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or not np.isfinite(found).all():
+        raise ValueError("a list of finite numbers was expected")
+    return found
