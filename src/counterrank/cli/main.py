@@ -19,6 +19,7 @@ _COMMANDS = {
     "run": ("counterrank.cli.run", "Run the evaluation that a job file describes."),
     "check": ("counterrank.cli.check", "Audit a log and its propensities."),
     "validate": ("counterrank.cli.validate", "Predict each arm of a past A/B test, and compare with what it earned."),
+    "learn": ("counterrank.cli.learn", "Learn a better policy from a log, with a certificate."),
     "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
     "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),

@@ -1,5 +1,6 @@
 """Standard errors and intervals from additive moments."""
 
+from counterrank.inference.betting import betting_lower_bound
 from counterrank.inference.bias_aware import bias_aware_half, bias_aware_value
 from counterrank.inference.intervals import (
     METHODS,
@@ -22,6 +23,7 @@ __all__ = [
     "benjamini_hochberg",
     "bias_aware_half",
     "bias_aware_value",
+    "betting_lower_bound",
     "check_level",
     "clustered_variances",
     "control_coefficients",

@@ -2,18 +2,19 @@
 
 from counterrank.models.base import ModelKind, Prediction, RewardModel
 from counterrank.models.choice import CHOSEN, Chosen, fit_best, fit_close
-from counterrank.models.clicks.amounts import fit_list_models, fit_numbers
+from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models, fit_numbers
 from counterrank.models.clicks.averaging import Averaged, choose
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
 from counterrank.models.clicks.boosting import fit_boosting
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.model import ClickModel, rivalry
-from counterrank.models.clicks.rankings import Rankings, rankings_of
+from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, rivalry
+from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
 from counterrank.models.layout import (
     Arrays,
     Layout,
     can_sample,
     context_columns,
+    encoded_context,
     has_distribution,
     slimmed,
     whole_distribution,
@@ -34,6 +35,15 @@ from counterrank.models.riesz import Riesz, fit_riesz
 from counterrank.models.tables import Tables, tables_of
 
 __all__ = [
+    "AmountModel",
+    "Encoding",
+    "Means",
+    "NumberModel",
+    "Parameters",
+    "Predictor",
+    "Scaling",
+    "encoded",
+    "encoded_context",
     "ALL",
     "CHOSEN",
     "VARIANTS",

@@ -1,5 +1,6 @@
 """Which columns a linear reward model has, and how a batch becomes the arrays the kernels read."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,14 +48,19 @@ def context_columns(batch: RankingLog) -> Floats:
     """Return the context as numbers (n, d): codes of known categories with few labels become indicators."""
     if batch.context is None:
         return np.empty((batch.n, 0))
+    return encoded_context(batch.context, batch.context_names, batch.categories)
+
+
+def encoded_context(context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]) -> Floats:
+    """Return a context (n, d) of named columns as a model reads it, also away from the log it was fitted to."""
     columns: list[Floats] = []
-    for j, name in enumerate(batch.context_names):
-        labels = batch.categories.get(name, ())
+    for j, name in enumerate(names):
+        labels = categories.get(name, ())
         if 1 < len(labels) <= MOST_LABELS:
-            columns.extend((batch.context[:, j] == code).astype(float) for code in range(1, len(labels)))
+            columns.extend((context[:, j] == code).astype(float) for code in range(1, len(labels)))
         else:
-            columns.append(batch.context[:, j])
-    return np.stack(columns, axis=1) if columns else np.empty((batch.n, 0))
+            columns.append(context[:, j])
+    return np.stack(columns, axis=1) if columns else np.empty((len(context), 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from counterrank.report.charts.rows import Axis, Row
 from counterrank.report.charts.rows import Drawing as Rows
 from counterrank.report.charts.scale import Scale, around
 from counterrank.report.html import page, render
+from counterrank.report.learning import learning_page, learning_picture, learning_terminal
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.report.reading import Reading
 from counterrank.report.sections.methods import describe
@@ -32,6 +33,9 @@ __all__ = [
     "grid",
     "headline",
     "known",
+    "learning_page",
+    "learning_picture",
+    "learning_terminal",
     "page",
     "percent",
     "plain",

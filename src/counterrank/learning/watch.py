@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
-from counterrank.learn.drawn import blocks
-from counterrank.learn.policy import LearnedPolicy
-from counterrank.learn.settings import SETTINGS
+from counterrank.learning.drawn import blocks
+from counterrank.learning.policy import LearnedPolicy
+from counterrank.learning.settings import SETTINGS
 from counterrank.log import RankingLog
 from counterrank.policies import Policy
 
@@ -40,7 +40,7 @@ def segments_of(
             raise ConfigError(f"segment column '{column}' has {len(labels):,} values; at most {_MOST_LABELS}")
         for label in labels:
             found.append({"column": column, "label": str(label), **_mean(gains, values == label, units)})
-    adjusted = holm([two_sided(row["value"], row["stderr"]) for row in found]) if found else []
+    adjusted = holm([two_sided(row["value"], row["stderr"]) for row in found])
     z = critical_value(1.0 - (1.0 - level) / max(len(found), 1))
     return tuple(
         {**row, "low": row["value"] - z * row["stderr"], "high": row["value"] + z * row["stderr"], "p_value": float(p)}
@@ -54,7 +54,7 @@ def _mean(gains: Floats, own: NDArray[np.bool_], units: "tuple[Ints, Floats] | N
     scores = gains[own] - value
     if units is not None:
         _, group = np.unique(units[0][own], return_inverse=True)
-        scores = np.bincount(group, weights=scores)
+        scores = np.bincount(group, weights=scores).astype(np.float64)
     clusters = len(scores)
     variance = clusters / max(clusters - 1, 1) * float(scores @ scores) / n**2
     return {"n": n, "value": value, "stderr": float(np.sqrt(variance))}

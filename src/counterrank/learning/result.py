@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from counterrank.atomic import write_text
-from counterrank.learn.policy import LearnedPolicy
+from counterrank.learning.policy import LearnedPolicy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +79,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """The result of `counterrank.learn`."""
+    """The result of `counterrank.learning`."""
 
     policy: LearnedPolicy
     certificate: Certificate

@@ -6,8 +6,10 @@ gains less, and the certificate still holds.
 """
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,15 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level, critical_value
-from counterrank.learn.drawn import Drawn, draw
-from counterrank.learn.policy import LearnedPolicy, sampler_of
-from counterrank.learn.result import Certificate, Learned, Step
-from counterrank.learn.scorer import Scorer
-from counterrank.learn.settings import SETTINGS
-from counterrank.learn.watch import exposure, segments_of
+from counterrank.learning.drawn import Drawn, draw
+from counterrank.learning.policy import LearnedPolicy, sampler_of
+from counterrank.learning.result import Certificate, Learned, Step
+from counterrank.learning.scorer import Scorer
+from counterrank.learning.settings import SETTINGS
+from counterrank.learning.watch import exposure, segments_of
 from counterrank.log import RankingLog
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
-from counterrank.policies import Policy
+from counterrank.policies import Policy, drawn_weight
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -98,7 +100,7 @@ def learn(
     learners, rest = whole.where(side), whole.where(~side)
     model, fold = _fitted(learners, seed)
     learning = _side(learners, _cut(logger, side), model, fold, ranges, rng["learn"])
-    _refuse_wrong_sampler(learning.drawn)
+    _refuse_wrong_sampler(learning)
     cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
     certifying = _side(rest, _cut(logger, ~side), model, ALL, ranges, rng["certify"])
     certificate = _certified(learning, certifying, cap, grade, level)
@@ -115,7 +117,7 @@ def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> Ranki
     if isinstance(log, RankingLog):
         return log
     options = {**({"segments": tuple(segments)} if segments else {}), **reading}
-    return read_log(log, **options) if isinstance(log, str) or hasattr(log, "__fspath__") else from_frame(log, **options)
+    return read_log(log, **options) if isinstance(log, (str, os.PathLike)) else from_frame(log, **options)
 
 
 def _sampler(log: RankingLog, grade: str) -> Policy:
@@ -236,13 +238,22 @@ def list_value(
     return value
 
 
-def _refuse_wrong_sampler(drawn: Drawn) -> None:
-    """Raise where the logged rankings do not look like draws of the logger: then every weight is wrong."""
-    tests = [np.asarray(drawn.below / drawn.draws - 0.5)]
-    tests += [drawn.weight(m) - 1.0 for m in _ladder()[1:]]
-    for values in tests:
-        error = float(values.std(ddof=1)) / math.sqrt(len(values))
-        if error > 0 and abs(float(values.mean())) > SETTINGS["wrong_sampler"].value * error:
+def _refuse_wrong_sampler(side: Side) -> None:
+    """Raise where the logged rankings do not look like draws of the logger: then every weight is wrong.
+
+    Under the logger the rank B of the logged ranking among L draws is uniform on 0..L, whatever the list value. Tested
+    are its mean and the mean weights that small m would give it. The variance is the larger of what uniform ranks have
+    and what units show: a logger may have drawn once for several rows of a unit.
+    """
+    drawn = side.drawn
+    ranks = np.arange(drawn.draws + 1)
+    tests: list[Callable[[Ints], Floats]] = [lambda below: below / drawn.draws]
+    tests += [partial(drawn_weight, draws=drawn.draws, m=m) for m in (2, 4, 8)]
+    for of in tests:
+        law, values = of(ranks), of(drawn.below)
+        away = _summed(values - law.mean(), _units(side.log))
+        error = math.sqrt(max(len(values) * float(law.var()), float(away @ away)))
+        if abs(float(away.sum())) > SETTINGS["wrong_sampler"].value * error:
             raise LogError(
                 "the logged rankings are not what today's policy, as described, would draw: the logged one ranks "
                 f"{(drawn.below / drawn.draws).mean():.1%} of the way up among fresh draws, and should rank in the "
@@ -314,8 +325,7 @@ def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":
 def _summed(values: Floats, units: "tuple[Ints, Floats] | None") -> Floats:
     if units is None:
         return values
-    out: Floats = np.bincount(units[0], weights=values, minlength=len(units[1]))
-    return out
+    return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)
 
 
 def _more_rows(value: float, stderr: float, rows: int, delta: float) -> int | None:

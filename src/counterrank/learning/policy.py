@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank import policies
 from counterrank.atomic import write_text
 from counterrank.errors import PolicyError
-from counterrank.learn.scorer import Scorer
+from counterrank.learning.scorer import Scorer
 from counterrank.log import LOGGING, RankingLog
 from counterrank.models import Rankings, encoded, encoded_context, rankings_of
 from counterrank.policies import BestOf, Candidates, Factored, PlackettLuce, Policy, Scored, parse_policy
@@ -116,7 +116,8 @@ class LearnedPolicy:
             return Scored(log.candidates, self._candidate_scores(log, log.candidates, rankings), parse_policy(text))
         table = self._table(log, rankings)
         if self.kind == "top":
-            return policies.Deterministic(np.argsort(-table, axis=1, kind="stable")[:, : log.K], n_actions=table.shape[1])
+            order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
+            return policies.Deterministic(order, n_actions=table.shape[1])
         return PlackettLuce(table / self.temperature)
 
     def _bound(self, log: RankingLog) -> Rankings:
@@ -178,8 +179,8 @@ class LearnedPolicy:
         given = np.asarray(items)
         if given.dtype.kind in "iu" and all(isinstance(item, int) for item in self.items[:1]):
             return given.astype(np.int64)
-        known = {item: number for number, item in enumerate(self.items)}
-        flat = [-1 if item is None or item == -1 else known.get(item, len(self.items)) for item in given.ravel().tolist()]
+        known = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
+        flat = [known.get(item, len(self.items)) for item in given.ravel().tolist()]
         return np.array(flat, dtype=np.int64).reshape(given.shape)
 
     def _rankings(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:

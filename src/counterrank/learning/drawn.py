@@ -78,9 +78,7 @@ def draw(log: RankingLog, logger: Policy, value: ListValue, draws: int, rng: np.
     return Drawn(own, ordered, below)
 
 
-def blocks(
-    log: RankingLog, logger: Policy, draws: int, rng: np.random.Generator
-) -> Iterator[tuple[slice, Ints]]:
+def blocks(log: RankingLog, logger: Policy, draws: int, rng: np.random.Generator) -> Iterator[tuple[slice, Ints]]:
     """Yield slices of rows with fresh rankings (b, draws, K) of the logger."""
     size = max(1, _BLOCK // draws)
     for first in range(0, log.n, size):

@@ -23,13 +23,13 @@ SETTINGS = {
     ),
     "largest_m": Setting(32, "rankings", "more draws for a page than anyone serves", "reasoned"),
     "cap": Setting(
-        0.8, "quantile of predicted list values", "the control variate ends here: the lower end of the bound grows with "
-        "it, its use does not", "measurements in docs/evidence",
+        0.8, "quantile of predicted list values", "the control variate ends here: the bound's lower end grows "
+        "with it, its use does not", "measurements in docs/evidence",
     ),
     "folds": Setting(4, "folds of the learning rows", "m is chosen on rows that did not fit the model", "reasoned"),
     "wrong_sampler": Setting(
         3.5, "standard errors", "ranks of the logged rankings among drawn ones are uniform if the sampler is the "
-        "logger's; six tests, false alarms below 1 in 300", "reasoned",
+        "logger's; four tests, false alarms below 1 in 500", "reasoned",
     ),
     "fewest": Setting(50, "units on either side", "with fewer nothing can be learned or certified", "reasoned"),
     "exposed": Setting(4000, "rows", "rows from which exposure of items is averaged", "reasoned"),

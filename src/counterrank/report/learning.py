@@ -1,0 +1,174 @@
+"""The page a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from counterrank.errors import ConfigError
+from counterrank.report.charts import plot, rows
+from counterrank.report.charts.scale import Scale, around
+from counterrank.report.html import page
+from counterrank.report.numbers import count, known, percent, plain, span
+from counterrank.report.reading import Model, column_name, table
+from counterrank.report.reading import rows as listed
+from counterrank.report.sections import parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+_ASSUMED = {
+    "free": (
+        "Nothing is assumed about how users behave, and the bound holds for any number of rows. Assumed is that the "
+        "log is right (today's policy drew what it says it drew, rewards were recorded), that users do not influence "
+        "each other, and that tomorrow's users are like those of the log."
+    ),
+    "assumed": (
+        "The bound is that of a t test: it holds for many rows with rewards of ordinary tails. Assumed is also that "
+        "the log is right, that users do not influence each other, and that tomorrow's users are like those of it."
+    ),
+}
+_NEXT_TIME = (
+    "Log more randomness: the better of two rankings can only be found among rankings that were shown.",
+    "Log every candidate with its features, not only what was shown: then the model can tell items apart.",
+    "Log what users did after the click, if that is what you care about: a policy that is learned from clicks earns "
+    "clicks, not satisfaction.",
+)
+
+
+def path_drawing(model: Model) -> plot.Drawing:
+    """Return lift and promised bound by m: ambition against evidence."""
+    points, bounds = [], []
+    for step in listed(model.get("path")):
+        m, value, low = step.get("m"), step.get("value"), step.get("low")
+        if not (known(m) and known(value)):
+            continue
+        words = f"best of {m:g}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} effective rows"
+        points.append(plot.Point(float(m), float(value), tip=words))
+        if known(low):
+            bounds.append(plot.Point(float(m), float(low), tip=f"best of {m:g}\nbound {plain(low, sign=True)}"))
+    last = max((p.x for p in points), default=2.0)
+    frame = plot.Frame(
+        x=Scale(0.9, max(last, 2.0) * 1.1, log=True),
+        y=around([p.y for p in (*points, *bounds)], also=[0.0]),
+        x_title="rankings drawn from today's policy, the best is shown",
+        y_title="lift per ranking",
+        lines=[(0.0, "today")],
+        signed=True,
+        x_ticks=[(p.x, f"{p.x:g}") for p in points],
+    )
+    series = [plot.Series(points=points), plot.Series(points=bounds, look="t1 dash1", shape=1)]
+    return plot.Drawing(series, frame, "Ambition against evidence", ["estimated lift", "bound it promises"])
+
+
+def segments_drawing(model: Model) -> rows.Drawing:
+    """Return the lift of each segment, intervals adjusted for looking at all of them."""
+    shown: list[rows.Row] = []
+    found = listed(model.get("segments"))
+    for column in dict.fromkeys(str(row.get("column")) for row in found):
+        shown.append(rows.Row(label=column_name(column), value=None, heading=True))
+        for row in sorted((r for r in found if str(r.get("column")) == column), key=lambda r: -float(r["value"])):
+            error = row.get("stderr")
+            text = plain(row.get("value"), error, sign=True)
+            shown.append(
+                rows.Row(label=str(row.get("label")), value=row.get("value"), low=row.get("low"), high=row.get("high"),
+                         shown=text, note=f"{count(row.get('n'))} rows", tip=f"{row.get('label')}: {text}")
+            )  # fmt: skip
+    axis = rows.Axis("lift per ranking", line=0.0, line_name="no change", signed=True)
+    return rows.Drawing(shown, axis, "Lift by segment")
+
+
+def losers(model: Model) -> list[str]:
+    """Return the segments that lose for certain, after looking at all."""
+    found = [row for row in listed(model.get("segments")) if known(row.get("high")) and row["high"] < 0]
+    return [f"{column_name(row.get('column'))} = {row.get('label')}" for row in found]
+
+
+def learning_page(model: Model) -> str:
+    """Return one self-contained page."""
+    path_table = parts.table(
+        ("best of", "estimated lift", "bound it promises", "effective rows"),
+        [(f"{s.get('m')}", plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
+         for s in listed(model.get("path"))],
+    )  # fmt: skip
+    aid = "More draws are more ambitious; the further the bound falls behind, the less of it this log can show."
+    figures = [parts.figure("Ambition against evidence", aid, path_drawing(model).svg(), path_table)]
+    if listed(model.get("segments")):
+        told = "Bars are adjusted for looking at all of them."
+        figures.append(parts.figure("For whom", told, segments_drawing(model).svg()))
+    lift = table(model.get("lift"))
+    return page(
+        "learning.html.j2",
+        certified=bool(model.get("certified")),
+        sentence=str(model.get("sentence")),
+        number=plain(lift.get("low"), lift.get("stderr"), sign=True),
+        level=percent(lift.get("level"), digits=0),
+        m=model.get("m"),
+        estimate=plain(lift.get("value"), lift.get("stderr"), sign=True),
+        today=plain(table(model.get("logger")).get("value"), lift.get("stderr")),
+        figures=parts.grid(*figures),
+        losers=losers(model),
+        exposure=_exposure(model),
+        assumed=_ASSUMED.get(str(model.get("grade")), ""),
+        next_time=_NEXT_TIME,
+        rows=_rows_in_words(model),
+        file=model.get("policy"),
+    )
+
+
+def _exposure(model: Model) -> Markup:
+    found = listed(model.get("exposure"))
+    body = [
+        (str(row.get("group")), percent(row.get("before")), percent(row.get("after")),
+         percent((row.get("after") or 0.0) - (row.get("before") or 0.0), sign=True))
+        for row in found
+    ]  # fmt: skip
+    return parts.table(("shown", "share today", "share learned", "change"), body) if body else Markup("")
+
+
+def _rows_in_words(model: Model) -> str:
+    found: Mapping[str, Any] = table(model.get("rows"))
+    return (
+        f"{count(found.get('learn'))} rows taught and chose the policy; the certificate rests on "
+        f"{count(found.get('certify'))} others that chose nothing."
+    )
+
+
+def learning_picture(model: Model, kind: str) -> "Figure":
+    """Return one of the page's charts as a matplotlib figure."""
+    from counterrank.report.pictures import figure_of
+
+    kinds: dict[str, Callable[[Model], plot.Drawing | rows.Drawing]] = {
+        "path": path_drawing,
+        "segments": segments_drawing,
+    }
+    if kind not in kinds:
+        raise ConfigError(f"there is no plot '{kind}' of learning; choose one of {', '.join(kinds)}")
+    if kind == "segments" and not listed(model.get("segments")):
+        raise ConfigError("nothing to draw for 'segments': there are none; name some with learn(..., segments=[...])")
+    return figure_of([kinds[kind](model)])
+
+
+def learning_terminal(model: Model) -> "Iterator[RenderableType]":
+    """Yield what a terminal shows."""
+    from rich.table import Table
+
+    from counterrank.report.terminal import LOOK, safe
+
+    yield safe(model.get("sentence"), "bold")
+    yield safe(_rows_in_words(model), "dim")
+    shown = Table(title="From today's policy to the best ranking it could have shown", **LOOK)
+    for name in ("best of", "estimated lift", "bound it promises", "effective rows", ""):
+        shown.add_column(name, justify="right" if name else "left")
+    for step in listed(model.get("path")):
+        mark = "← chosen" if step.get("m") == model.get("m") else ""
+        cells = (step.get("m"), plain(step.get("value"), sign=True), plain(step.get("low"), sign=True))
+        shown.add_row(*(safe(cell) for cell in (*cells, count(step.get("ess")), mark)))
+    yield shown
+    for row in listed(model.get("segments")):
+        ends = span(row.get("low"), row.get("high"), row.get("stderr"), sign=True)
+        label = f"{column_name(row.get('column'))} = {row.get('label')}"
+        yield safe(f"  {label}: {plain(row.get('value'), row.get('stderr'), sign=True)} ({ends})")
+    if found := losers(model):
+        yield safe(f"These lose for certain: {', '.join(found)}", "bold red")

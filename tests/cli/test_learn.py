@@ -1,0 +1,71 @@
+"""counterrank learn: exit codes, files that appear only with a certificate, JSON by contract."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> Path:
+    """A log with something to learn, one of noise, one without distributions."""
+    folder = tmp_path_factory.mktemp("learn")
+    rng = np.random.default_rng(0)
+    n, A = 1500, 4
+    dist = rng.dirichlet(np.full(A, 3.0), n)
+    action = (rng.random((n, 2, 1)) > dist.cumsum(axis=1)[:, None, :]).sum(axis=2)
+    shown = np.take_along_axis(dist, action, axis=1)
+    for name, chance in (("good", 0.1 + 0.25 * action), ("noise", np.full(action.shape, 0.3))):
+        reward = (rng.random(action.shape) < chance).astype(float)
+        columns = {"action": action.tolist(), "reward": reward.tolist(), "propensity": shown.tolist()}
+        whole = pa.table({**columns, "propensity_dist": dist.tolist(), "x_0": rng.normal(size=n)})
+        pq.write_table(whole, folder / f"{name}.parquet")
+        if name == "good":
+            pq.write_table(pa.table(columns), folder / "bare.parquet")
+    return folder
+
+
+def test_a_certified_policy_is_written_and_read_again(counterrank, logs, tmp_path: Path):
+    result = counterrank("learn", logs / "good.parquet", "--out", "p.json", "--json", "l.json", "--html", "l.html")
+    assert result.code == 0, result.err
+    found = json.loads((tmp_path / "l.json").read_text())
+    assert found["schema"] == "counterrank/learning/1" and found["certified"] is True
+    assert found["grade"] == "free" and found["policy"] == "p.json"
+    assert 0 < found["lift"]["low"] < found["lift"]["value"] and found["lift"]["level"] == 0.95
+    assert set(found["rows"]) == {"learn", "choose", "certify"} and 0 < found["step"] < 1
+    assert set(found["path"][0]) >= {"step", "value", "low", "ess"}
+    policy = json.loads((tmp_path / "p.json").read_text())
+    assert policy["kind"] == "best-of" and policy["m"] == found["m"] and "scorer" in policy
+    assert "earns at least" in result.out
+
+
+def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path: Path):
+    result = counterrank("learn", logs / "noise.parquet", "--out", "p.json", "--json", "l.json", "--quiet")
+    assert result.code == 1
+    assert not (tmp_path / "p.json").exists()
+    assert json.loads((tmp_path / "l.json").read_text())["certified"] is False
+    assert "Nothing could be certified" in result.err or "Not yet" in result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("bare.parquet", [], "does not say how"),
+        ("none.parquet", [], "none.parquet"),
+        ("good.parquet", ["--reward-range", "1"], "two numbers"),
+        ("good.parquet", ["--segment", "nothing"], "nothing"),
+        ("good.parquet", ["--grade", "sure"], "sure"),
+    ],
+)
+def test_bad_input_is_exit_two_with_one_message_and_nothing_written(counterrank, logs, tmp_path, name, more, message):
+    result = counterrank("learn", logs / name, "--out", "p.json", "--json", "l.json", *more)
+    assert result.code == 2 and message in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_policy_must_be_a_json_file(counterrank, logs):
+    result = counterrank("learn", logs / "good.parquet", "--out", "p.pkl")
+    assert result.code == 2 and "does not end in .json" in result.err

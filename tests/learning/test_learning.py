@@ -1,0 +1,206 @@
+"""From a log to a certified policy: right gains, no certificate on noise, no wrong log, nothing half-done."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
+
+import counterrank as cr
+from counterrank.errors import ConfigError, LogError, PolicyError
+from counterrank.learning.drawn import draw
+from counterrank.learning.learner import Rewards, Side, _split
+from counterrank.policies import BestOf
+
+
+def truth(policy, log, seed=0):
+    """What a policy earns on the log's own rows, by drawing many rankings of each."""
+    drawn = policy.sample(log.K, np.random.default_rng(seed), size=40)
+    return float((RELEVANCE[drawn] * EXAMINED).sum(axis=2).mean())
+
+
+def test_what_is_certified_is_true_and_the_estimate_is_near(learned, log):
+    found = learned.certificate
+    assert found.certified and found.grade == "free"
+    gain = truth(learned.policy.bind(log), log) - truth(log.propensity, log)
+    assert 0 < found.low < gain
+    assert abs(found.value - gain) < 5 * found.stderr
+
+
+def test_lifts_are_unbiased_whatever_the_model_says():
+    """Mean lift of 40,000 rows against the exact gain, for a list value that is nonsense: |z| < 5."""
+    n = 40_000
+    logger = cr.PlackettLuce(np.array([[0.5, 0.0, 0.2, -0.3, 0.1, 0.0]]))
+    action = logger.sample(3, np.random.default_rng(6), size=n)[0]
+    reward = (np.random.default_rng(7).random(action.shape) < RELEVANCE[action] * EXAMINED).astype(float)
+    rows = cr.RankingLog(action=action, reward=reward, propensity=np.ones(action.shape))
+
+    def nonsense(_, rankings):
+        return np.abs(np.sin(7.0 * rankings[..., 0] + 3.0 * rankings[..., 2]))
+
+    drawn = draw(rows, logger, nonsense, 64, np.random.default_rng(8))
+    side = Side(rows, Rewards(reward.sum(axis=1), 3.0, 0.0), drawn)
+    for m in (2, 8):
+        exact = BestOf(logger, lambda r, a: nonsense(r, a), m).exact(3)
+        each = np.tile(np.arange(6)[:, None], (1, 3))
+        served, old = (np.exp(policy.position_log_prob(each)) for policy in (exact, logger))
+        gain = float(((served - old) * RELEVANCE[:, None] * EXAMINED).sum())
+        for cap in (0.4, 10.0):
+            lifts = side.lifts(m, cap)
+            assert abs(lifts.mean() - gain) < 5 * lifts.std() / np.sqrt(n)
+            assert lifts.min() >= side.lowest(m, cap)
+
+
+def test_noise_is_not_certified():
+    """40 logs of pure noise at 95 %: more than 8 certificates would happen by chance once in 1,000 times."""
+    shipped = {grade: 0 for grade in ("free", "assumed")}
+    for seed in range(40):
+        for grade in shipped:
+            shipped[grade] += cr.learn(clicks_log(seed, 300, noise=True), grade=grade, seed=seed).certificate.certified
+    assert shipped["free"] <= 2 and shipped["assumed"] <= 8
+
+
+def test_the_path_starts_at_the_logger_and_weights_stay_below_m(learned):
+    assert [step.m for step in learned.path] == [1, 2, 4, 8, 16, 32]
+    assert learned.path[0].value == pytest.approx(0.0, abs=1e-12) and learned.path[0].step == 0.0
+    sizes = [step.ess for step in learned.path]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_units_stay_on_one_side():
+    log = clicks_log(2, 1200, unit=np.repeat(np.arange(300), 4))
+    side = _split(log, np.random.default_rng(0))
+    assert not set(log.unit[side]) & set(log.unit[~side])
+    assert 0.3 < side.mean() < 0.5
+
+
+def test_rows_that_are_repeated_certify_no_more():
+    """Every row four times, as one unit: the bound does not come closer than that of the rows alone."""
+    log = clicks_log(3, 800)
+    index = np.repeat(np.arange(log.n), 4)
+    often = log.take(index)
+    again = cr.RankingLog(
+        action=often.action, reward=often.reward, propensity=often.propensity, context=often.context, unit=index
+    )
+    once = cr.learn(log).certificate
+    four = cr.learn(again, despite_audit=True).certificate
+    assert four.value - four.low > 0.6 * (once.value - once.low)
+
+
+def test_the_same_seed_gives_the_same_policy(log):
+    first, second, other = (cr.learn(log, seed=seed) for seed in (4, 4, 5))
+    assert first.to_json() == second.to_json()
+    assert first.policy.to_dict() == second.policy.to_dict()
+    assert first.to_json() != other.to_json()
+
+
+def test_segments_and_exposure_tell_who_and_what_moves(learned):
+    assert {(row["column"], row["label"]) for row in learned.segments} == {("device", "phone"), ("device", "desk")}
+    for row in learned.segments:
+        assert row["low"] < row["value"] < row["high"]
+    before = sum(row["before"] for row in learned.exposure)
+    after = {row["group"]: row["after"] - row["before"] for row in learned.exposure}
+    assert before == pytest.approx(1.0) and after["5"] > 0 > after["0"]
+
+
+def test_the_page_and_the_figure_say_it(learned, tmp_path):
+    page = learned.to_html(tmp_path / "l.html")
+    assert "with a certificate" in page and "whatever users do" in page
+    assert (tmp_path / "l.html").read_text() == page
+    learned.plot("path").savefig(tmp_path / "path.svg")
+    learned.plot("segments").savefig(tmp_path / "segments.svg")
+    with pytest.raises(ConfigError, match="choose one of path"):
+        learned.plot("values")
+
+
+def numbers_only(log):
+    joint = np.exp(log.propensity.prefix_log_prob(log.action))
+    return cr.RankingLog(action=log.action, reward=log.reward, propensity=cr.Propensity("prefix", joint))
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (numbers_only, {}, LogError, "does not say how"),
+        (lambda log: clicks_log(9, 1500, temperature=0.4), {}, LogError, "not what today's policy"),
+        (lambda log: clicks_log(9, 60), {}, LogError, "units are left to"),
+        (lambda log: log, {"grade": "best"}, ConfigError, "grade is one of"),
+        (lambda log: log, {"segments": ["nothing"]}, ConfigError, "no column 'nothing'"),
+        (lambda log: log, {"reward_range": (0, 0.5)}, ConfigError, "outside the range"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(log, change, options, error, message):
+    with pytest.raises(error, match=message):
+        cr.learn(change(log), despite_audit=True, **options)
+
+
+def test_constant_rewards_and_deterministic_loggers_are_refused(log):
+    same = cr.RankingLog(action=log.action, reward=np.ones_like(log.reward), propensity=log.propensity)
+    with pytest.raises(LogError, match="every reward is the same"):
+        cr.learn(same, despite_audit=True)
+
+
+def test_amounts_need_a_range_for_the_free_grade(log):
+    money = cr.RankingLog(action=log.action, reward=log.reward * 7.5, propensity=log.propensity, context=log.context)
+    with pytest.raises(ConfigError, match="--reward-range"):
+        cr.learn(money)
+    free = cr.learn(money, reward_range=(0, 10)).certificate
+    clicks = cr.learn(log).certificate
+    assert free.certified and free.low < 7.5 * clicks.value
+    assert cr.learn(money, grade="assumed").certificate.certified
+
+
+def test_saved_and_loaded_policies_agree_everywhere(learned, log, tmp_path):
+    learned.save(tmp_path / "policy.json")
+    loaded = cr.load_policy(tmp_path / "policy.json")
+    assert (loaded.kind, loaded.m, loaded.items) == ("best-of", learned.certificate.m, tuple(range(6)))
+    x = log.context[:20]
+    scores = loaded.scores(x)
+    np.testing.assert_allclose(scores, learned.policy.scores(x), rtol=0, atol=1e-12)
+    assert scores.shape == (20, 6)
+    some = np.tile([5, 0, 3], (20, 1))
+    np.testing.assert_allclose(loaded.scores(x, some), scores[:, [5, 0, 3]], rtol=0, atol=1e-12)
+    draws = log.propensity.take(slice(0, 20)).sample(3, np.random.default_rng(0), size=loaded.m)
+    values = np.stack([loaded.list_value(x, draws[:, j]) for j in range(loaded.m)], axis=1)
+    best = np.take_along_axis(draws, values.argmax(axis=1)[:, None, None], axis=1)[:, 0]
+    np.testing.assert_array_equal(loaded.serve(x, draws), best)
+    bound = loaded.bind(log)
+    assert (bound.joint_weight(log.action) <= loaded.m).all()
+    again = cr.evaluate(log.with_targets({"new": bound}), ["new"], estimators=["ips"])
+    assert again.estimate("new", "ips").lift.value > 0
+
+
+def test_scores_rank_items_as_their_relevance(learned, log):
+    assert list(np.argsort(learned.policy.scores(log.context[:1])[0])) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no policy file"),
+        ("[]", "holds a list"),
+        ('{"schema": "other"}', "this version reads"),
+        ("DAMAGED scorer", "damaged"),
+        ("DAMAGED theta", "damaged"),
+        ("DAMAGED m", "damaged"),
+    ],
+)
+def test_damaged_policy_files_are_one_message(learned, tmp_path, text, message):
+    path = tmp_path / "p.json"
+    data = json.loads(json.dumps(learned.policy.to_dict()))
+    if text == "DAMAGED scorer":
+        data["scorer"].pop("predictor")
+    elif text == "DAMAGED theta":
+        data["scorer"]["predictor"]["theta"][0] = "x"
+    elif text == "DAMAGED m":
+        data["m"] = -1
+    path.write_text(json.dumps(data) if text.startswith("DAMAGED") else text)
+    with pytest.raises(PolicyError, match=message):
+        cr.load_policy(path)
+
+
+def test_context_and_features_are_asked_for(learned):
+    with pytest.raises(PolicyError, match="needs a context"):
+        learned.policy.scores()
+    with pytest.raises(PolicyError, match="expected 1 columns"):
+        learned.policy.scores(np.zeros((2, 3)))
