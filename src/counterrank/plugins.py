@@ -17,6 +17,8 @@ from counterrank.errors import CounterrankError, CounterrankWarning
 
 ESTIMATORS = "counterrank.estimators"
 POLICIES = "counterrank.policies"
+#: Formats of JSON policy files by their schema: classes with `from_dict`, whose objects have `bind(log)`.
+POLICY_FILES = "counterrank.policy_files"
 
 
 def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:

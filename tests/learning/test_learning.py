@@ -178,8 +178,8 @@ def test_scores_rank_items_as_their_relevance(learned, log):
     ("text", "message"),
     [
         ("", "no policy file"),
-        ("[]", "holds a list"),
-        ('{"schema": "other"}', "this version reads"),
+        ("[]", "no policy file"),
+        ('{"schema": "other"}', "schema .other."),
         ("DAMAGED scorer", "damaged"),
         ("DAMAGED theta", "damaged"),
         ("DAMAGED m", "damaged"),

@@ -1,7 +1,7 @@
 """From a log to a better ranking policy, with a certificate."""
 
 from counterrank.learning.learner import GRADES, learn
-from counterrank.learning.policy import LearnedPolicy, load_policy
+from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.result import Certificate, Learned, Step
 
-__all__ = ["GRADES", "Certificate", "Learned", "LearnedPolicy", "Step", "learn", "load_policy"]
+__all__ = ["GRADES", "Certificate", "Learned", "LearnedPolicy", "Step", "learn"]

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,6 @@ Ints = NDArray[np.int64]
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")
-#: Far larger files are something else.
-_MOST_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -246,26 +243,6 @@ class LearnedPolicy:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise PolicyError(f"the policy file is damaged: {problem}") from problem
-
-
-def load_policy(path: "str | os.PathLike[str]") -> "LearnedPolicy | Policy":
-    """Return a learned policy (.json) or a stored one (.npz); a file is data, nothing in it is run."""
-    if Path(path).suffix.lower() != ".json":
-        return policies.load_policy(path)
-    try:
-        if Path(path).stat().st_size > _MOST_BYTES:
-            raise PolicyError(f"{path} is larger than any learned policy")
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise PolicyError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except (ValueError, RecursionError) as problem:
-        raise PolicyError(f"{path} is no policy file: {problem}") from problem
-    if not isinstance(data, dict):
-        raise PolicyError(f"{path} is no policy file: it holds a {type(data).__name__}")
-    try:
-        return LearnedPolicy.from_dict(data)
-    except PolicyError as problem:
-        raise PolicyError(f"{path}: {problem}") from problem
 
 
 def sampler_of(log: RankingLog) -> Policy | None:

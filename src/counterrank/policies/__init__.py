@@ -21,7 +21,6 @@ from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.questions import superset_mask
 from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, position_matrix, subset_log_ratio
-from counterrank.policies.rules import LinearScorer, Rule
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_named_policy, parse_policy, policy_from_table
@@ -46,14 +45,12 @@ __all__ = [
     "Greedy",
     "Ints",
     "ItemFeatures",
-    "LinearScorer",
     "Mixture",
     "PlackettLuce",
     "Policy",
     "PolicySpec",
     "RandTopN",
     "RandomSwap",
-    "Rule",
     "Scored",
     "SlotEpsilonGreedy",
     "Softmax",

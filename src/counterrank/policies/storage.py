@@ -15,7 +15,6 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
-from counterrank.policies.rules import Rule, load_rule, save_rule
 
 FORMAT = "counterrank/policy/1"
 
@@ -71,11 +70,8 @@ def _from_plugin(kind: str) -> type[ArrayPolicy]:
     return found
 
 
-def save_policy(policy: Policy | Rule, path: str | os.PathLike[str]) -> None:
-    """Write the policy to `path` (.npz), or a rule as JSON, whole or not at all."""
-    if isinstance(policy, Rule):
-        save_rule(policy, path)
-        return
+def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
+    """Write the policy to `path` (.npz), whole or not at all."""
     arrays: dict[str, Any] = {}
     header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -84,9 +80,9 @@ def save_policy(policy: Policy | Rule, path: str | os.PathLike[str]) -> None:
 
 
 def load_policy(path: str | os.PathLike[str]) -> Any:
-    """Return what is stored at `path`, checked like a new one: a policy (.npz), or a rule to bind to logs (.json)."""
-    if os.fspath(path).endswith(".json"):
-        return load_rule(path)
+    """Return what is stored at `path`, checked like a new one: a policy (.npz), or one to be bound to logs (.json)."""
+    if os.fspath(path).lower().endswith(".json"):
+        return _from_json(path)
     try:
         _refuse_bomb(path)
         with np.load(path, allow_pickle=False) as archive:
@@ -98,6 +94,29 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
         raise
     except _DAMAGE as problem:
         raise PolicyError(f"{path} is not a stored policy: {problem or type(problem).__name__}") from problem
+
+
+def _from_json(path: str | os.PathLike[str]) -> Any:
+    """Return the policy of a JSON file, by the format that its schema names: a learned policy, or a plug-in's."""
+    try:
+        if os.path.getsize(path) > _HARMLESS:
+            raise PolicyError(f"{path} is larger than any policy")
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except PolicyError:
+        raise
+    except OSError as problem:
+        raise PolicyError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise PolicyError(f"{path} is no policy file: {problem}") from problem
+    schema = data.get("schema") if isinstance(data, dict) else None
+    formats = plugins.found(plugins.POLICY_FILES)
+    if not isinstance(schema, str) or schema not in formats:
+        raise PolicyError(f"{path} is no policy file: schema {schema!r}, known are {', '.join(formats)}")
+    try:
+        return plugins.load(formats[schema], PolicyError).from_dict(data)
+    except PolicyError as problem:
+        raise PolicyError(f"{path}: {problem}") from problem
 
 
 def _refuse_bomb(path: str | os.PathLike[str]) -> None:
