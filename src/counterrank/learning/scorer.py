@@ -20,7 +20,9 @@ from counterrank.models import (
     Predictor,
     Rankings,
     Scaling,
+    Similarity,
     Variant,
+    number_table,
 )
 
 Floats = NDArray[np.float64]
@@ -80,7 +82,7 @@ def _written(predictor: Predictor) -> dict[str, Any]:
         "K": parameters.K,
         "items": parameters.items,
         "d": parameters.d,
-        "number": encoding.number.tolist(),
+        "seen": encoding.seen.tolist(),
         "context": _scaling(encoding.context),
         "features": None if encoding.features is None else _scaling(encoding.features),
         "slopes": encoding.slopes,
@@ -88,6 +90,7 @@ def _written(predictor: Predictor) -> dict[str, Any]:
         "curved": predictor.curved,
         "first": None if predictor.first is None else _written(predictor.first),
         "rivals": None if predictor.rivals is None else _scaling(predictor.rivals),
+        "similarity": None if predictor.similarity is None else _similarity(predictor.similarity),
     }
 
 
@@ -95,10 +98,10 @@ def _read(data: Mapping[str, Any]) -> Predictor:
     theta = _numbers(data["theta"])[None, :]
     parameters = Parameters(theta, int(data["K"]), int(data["items"]), int(data["d"]))
     features = None if data["features"] is None else _scaled(data["features"])
-    number = np.asarray(data["number"], dtype=np.int64)
-    if number.ndim != 1 or not len(number) or number.min() < 0 or number.max() != int(data["items"]):
-        raise ValueError("item numbers do not fit the number of items")
-    encoding = Encoding(number, _scaled(data["context"]), features, None, bool(data["slopes"]))
+    seen = np.asarray(data["seen"], dtype=np.int64)
+    if seen.ndim != 1 or len(seen) != parameters.items or not len(seen) or seen[0] < 0 or (np.diff(seen) <= 0).any():
+        raise ValueError("the items seen do not fit the number of items")
+    encoding = Encoding(seen, number_table(seen), _scaled(data["context"]), features, None, bool(data["slopes"]))
     return Predictor(
         parameters,
         encoding,
@@ -107,8 +110,20 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         np.empty(0),
         first=None if data["first"] is None else _read(data["first"]),
         rivals=None if data["rivals"] is None else _scaled(data["rivals"]),
+        similarity=None if data["similarity"] is None else _similar(data["similarity"], parameters.items),
         curved=bool(data["curved"]),
     )
+
+
+def _similarity(similarity: Similarity) -> dict[str, Any]:
+    return {"place": similarity.place[-1].tolist(), "sign": similarity.sign[-1].tolist()}
+
+
+def _similar(data: Mapping[str, Any], items: int) -> Similarity:
+    place, sign = np.asarray(data["place"], dtype=np.float64), _numbers(data["sign"])
+    if place.shape != (items + 1, len(sign)) or not np.isfinite(place).all():
+        raise ValueError("the places of items do not fit their number")
+    return Similarity(place[None], sign[None])
 
 
 def _scaling(scaling: Scaling) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from counterrank.models.clicks.averaging import Averaged, choose
 from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, squared_loss
 from counterrank.models.clicks.boosting import fit_boosting
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, rivalry
+from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, number_table, rivalry
 from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
+from counterrank.models.clicks.similarity import Similarity
 from counterrank.models.layout import (
     Arrays,
     Layout,
@@ -42,6 +43,8 @@ __all__ = [
     "Parameters",
     "Predictor",
     "Scaling",
+    "Similarity",
+    "number_table",
     "encoded",
     "encoded_context",
     "ALL",

@@ -46,13 +46,9 @@ class Encoding:
         """Return the encoding of the rankings of a fit."""
         shown = rankings.item >= 0
         seen = np.unique(rankings.item[shown])
-        number = np.empty(0, dtype=np.int64)
-        if seen[-1] < _TABLE:
-            number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
-            number[seen] = np.arange(len(seen))
         scalings = [None if part is None else Scaling.of(part[shown]) for part in (rankings.features, rankings.extra)]
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS["slopes"].value
-        return cls(seen, number, Scaling.of(rankings.x), scalings[0], scalings[1], slopes)
+        return cls(seen, number_table(seen), Scaling.of(rankings.x), scalings[0], scalings[1], slopes)
 
     @property
     def items(self) -> int:
@@ -112,6 +108,15 @@ class Encoding:
         if not parts:
             return np.empty((rankings.m, rankings.K, 0))
         return np.ascontiguousarray(np.concatenate(parts, axis=2))
+
+
+def number_table(seen: Ints) -> Ints:
+    """Return the number of each item by id, the last entry for items not seen; empty where ids are huge."""
+    if seen[-1] >= _TABLE:
+        return np.empty(0, dtype=np.int64)
+    number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
+    number[seen] = np.arange(len(seen))
+    return number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
