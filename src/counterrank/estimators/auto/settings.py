@@ -39,6 +39,10 @@ _TABLE = (
         "policies' weights are looked at on the same rows", "reasoned",
     ),
     Setting(
+        "fold_block", 64, "rankings in a row", "of which those rows are made: calls of models cost more than rows",
+        "reasoned",
+    ),
+    Setting(
         "fold_draws", 2, "rankings of the target a row", "as for the rows", "reasoned",
     ),
     Setting(
