@@ -57,6 +57,7 @@ browser:
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in $(CURDIR)/site: open site/index.html in a browser, no server is needed."
 
 bench: setup
 	$(BIN)/python -m benchmarks
@@ -70,7 +71,7 @@ fuzz: setup
 mutation: setup
 	$(BIN)/python -m benchmarks.mutation
 
-# Coverage, power and false alarms, measured anew: docs/guarantees.md.
+# Coverage, power and false alarms, measured anew: docs/evidence/guarantees.md.
 guarantees: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.guarantees 300
 

@@ -1,6 +1,6 @@
 """Coverage of intervals, power of the negative tests, false alarms: one page, measured.
 
-Run: python -m benchmarks.guarantees [repetitions] [FILE]      (make guarantees writes docs/guarantees.md)
+Run: python -m benchmarks.guarantees [repetitions] [FILE]      (make guarantees writes docs/evidence/guarantees.md)
 """
 
 import sys
@@ -17,7 +17,7 @@ from counterrank.audit.auditor import audit
 from counterrank.estimators import registry
 from counterrank.sources import MemorySource
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "guarantees.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "guarantees.md"
 Log = cr.RankingLog
 Interval = Callable[[Log], tuple[float, float]]
 #: Logs behind one run of a test for bias or for the level of an interval.
@@ -155,7 +155,7 @@ below 0.95, the interval is too short there.
 |---|---|
 @COVERAGE@
 
-[Intervals](intervals.md) has widths, other sizes and what to do when effective rows are few.
+[Intervals](../intervals.md) has widths, other sizes and what to do when effective rows are few.
 
 ## Do the negative tests have power?
 
@@ -177,7 +177,7 @@ and spoiled in known ways. The first row is the false-alarm rate; the others are
 @AUDITS@
 
 What the audit cannot see from numbers alone it cannot report: propensities that are wrong but keep the mean of the
-weights at one pass. [The audit](audit.md) says what each check looks for.
+weights at one pass. [The audit](../audit.md) says what each check looks for.
 
 ## Rates written into the tests
 

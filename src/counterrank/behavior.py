@@ -162,7 +162,7 @@ SETS: dict[str, tuple[str, ...]] = {
     "real-world": ("S", "C", "I", "P2"),
     "default": ("S", "C", "I"),
 }
-#: Interaction orders that "default" adds to its masks: measured, no larger set chose better (docs/mse-estimates.md).
+#: Interaction orders that "default" adds to its masks: no larger set chose better (docs/evidence/mse-estimates.md).
 DEFAULT_ORDERS = (2, 3)
 
 

@@ -117,7 +117,7 @@ def test_the_menu_lists_every_page():
 
 
 @pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda path: path.stem
 )
 def test_rows_of_tables_have_as_many_cells_as_their_heads(path):
     cells = None

@@ -26,7 +26,7 @@ def test_the_page_compares_with_the_published_values(tmp_path):
     assert "| iips | 0.2" in text and "(0.206; 1.00, 0.9" in text
     assert "**AIPS with the oracle**: no results yet." in text
     assert "## Time" not in text and "<!--" not in text
-    assert "[behaviour trees](behavior.md)" in text and "(accuracy.md)" not in text
+    assert "[behaviour trees](behavior.md)" in text and "accuracy.md" not in text
 
 
 def test_sentences_say_what_was_measured(tmp_path):

@@ -38,7 +38,7 @@ def page(out: Path, beside: Path) -> str:
     text = files("counterrank.paper").joinpath("data/page.md").read_text(encoding="utf-8")
     for name, make in SECTIONS.items():
         text = text.replace(f"<!-- {name} -->", make(out))
-    return re.sub(r"\[([^\]]+)\]\(([\w-]+\.md)\)", lambda m: m[0] if (beside / m[2]).exists() else m[1], text)
+    return re.sub(r"\[([^\]]+)\]\(([\w/-]+\.md)\)", lambda m: m[0] if (beside / m[2]).exists() else m[1], text)
 
 
 def plain_page(out: Path, preset: str) -> str:

@@ -35,8 +35,8 @@ Bools = NDArray[np.bool_]
 class BehaviorTree:
     """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
 
-    `mse` names the objective or is one (`docs/mse-estimates.md`); `per_position` grows one tree for each position,
-    the published form, otherwise one c(x) serves all. Fitting on a log and estimating on the same rows is
+    `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one tree for each
+    position, the published form, otherwise one c(x) serves all. Fitting on a log and estimating on the same rows is
     optimistic: `AIPS(behavior="fit")` fits on some units and applies to the others.
 
     >>> import counterrank as cr

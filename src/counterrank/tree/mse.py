@@ -1,6 +1,6 @@
 """Estimates of the MSE that trees minimise: against models that contain the chosen one, or against a known value.
 
-Which of them is good at what, and what was measured and left out, is in docs/mse-estimates.md.
+Which of them is good at what, and what was measured and left out, is in docs/evidence/mse-estimates.md.
 """
 
 import difflib
@@ -145,7 +145,7 @@ class Oracle:
 #: Those that work on any log. "oracle" needs values from outside and is given as an object.
 FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {"gl": GoldenshlugerLepski, "slope": Slope, "pasif": PasIf}
 DEFAULT = "gl"
-#: Names of earlier versions: on average worse than those that stayed, or level with "gl" (docs/mse-estimates.md).
+#: Earlier names: on average worse than those that stayed, or level with "gl" (docs/evidence/mse-estimates.md).
 REMOVED = ("reference", "lepski", "ocv", "pasif-fitted", "dr")
 
 

@@ -38,7 +38,7 @@ LEAST_BINS = Setting(16, "bins", "fewer are too coarse to find a group", "chosen
 ROWS_PER_BIN = Setting(400, "rows", "few rows cannot tell many thresholds apart", "chosen, not tuned")
 CONFIRM_SHARE = Setting(
     0.5, "of the growing units", "a search over thousands of splits needs other rows to confirm what it found",
-    "docs/mse-estimates.md: unconfirmed, the MSE is 1.7 times as high",
+    "docs/evidence/mse-estimates.md: unconfirmed, the MSE is 1.7 times as high",
 )  # fmt: skip
 SWEEPS = Setting(3, "passes over the leaves", "a leaf's best model depends on the others'", "chosen, not tuned")
 
