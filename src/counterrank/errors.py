@@ -8,6 +8,7 @@ CounterrankError (also a ValueError)
  |- EstimatorError        an estimator that cannot run on this log
  |- EngineError           a partition or worker that failed
  |- ConfigError           options, column mappings, configuration files
+ |- UnknownNameError      a target or estimator that a result does not have (also a KeyError)
  |- OutputError           a result that could not be written
  `- MissingExtraError     an optional dependency that is not installed (also an ImportError)
 
@@ -48,6 +49,13 @@ class EngineError(CounterrankError):
 
 class ConfigError(CounterrankError):
     """Options, column mappings or configuration files that make no sense."""
+
+
+class UnknownNameError(CounterrankError, KeyError):
+    """A name that a result does not have."""
+
+    # A KeyError would show the message in quotes, as if it were the key.
+    __str__ = Exception.__str__
 
 
 class OutputError(CounterrankError):

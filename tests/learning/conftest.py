@@ -33,4 +33,4 @@ def log() -> cr.RankingLog:
 
 @pytest.fixture(scope="session")
 def learned(log):
-    return cr.learn(log, segments=["device"])
+    return cr.learn(log, segments="device")

@@ -3,10 +3,12 @@
 from counterrank.audit.auditor import CHECKS, VITAL, Auditor, audit, auditor_of
 from counterrank.audit.files import audit_file, audit_log
 from counterrank.audit.findings import Finding, Tallies
+from counterrank.audit.listed import Audit
 
 __all__ = [
     "CHECKS",
     "VITAL",
+    "Audit",
     "Auditor",
     "Finding",
     "Tallies",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from counterrank.audit.auditor import audit
 from counterrank.audit.findings import Finding, examples_at
+from counterrank.audit.listed import Audit
 from counterrank.diagnostics import FAILED, PASSED, WARNED
 from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, PropensityError
 from counterrank.log import LOGGING, RankingLog
@@ -28,15 +29,19 @@ from counterrank.readers import (
 from counterrank.source import Source
 from counterrank.sources import IN_MEMORY_BYTES, MemorySource, open_source
 
-Row = dict[str, Any]
-
 
 def audit_log(
-    log: Any, targets: Any = None, *, segments: Sequence[str] | None = None, time: str | None = None, **reading: Any
-) -> list[Row]:
+    log: Any,
+    targets: Any = None,
+    *,
+    segments: Sequence[str] | str | None = None,
+    time: str | None = None,
+    **reading: Any,
+) -> Audit:
     """Return the findings about a log in memory, a frame, a path or a source; targets may be left out."""
-    source, names = _opened(log, targets or None, [*(segments or ()), *([time] if time else [])], reading)
-    return [one.to_dict() for one in audit(source, names, segments=segments or None, time=time)]
+    named = (segments,) if isinstance(segments, str) else tuple(segments or ())
+    source, names = _opened(log, targets or None, [*named, *([time] if time else [])], reading)
+    return Audit.of(audit(source, names, segments=named or None, time=time))
 
 
 def _opened(log: Any, targets: Any, carried: list[str], reading: dict[str, Any]) -> tuple[Source, tuple[str, ...]]:
@@ -58,10 +63,10 @@ def audit_file(
     path: "str | os.PathLike[str]",
     targets: Sequence[str] = (),
     *,
-    segments: Sequence[str] | None = None,
+    segments: Sequence[str] | str | None = None,
     time: str | None = None,
     **reading: Any,
-) -> list[Row]:
+) -> Audit:
     """Return the findings about a file, also one that cannot be read as a log: then all that can be said about it.
 
     What is wrong with single numbers is counted on the raw columns; the rest of the audit then runs on the rows that
@@ -72,13 +77,13 @@ def audit_file(
         found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
     except (LogError, PropensityError) as problem:
         return _dirty(path, tuple(targets), problem, segments=segments, time=time, **reading)
-    return [Finding("readable", PASSED, "the log can be read").to_dict(), *found]
+    return Audit([Finding("readable", PASSED, "the log can be read").to_dict(), *found])
 
 
 def _dirty(
     path: "str | os.PathLike[str]", targets: tuple[str, ...], problem: CounterrankError, *,
-    segments: Sequence[str] | None, time: str | None, **reading: Any,
-) -> list[Row]:  # fmt: skip
+    segments: Sequence[str] | str | None, time: str | None, **reading: Any,
+) -> Audit:  # fmt: skip
     what, _, remedy = str(problem).rpartition("; ")
     what = what or str(problem)
     failed = Finding("readable", FAILED, what, remedy=remedy if remedy != what else "correct the file")
@@ -89,12 +94,12 @@ def _dirty(
     except (CounterrankError, OSError) as deeper:
         # A file that cannot be opened at all says the same twice, with and without its name.
         cause = "" if str(deeper) in str(problem) else f"a second look did not help: {deeper}"
-        return [Finding("readable", FAILED, what, cause=cause, remedy=failed.remedy).to_dict()]
-    rows = [failed.to_dict(), *(one.to_dict() for one in wrong)]
+        return Audit.of([Finding("readable", FAILED, what, cause=cause, remedy=failed.remedy)])
+    rows = Audit.of([failed, *wrong])
     if log is None:
         return rows
     known = [name for name in targets if name in log.targets]
-    return rows + audit_log(log, known or None, segments=segments, time=time)
+    return Audit([*rows, *audit_log(log, known or None, segments=segments, time=time)])
 
 
 Floats = NDArray[np.float64]

@@ -30,7 +30,6 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 def command(log: str, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.audit import audit_file
-    from counterrank.cli import findings as render
     from counterrank.readers import check_outputs
 
     config = options["config"]
@@ -42,8 +41,8 @@ def command(log: str, **options: Any) -> None:
             log, targets=options["targets"], segments=options["segments"], time=options["time_column"], **read
         )
     if options["json_path"]:
-        write(options["json_path"], render.as_json(findings))
+        write(options["json_path"], findings.to_json())
     if not piped:
-        results_console().print(render.as_table(findings))
-    if any(finding["status"] == "failed" for finding in findings):
+        results_console().print(findings)
+    if findings.failed:
         raise click.exceptions.Exit(2)

@@ -3,13 +3,14 @@
 from counterrank.evaluation.arms import Validation, validate
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.options import DEFAULT_ESTIMATORS
-from counterrank.evaluation.result import Evaluation
+from counterrank.evaluation.result import Evaluation, Verdict
 from counterrank.evaluation.run import evaluate
 
 __all__ = [
     "DEFAULT_ESTIMATORS",
     "Evaluation",
     "Validation",
+    "Verdict",
     "evaluate",
     "meets",
     "validate",

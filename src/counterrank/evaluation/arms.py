@@ -262,8 +262,7 @@ def _earned(part: RankingLog) -> Earned:
 
 
 def _verdict(found: Evaluation, target: str) -> str:
-    of_target = found.verdict.get("targets", {}).get(target, found.verdict)
-    return str(of_target.get("level", "") if isinstance(of_target, Mapping) else of_target)
+    return found.verdict.targets.get(target, found.verdict.level)
 
 
 def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation], earned: Mapping[str, Earned]) -> float:

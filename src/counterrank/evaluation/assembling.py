@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.audit import Finding
+from counterrank.audit import Audit, Finding
 from counterrank.diagnostics import (
     FAILED,
     curve,
@@ -97,7 +97,7 @@ def assemble(
             e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr) for _, e in chosen
         },
         sensitivity={target: found for target, found in ranges.items() if found is not None},
-        audit=() if options.audit is False else tuple(finding.to_dict() for finding in findings),
+        audit=Audit() if options.audit is False else Audit.of(findings),
         skipped=run.skipped,
         provenance=manifest(
             options,

@@ -24,6 +24,7 @@ from counterrank.diagnostics import (
 )
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, parse
+from counterrank.evaluation.result import Verdict
 from counterrank.inference import holm, two_sided
 from counterrank.moments import Moments
 
@@ -347,7 +348,7 @@ def _listed(numbers: "np.ndarray[Any, Any]") -> str:
 LEVELS = ("insufficient", "directional", "reliable")
 
 
-def verdict(evidence: Sequence[Evidence]) -> dict[str, Any]:
+def verdict(evidence: Sequence[Evidence]) -> Verdict:
     """Return the evidence level of each target and of all, every reason for it, and a sentence.
 
     A failed check makes a target's evidence insufficient, a warning makes it directional; the level of all is the
@@ -356,12 +357,12 @@ def verdict(evidence: Sequence[Evidence]) -> dict[str, Any]:
     found = {one.estimate.target: reasons(one) for one in evidence}
     levels = {target: level_of(rows) for target, rows in found.items()}
     lowest = min(levels.values(), key=LEVELS.index)
-    return {
-        "level": lowest,
-        "summary": " ".join(_sentence(target, levels[target], found[target]) for target in found),
-        "targets": levels,
-        "reasons": [row for rows in found.values() for row in rows],
-    }
+    return Verdict(
+        level=lowest,
+        summary=" ".join(_sentence(target, levels[target], found[target]) for target in found),
+        targets=levels,
+        reasons=[row for rows in found.values() for row in rows],
+    )
 
 
 def level_of(rows: Sequence[Reason]) -> str:

@@ -3,17 +3,67 @@
 import json
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from counterrank import atomic
+from counterrank.audit import Audit
+from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
+from counterrank.readers import suggestion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
 
 SCHEMA = "counterrank/evaluation/1"
+
+
+class Verdict(dict[str, Any]):
+    """How far the evidence can be believed: `level`, `summary`, and the `reasons`, a row for each check.
+
+    It is the dictionary of the JSON result too.
+
+    >>> reason = {"target": "new", "check": "units", "status": "warn", "reason": "80 rows", "help": "more rows"}
+    >>> verdict = Verdict(level="directional", summary="80 rows.", targets={"new": "directional"}, reasons=[reason])
+    >>> verdict, verdict.level == verdict["level"], len(verdict.reasons)
+    (Verdict('directional', warn=['units']), True, 1)
+    """
+
+    @property
+    def level(self) -> str:
+        """The lowest level of all targets: "reliable", "directional" or "insufficient"; "none" of no verdict."""
+        return str(self.get("level", "none"))
+
+    @property
+    def summary(self) -> str:
+        """The level of each target and what decided it, in a sentence."""
+        return str(self.get("summary", ""))
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """The level of each target by its name."""
+        return dict(self.get("targets", {}))
+
+    @property
+    def reasons(self) -> list[dict[str, Any]]:
+        """A row for each check: `target`, `check`, `status` ("pass", "warn", "fail"), `reason`, `help`, `rows`."""
+        return list(self.get("reasons", ()))
+
+    def __repr__(self) -> str:
+        """Return the level and the checks that did not pass."""
+        blamed = {status: [row["check"] for row in self.reasons if row["status"] == status] for status in _BLAMED}
+        told = [f"{status}={list(dict.fromkeys(checks))}" for status, checks in blamed.items() if checks]
+        return f"Verdict({', '.join([repr(self.level), *told])})"
+
+    def __str__(self) -> str:
+        """Return the sentence, and a line for each check that did not pass."""
+        lines = [f"{row['status']} {row['check']}: {row['reason']}" for row in self.reasons if row["status"] in _BLAMED]
+        return "\n".join([self.summary or self.level, *(f"  {line}" for line in lines)])
+
+
+_BLAMED = ("fail", "warn")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,22 +83,23 @@ class Evaluation:
     segments: tuple[dict[str, Any], ...] = ()
     diagnostics: dict[str, Any] = field(default_factory=dict)
     behavior: dict[str, Any] | None = None
-    verdict: dict[str, Any] = field(default_factory=dict)
+    verdict: Verdict = field(default_factory=Verdict)
     planning: dict[str, Any] = field(default_factory=dict)
     sensitivity: dict[str, Any] = field(default_factory=dict)
-    audit: tuple[dict[str, Any], ...] = ()
+    audit: Audit = field(default_factory=Audit)
     skipped: tuple[dict[str, str], ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended estimator of the first target."""
         wanted = target or self.estimates[0].target
+        if wanted not in self.recommended:
+            raise _unknown("target", wanted, self.recommended)
         name = estimator or self.recommended[wanted]
-        for found in self.estimates:
-            if (found.target, found.estimator) == (wanted, name):
-                return found
-        known = ", ".join(f"{e.target}/{e.estimator}" for e in self.estimates)
-        raise KeyError(f"no estimate {wanted}/{name}; known: {known}")
+        of_target = {found.estimator: found for found in self.estimates if found.target == wanted}
+        if name not in of_target:
+            raise _unknown("estimator", name, of_target)
+        return of_target[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: plain types only, NaN and infinities as null."""
@@ -120,8 +171,9 @@ class Evaluation:
         """Return what there is to ask for; `print` shows the whole table."""
         names = list(dict.fromkeys(e.estimator for e in self.estimates))
         size = f"n={self.log.get('n')}, K={self.log.get('K')}"
-        verdict = self.verdict.get("level", "none")
-        return f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, verdict={verdict!r})"
+        return (
+            f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, verdict={self.verdict.level!r})"
+        )
 
     def __str__(self) -> str:
         import io
@@ -131,6 +183,11 @@ class Evaluation:
         stream = io.StringIO()
         Console(file=stream, width=110, color_system=None).print(self)
         return stream.getvalue()
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    names = list(known)
+    return UnknownNameError(f"there is no {what} '{name}'{suggestion(name, names)}; {what}s are {', '.join(names)}")
 
 
 def _row(estimate: Estimate) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def evaluate(  # noqa: PLR0913
     estimators: "Sequence[str | Estimator] | str | None" = None,
     position_weights: "str | ArrayLike | None" = None,
     level: float = 0.95,
-    segments: Sequence[str] = (),
+    segments: Sequence[str] | str = (),
     seed: int = 0,
     practical: float | None = None,
     estimate_propensity: bool | str = False,
@@ -51,8 +51,8 @@ def evaluate(  # noqa: PLR0913
 
     `log` is a RankingLog, a frame, a path to files, a Spark or Dask frame, or a Source; `targets` maps names to
     arrays, `Propensity` or `Policy`, or names columns of the log. `estimators` that are named must be able to run;
-    of "all" and of the defaults, those that cannot are listed under `skipped`. `segments` names columns, or "tree"
-    for the groups of the fitted behaviour tree. `practical` is the smallest relative lift that matters.
+    of "all" and of the defaults, those that cannot are listed under `skipped`. `segments` names a column or several, or
+    "tree" for the groups of the fitted behaviour tree. `practical` is the smallest relative lift that matters.
     `estimate_propensity` (True, or how: "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS") is for logs
     without propensities. `audit=False` leaves out the checks of `counterrank check` on which the verdict does not rest;
     `time` names its time column. `independent_rows` declares that no two rows belong to one visitor: without that and
@@ -68,6 +68,7 @@ def evaluate(  # noqa: PLR0913
     """
     from counterrank.sources import opened
 
+    segments = (segments,) if isinstance(segments, str) else tuple(segments)
     method = _method(estimate_propensity)
     carried = tuple(dict.fromkeys([*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]))
     if method is not None:
@@ -78,7 +79,7 @@ def evaluate(  # noqa: PLR0913
             names,
             wanted,
             level,
-            tuple(segments),
+            segments,
             seed,
             practical,
             method,

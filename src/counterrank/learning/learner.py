@@ -74,7 +74,7 @@ def learn(
     grade: str = "free",
     level: float = 0.95,
     seed: int = 0,
-    segments: Sequence[str] = (),
+    segments: Sequence[str] | str = (),
     reward_range: tuple[float, float] | None = None,
     despite_audit: bool = False,
     **reading: Any,
@@ -83,12 +83,13 @@ def learn(
 
     The policy draws m rankings from the logger and serves the one that a reward model likes best. `grade` "free"
     assumes nothing about behaviour and holds at every n; it needs rewards of a known range: 0/1, or `reward_range`
-    of one position. "assumed" is a t bound, which holds for many rows. `despite_audit` goes on where the audit of the
-    log has failed. Further options go to the reader.
+    of one position. "assumed" is a t bound, which holds for many rows. `segments` names a column or several.
+    `despite_audit` goes on where the audit of the log has failed. Further options go to the reader.
     """
     check_level(level)
     if grade not in GRADES:
         raise ConfigError(f"grade is one of {', '.join(GRADES)}, not {grade!r}")
+    segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole = _opened(log, segments, reading)
     logger = _sampler(whole, grade)
     _check_rewards(whole)
@@ -116,7 +117,7 @@ def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> Ranki
 
     if isinstance(log, RankingLog):
         return log
-    options = {**({"segments": tuple(segments)} if segments else {}), **reading}
+    options = {**({"segments": segments} if segments else {}), **reading}
     return read_log(log, **options) if isinstance(log, (str, os.PathLike)) else from_frame(log, **options)
 
 
@@ -149,7 +150,7 @@ def _check_rewards(log: RankingLog) -> None:
 def _audited(log: RankingLog) -> None:
     from counterrank.audit import audit_log
 
-    failed = [row for row in audit_log(log) if row["status"] in ("fail", "failed")]
+    failed = audit_log(log).failed
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(
