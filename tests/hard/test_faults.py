@@ -176,7 +176,10 @@ def never_read(monkeypatch):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("command, option", [("evaluate", "--json"), ("evaluate", "--html"), ("check", "--json")])
+WRITING = [("evaluate", "--json"), ("evaluate", "--html"), ("check", "--json"), ("validate", "--json")]
+
+
+@pytest.mark.parametrize("command, option", [*WRITING, ("validate", "--html")])
 @pytest.mark.parametrize("through", ["path", "link", "hard link", "link to the log"])
 def test_the_log_is_never_an_output(log_file, tmp_path, capsys, monkeypatch, never_read, command, option, through):
     log, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
@@ -193,7 +196,8 @@ def test_the_log_is_never_an_output(log_file, tmp_path, capsys, monkeypatch, nev
         out = log
     else:
         out = tmp_path / "." / "in.parquet"
-    code, said = told(capsys, monkeypatch, command, given, "--target", "new", option, out)
+    asked = ("--arm", "variant") if command == "validate" else ("--target", "new")
+    code, said = told(capsys, monkeypatch, command, given, *asked, option, out)
     assert code == 2 and "would be lost" in said and option in said
     assert log.read_bytes() == before
 
@@ -223,6 +227,33 @@ def test_outputs_that_would_be_read_next_time_or_clash(log_file, tmp_path, capsy
     config.write_text("[log]\n")
     code, said = told(capsys, monkeypatch, *run, "--config", config, "--json", config)
     assert code == 2 and "would be lost" in said and config.read_text() == "[log]\n"
+
+
+def test_whatever_a_command_reads_is_no_output(log_file, tmp_path, capsys, monkeypatch, never_read):
+    for name in ("items.csv", "curve.txt", "policy.json"):
+        (tmp_path / name).write_text("old")
+    given = {
+        "items.csv": ("--items", tmp_path / "items.csv"),
+        "curve.txt": ("--position-curve", tmp_path / "curve.txt"),
+        "policy.json": ("--policy", f"new={tmp_path / 'policy.json'}"),
+    }
+    for name, option in given.items():
+        run = ("evaluate", log_file, "--target", "new", *option, "--json", tmp_path / name)
+        code, said = told(capsys, monkeypatch, *run)
+        assert code == 2 and "would be lost" in said and (tmp_path / name).read_text() == "old"
+    job = tmp_path / "job.toml"
+    text = f'log = "{log_file}"\ntarget = "new"\nhtml = "job.toml"\n'
+    job.write_text(text)
+    code, said = told(capsys, monkeypatch, "run", job)
+    assert code == 2 and "would be lost" in said and job.read_text() == text
+
+
+def test_simulate_refuses_what_it_cannot_write_before_it_draws(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("counterrank.simulate.write_log", lambda *given, **options: pytest.fail("drew"))
+    (tmp_path / "old.parquet").write_text("old")
+    (tmp_path / "old.parquet").chmod(0o444)
+    code, said = told(capsys, monkeypatch, "simulate", "--out", tmp_path / "old.parquet")
+    assert code == 2 and "read-only" in said and (tmp_path / "old.parquet").read_text() == "old"
 
 
 def test_a_fault_of_ours_has_a_code_of_its_own(log_file, capsys, monkeypatch):

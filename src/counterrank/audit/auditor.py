@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from counterrank.audit import distributions, groups, rows, values
+from counterrank.audit import distributions, groups, rows, scores, values
 from counterrank.audit.findings import Finding, Subject, Tallies, Tally
 from counterrank.diagnostics import MAX_GROUPS, column_of, segmentation
 from counterrank.log import RankingLog
@@ -32,6 +32,7 @@ VITAL: tuple[Check, ...] = (
     values.Deterministic(),
     values.Meaning(),
     distributions.Replacement(),
+    scores.Scores(),
     groups.Weights(),
     rows.Robots(),
 )
@@ -51,12 +52,10 @@ FURTHER: tuple[Check, ...] = (
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
 SAMPLED_ROWS = 500_000
-#: The share of each batch that further checks look at when the length of the log is not known.
-SAMPLED_SHARE = 1 / 8
 #: Rows from which quantiles of context columns are taken.
 CUT_ROWS = 20_000
 #: What can be said of a log without propensities.
-_WITHOUT_PROPENSITIES = (rows.Logged, rows.Drift, rows.Duplicates, rows.Rewards, rows.Units, rows.Robots)
+_WITHOUT_PROPENSITIES = (rows.Logged, rows.Drift, rows.Duplicates, rows.Rewards, rows.Units, rows.Robots, scores.Scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Auditor:
     def partial(self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None) -> Tallies:
         """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
         subject = self.subject if ratios is None else replace(self.subject, ratios=ratios)
-        part = batch.take(slice(0, _sampled(batch.n, subject.n)))
+        part = batch.take(slice(0, subject.looked_at(batch.n, SAMPLED_ROWS)))
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore"):
             return Tallies(tuple(check.partial(batch if check in VITAL else part, subject) for check in self.checks))
@@ -119,16 +118,6 @@ def audit(
     sample = source.sample(CUT_ROWS, np.random.default_rng(0)) if source.first.context is not None else source.first
     auditor = auditor_of(source, sample, targets, segments=segments, time=time, checks=checks)
     return auditor.finish(source.reduce(auditor.partial, label="auditing"))
-
-
-def _sampled(rows_of_batch: int, n: int | None) -> int:
-    """Return how many rows of a batch the further checks see.
-
-    >>> _sampled(8192, 10_000), _sampled(8192, 5_000_000), _sampled(8000, None)
-    (8192, 820, 1000)
-    """
-    share = SAMPLED_SHARE if n is None else min(1.0, SAMPLED_ROWS / n)
-    return min(rows_of_batch, -int(-rows_of_batch * share // 1))
 
 
 def _few_valued(first: RankingLog, time: str | None) -> list[str]:

@@ -12,6 +12,9 @@ from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
 from counterrank.ratios import Ratios, ratios_of
 
+#: The share of each batch that is looked at when the length of the log is not known.
+UNKNOWN_SHARE = 1 / 8
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -64,6 +67,16 @@ class Subject:
     def without_propensities(self) -> bool:
         """The log was read without any: its numbers are a stand-in."""
         return any(note.startswith("propensity-missing") for note in self.first.notes)
+
+    def looked_at(self, rows: int, most: int) -> int:
+        """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
+
+        >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]])
+        >>> [Subject(log, n=n).looked_at(8000, 500_000) for n in (10_000, 5_000_000, None)]
+        [8000, 800, 1000]
+        """
+        share = UNKNOWN_SHARE if self.n is None else min(1.0, most / max(self.n, 1))
+        return min(rows, -int(-rows * share // 1))
 
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
-from counterrank.cli.reading import reading, reading_options
+from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
 
@@ -32,10 +32,10 @@ def command(log: str, **options: Any) -> None:
     from counterrank.audit import audit_file
     from counterrank.readers import check_outputs
 
-    config = options["config"]
+    read_from = inputs(log, options)
     read = reading(options)
     piped = printing_to_stdout(options["json_path"])
-    check_outputs([log, config], {"--json": options["json_path"]})
+    check_outputs(read_from, {"--json": options["json_path"]})
     with showing_progress():
         findings = audit_file(
             log, targets=options["targets"], segments=options["segments"], time=options["time_column"], **read

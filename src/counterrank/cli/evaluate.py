@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
-from counterrank.cli.reading import reading, reading_options
+from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
 
@@ -99,11 +99,11 @@ def command(log: str, **options: Any) -> None:
     from counterrank.evaluation import evaluate, meets
     from counterrank.readers import check_outputs
 
-    config = options["config"]
+    read_from = inputs(log, options)
     read = reading(options)
     json_path, html_path = options["json_path"], options["html_path"]
     piped = printing_to_stdout(json_path, html_path)
-    check_outputs([log, config], {"--json": json_path, "--html": html_path})
+    check_outputs(read_from, {"--json": json_path, "--html": html_path})
     quiet = options["quiet"]
     with showing_progress(enabled=not quiet):
         result = evaluate(

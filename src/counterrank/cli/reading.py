@@ -85,6 +85,13 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
     return {**_from_file(config), **{name: value for name, value in given.items() if value not in (None, ())}}
 
 
+def inputs(log: str, options: dict[str, Any]) -> list[str | None]:
+    """Return the files a command reads, before `reading` takes their options away: no result may be written there."""
+    policies = [text.partition("=")[2] for text in options.get("policies") or ()]
+    curve = options.get("position_curve")
+    return [log, options.get("config"), options.get("items"), curve, *policies]
+
+
 #: Command-line option and the reader's argument it stands for.
 _ARGUMENTS = {
     "columns": "columns",

@@ -40,12 +40,16 @@ def command(job: str, dry_run: bool) -> None:
     """Run the evaluation that JOB describes, a TOML file with every option of `evaluate`."""
     import shlex
 
-    from counterrank.readers import load_toml
+    from counterrank.readers import check_outputs, load_toml
 
-    arguments = list(_arguments(load_toml(job), job))
+    content = load_toml(job)
+    arguments = list(_arguments(content, job))
     if dry_run:
         click.echo(shlex.join(["counterrank", "evaluate", *arguments]))
         return
+    folder = os.path.dirname(os.path.abspath(job))
+    written = {f"--{name}": content[name] for name in ("json", "html") if content.get(name, "-") != "-"}
+    check_outputs([job], {option: _path(folder, str(path)) for option, path in written.items()})
     code = evaluate.main(arguments, prog_name="counterrank run", standalone_mode=False)
     if isinstance(code, int):
         raise click.exceptions.Exit(code)

@@ -60,7 +60,9 @@ _EPILOG = """Example:
 def command(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
     """Write a simulated log with a target policy `new`, whose true value is printed (and kept in Parquet metadata)."""
     from counterrank import simulate
+    from counterrank.readers import check_outputs
 
+    check_outputs([], {"--out": out})
     given = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
     environment: simulate.Environment | simulate.World
     if preset in _WORLDS:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
-from counterrank.cli.reading import reading, reading_options
+from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
 
@@ -33,10 +33,13 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 def command(log: str, **options: Any) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank.evaluation import validate
+    from counterrank.readers import check_outputs
 
+    read_from = inputs(log, options)
     read = reading(options)
     json_path, html_path = options["json_path"], options["html_path"]
     piped = printing_to_stdout(json_path, html_path)
+    check_outputs(read_from, {"--json": json_path, "--html": html_path})
     with showing_progress(enabled=not options["quiet"]):
         result = validate(
             log, options["arm"], estimators=options["estimator"], level=options["level"], seed=options["seed"], **read
