@@ -18,6 +18,7 @@ import yaml
 
 import counterrank as cr
 from counterrank.cli.main import main
+from counterrank.report.pictures import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("doc_blocks", Path(__file__).with_name("conftest.py"))
@@ -54,6 +55,47 @@ def test_how_to_extend():
     assert len(found) == 9
     for line, code in found:
         tools.run_python("docs/extending.md", code, line, names)
+
+
+def test_the_nightly_job(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ((_, job),) = tools.blocks("docs/howto/nightly-job.md", "toml")
+    (tmp_path / "job.toml").write_text(job)
+    ((_, code),) = tools.blocks("docs/howto/nightly-job.md", "bash")
+    codes = []
+    for line in code.strip().splitlines():
+        if line == "mkdir -p runs":
+            (tmp_path / "runs").mkdir()
+        else:
+            codes.append(typed(line, capsys)[0])
+    # The evidence of a simulated log may be too thin for `require`; everything is written all the same.
+    assert codes[:2] == [0, 0] and codes[2] in (0, 1)
+    assert {path.suffix for path in (tmp_path / "runs").iterdir()} == {".json", ".html"}
+
+
+def test_history_and_outcomes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    ((_, code),) = tools.blocks("docs/howto/history.md", "bash")
+    for line in code.strip().splitlines():
+        assert line == "mkdir -p runs" or typed(line, capsys)[0] == 0, line
+    assert {"monday.json", "monday.outcome.json"} == set(os.listdir(tmp_path / "runs"))
+
+
+def test_scores_of_a_search_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ((_, code),) = tools.blocks("docs/howto/set-ups.md", "bash")
+    for line in code.strip().splitlines():
+        assert typed(line, capsys)[0] == 0, line
+
+
+def test_charts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for line, code in tools.blocks("docs/howto/charts.md", "python"):
+        tools.run_python("docs/howto/charts.md", code, line, names)
+    kinds = re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs/howto/charts.md").read_text(), flags=re.M)
+    assert kinds == list(KINDS) and (tmp_path / "values.svg").exists()
 
 
 def test_the_readme(tmp_path, monkeypatch, capsys):
@@ -134,4 +176,4 @@ def test_the_site_builds_without_a_warning(tmp_path):
     )  # fmt: skip
     warnings = [line for line in done.stderr.splitlines() if line.startswith(("WARNING", "ERROR"))]
     assert done.returncode == 0 and warnings == [], "\n".join(warnings)
-    assert (tmp_path / "index.html").exists() and "E[w" in (tmp_path / "api.html").read_text()
+    assert (tmp_path / "index.html").exists() and "E[rho_l - 1] = 0" in (tmp_path / "api.html").read_text()
