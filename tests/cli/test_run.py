@@ -53,6 +53,31 @@ def test_tables_become_pairs_and_policies(counterrank, tmp_path: Path):
     assert f"'{tmp_path}/a/*.parquet'" in out
 
 
+def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(counterrank, tmp_path: Path):
+    job = write(
+        tmp_path,
+        'log = "log.parquet"\n[logger]\nkind = "epsilon"\nepsilon = 0.1\n'
+        '[policies.new]\nkind = "plackett-luce"\ntemperature = 0.5\n[policies.next]\nkind = "learned/policy.json"\n',
+    )
+    out = counterrank("run", job, "--dry-run").out
+    assert "--logger=epsilon:epsilon=0.1" in out and "--policy new=plackett-luce:temperature=0.5" in out
+    assert f"--policy next={tmp_path}/learned/policy.json" in out
+
+
+def test_policies_are_targets_where_none_is_named(counterrank, tmp_path: Path):
+    rows = [
+        {"action": [i % 2], "reward": [i % 3], "propensity_scores": [0, 0], "new_scores": [0.3, 0]} for i in range(90)
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    job = write(
+        tmp_path, 'log = "log.jsonl"\nestimators = "ips"\nlogger = "softmax"\n[policies.new]\nkind = "softmax"\n'
+    )
+    out = counterrank("run", job)
+    assert out.code == 0 and "new" in out.out
+    told = counterrank("evaluate", "log.jsonl", "--logger", "softmax")
+    assert told.code == 2 and "--target" in told.err
+
+
 def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
     rows = [
         {"action": [i % 2], "reward": [i % 3], "propensity": [0.5], "new": [0.6 - 0.2 * (i % 2)]} for i in range(20)

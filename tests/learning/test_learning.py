@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
 
@@ -168,6 +170,30 @@ def test_saved_and_loaded_policies_agree_everywhere(learned, log, tmp_path):
     assert (bound.joint_weight(log.action) <= loaded.m).all()
     again = cr.evaluate(log.with_targets({"new": bound}), ["new"], estimators=["ips"])
     assert again.estimate("new", "ips").lift.value > 0
+
+
+def test_a_saved_policy_is_the_same_in_memory_in_parts_and_in_samples(learned, tmp_path):
+    other = clicks_log(5, 700)
+    learned.save(tmp_path / "policy.json")
+    columns = {
+        "action": list(other.action), "reward": list(other.reward), "x_0": other.context[:, 0],
+        "propensity_scores": list(other.propensity.scores),
+    }  # fmt: skip
+    (tmp_path / "log").mkdir()
+    for part, rows in enumerate((slice(0, 300), slice(300, 700))):
+        table = pa.table({name: pa.array(values[rows]) for name, values in columns.items()})
+        pq.write_table(table, tmp_path / "log" / f"{part}.parquet")
+    reading = {"logger": "plackett-luce", "policies": {"new": str(tmp_path / "policy.json")}, "targets": ["new"]}
+    whole, parts = cr.read_log(tmp_path / "log", **reading), cr.scan_log(tmp_path / "log", **reading)
+    wanted = whole.targets["new"].joint_weight(whole.action)
+    streamed = [log.targets["new"].joint_weight(log.action) for log in parts.batches(rows=128)]
+    np.testing.assert_array_equal(np.concatenate(streamed), wanted)
+    sample = parts.sample(400, np.random.default_rng(0))
+    np.testing.assert_array_equal(sample.targets["new"].joint_weight(sample.action), wanted[sample.rows])
+    found = [cr.evaluate(log, ["new"], estimators=["ips", "snips"]) for log in (whole, parts)]
+    for name in ("ips", "snips"):
+        one, two = (result.estimate("new", name) for result in found)
+        assert (one.value, one.stderr) == pytest.approx((two.value, two.stderr), rel=1e-12)
 
 
 def test_scores_rank_items_as_their_relevance(learned, log):

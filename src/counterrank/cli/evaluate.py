@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
-from counterrank.cli.reading import inputs, reading, reading_options
+from counterrank.cli.reading import inputs, policy_names, reading, reading_options
 
 _EPILOG = """Examples:
 
@@ -29,9 +29,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     "--target",
     "targets",
     multiple=True,
-    required=True,
     metavar="COLUMN",
-    help="Column with a target policy's probabilities of the shown items; repeat for more.",
+    help="Column with a target policy's probabilities of the shown items; repeat for more (default: every --policy).",
 )
 @click.option(
     "--estimators",
@@ -101,6 +100,9 @@ def command(log: str, **options: Any) -> None:
 
     read_from = inputs(log, options)
     read = reading(options)
+    targets = options["targets"] or policy_names(read.get("policies"))
+    if not targets:
+        raise click.MissingParameter(param_hint="'--target'", param_type="option")
     json_path, html_path = options["json_path"], options["html_path"]
     piped = printing_to_stdout(json_path, html_path)
     check_outputs(read_from, {"--json": json_path, "--html": html_path})
@@ -108,7 +110,7 @@ def command(log: str, **options: Any) -> None:
     with showing_progress(enabled=not quiet):
         result = evaluate(
             log,
-            options["targets"],
+            targets,
             estimators=with_position_curve(options["estimators"], options["position_curve"]),
             position_weights=options["position_weights"],
             level=options["level"],

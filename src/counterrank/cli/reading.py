@@ -1,6 +1,6 @@
 """The options that say how to read a log, shared by the commands that read one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -90,6 +90,18 @@ def inputs(log: str, options: dict[str, Any]) -> list[str | None]:
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
     curve = options.get("position_curve")
     return [log, options.get("config"), options.get("items"), curve, *policies]
+
+
+def policy_names(given: Any) -> tuple[str, ...]:
+    """Return the names of target policies given as NAME=KIND texts or as a table.
+
+    >>> policy_names(("new=top", "old=softmax:temperature=2")), policy_names({"new": {"kind": "top"}})
+    (('new', 'old'), ('new',))
+    """
+    from counterrank.policies import parse_named_policy
+
+    names = given if isinstance(given, Mapping) else [parse_named_policy(text)[0] for text in given or ()]
+    return tuple(names)
 
 
 #: Command-line option and the reader's argument it stands for.

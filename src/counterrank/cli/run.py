@@ -111,8 +111,16 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
 def _many(name: str, value: Any, job: str) -> list[str]:
     """Return the values of an option that may be given several times; a table gives NAME=VALUE each."""
     if isinstance(value, Mapping):
-        return [f"{key}={_spec(name, part, job)}" for key, part in value.items()]
+        return [f"{key}={_in_folder(_spec(name, part, job), job)}" for key, part in value.items()]
     return [_one(name, part, job) for part in (value if isinstance(value, list) else [value])]
+
+
+def _in_folder(spec: str, job: str) -> str:
+    """Return the spec of a policy; that of a saved one with its path, which is relative to the job's file."""
+    from counterrank.policies import parse_policy
+
+    saved = parse_policy(spec).kind == "file"
+    return _path(os.path.dirname(os.path.abspath(job)), spec) if saved else spec
 
 
 def _one(name: str, value: Any, job: str) -> str:

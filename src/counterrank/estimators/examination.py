@@ -22,7 +22,7 @@ from counterrank.inference import normal_interval
 from counterrank.log import RankingLog
 from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
 from counterrank.moments import Moments
-from counterrank.policies import Policy, Scored, position_matrix
+from counterrank.policies import Policy, RowRandom, Scored, position_matrix
 from counterrank.propensity import Propensity
 
 Floats = NDArray[np.float64]
@@ -204,9 +204,11 @@ class UserModelPlan(ContributionPlan):
         """Return rankings of the target (n, D, K)."""
         target = batch.target(self.workspace.target)
         assert isinstance(target, Policy)
-        rng = np.random.default_rng([self.workspace.seed, 16, batch.start])
+        rng = RowRandom(np.r_[batch.rows], [self.workspace.seed, 16])
         size = 1 if target.deterministic else DRAWS
-        return np.broadcast_to(target.sample(batch.K, rng, size=size), (batch.n, size, batch.K))
+        # A policy with one row serves all of them, each with draws of its own.
+        each = size * batch.n if target.n_rows == 1 else size
+        return target.sample(batch.K, rng, size=each).reshape(batch.n, size, batch.K)
 
     def _model_error(self) -> tuple[float, float]:
         rng = np.random.default_rng([self.workspace.seed, 17])

@@ -94,6 +94,11 @@ class LearnedPolicy:
 
     def bind(self, log: RankingLog) -> Policy:
         """Return the policy on the rows of a log, for `evaluate`: the same items, context and features by name."""
+        bound = self._policy(log)
+        bound.rule = self
+        return bound
+
+    def _policy(self, log: RankingLog) -> Policy:
         rankings = self._bound(log)
         if self.kind == "best-of":
             logger = sampler_of(log)
@@ -107,7 +112,8 @@ class LearnedPolicy:
                 part = self._others(_of_rows(rankings, rows, log), drawn, log)
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
-            return BestOf(logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n)
+            numbers = np.r_[log.rows]
+            return BestOf(logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers)
         if log.candidates is not None:
             text = "top" if self.kind == "top" else f"plackett-luce:temperature={self.temperature!r}"
             return Scored(log.candidates, self._candidate_scores(log, log.candidates, rankings), parse_policy(text))

@@ -21,6 +21,7 @@ from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.questions import superset_mask
 from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, position_matrix, subset_log_ratio
+from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_named_policy, parse_policy, policy_from_table
@@ -51,6 +52,7 @@ __all__ = [
     "PolicySpec",
     "RandTopN",
     "RandomSwap",
+    "RowRandom",
     "Scored",
     "SlotEpsilonGreedy",
     "Softmax",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,8 @@ class Policy(ABC):
     #: True when every row has one ranking only: then no weight says anything of another.
     deterministic: bool = False
     capabilities: frozenset[str] = frozenset()
+    #: The rule with `bind(log)` that made this policy, where one did: logs that are put together bind it again.
+    rule: Any = None
 
     @property
     @abstractmethod

@@ -16,11 +16,12 @@ import numpy as np
 from counterrank.errors import PolicyError
 from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.enumerated import Enumerated
+from counterrank.policies.row_random import RowRandom
 
 #: Takes rows (b,) and rankings (b, D, K), returns the score of each ranking (b, D).
 ListScore = Callable[[Ints, Ints], Floats]
 
-#: Rows whose reference draws are made together: draws depend on the row's number, never on how a log is cut.
+#: Rows whose reference draws are made together, and kept.
 _BLOCK = 1024
 #: Most rankings that `exact` lists for a row.
 MAX_LISTED = 20_000
@@ -30,7 +31,8 @@ class BestOf(Policy):
     """The best by `score` of `m` rankings drawn from `logger`.
 
     `score(rows, rankings)` gives numbers (b, D) for rankings (b, D, K) of rows (b,), numbered as in the logger.
-    Weights against the logger (`joint_weight`) rest on `draws` reference rankings a row, drawn once from `seed`.
+    Weights against the logger (`joint_weight`) rest on `draws` reference rankings a row, a function of `seed` and of
+    the row's number in the whole log (`numbers`, from 0 by default): how a log is cut changes nothing.
     Probabilities of prefixes and single positions have no such form: they are refused, `exact` lists them for
     small spaces.
 
@@ -44,7 +46,15 @@ class BestOf(Policy):
     capabilities = frozenset({"joint", "sample"})
 
     def __init__(
-        self, logger: Policy, score: ListScore, m: int, *, draws: int = 64, seed: int = 0, n_rows: int | None = None
+        self,
+        logger: Policy,
+        score: ListScore,
+        m: int,
+        *,
+        draws: int = 64,
+        seed: int = 0,
+        n_rows: int | None = None,
+        numbers: Ints | None = None,
     ) -> None:
         logger.require("sample")
         if m < 1 or int(m) != m:
@@ -53,7 +63,7 @@ class BestOf(Policy):
             raise PolicyError(f"best of {m} needs at least {m - 1} reference draws a row, got {draws}")
         self.logger, self.score, self.m, self.draws, self.seed = logger, score, int(m), int(draws), int(seed)
         self.rows: Ints = np.arange(logger.n_rows if n_rows is None else n_rows)
-        self._total = self.n_rows
+        self.numbers: Ints = self.rows if numbers is None else np.asarray(numbers, dtype=np.int64)
         # By row number and length; shared by the policies that `take` makes.
         self._known: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 
@@ -153,9 +163,8 @@ class BestOf(Policy):
         return scores, keys
 
     def _made(self, number: int, length: int) -> tuple[Floats, Floats]:
-        last = min((number + 1) * _BLOCK, self._total)
-        rows = np.arange(number * _BLOCK, last)
-        rng = np.random.default_rng([self.seed, number, length])
+        rows = np.arange(number * _BLOCK, min((number + 1) * _BLOCK, len(self.numbers)))
+        rng = RowRandom(self.numbers[rows], [self.seed, length])
         drawn = self._drawn(rows, length, rng, self.draws)
         return self._scored(rows, drawn), rng.random((len(rows), 1 + self.draws))
 

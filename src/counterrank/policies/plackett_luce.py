@@ -90,7 +90,9 @@ class PlackettLuce(ArrayPolicy):
         uniforms = rng.random(out.shape)
         out[~wide] = sample(self.scores[~wide], uniforms[~wide])
         for i in np.flatnonzero(wide):
-            out[i] = _gumbel(self.scores[i], (size, length), rng)
+            # The row's own numbers seed it: draws stay a function of the row.
+            own = np.random.default_rng(uniforms[i].ravel().view(np.uint64))
+            out[i] = _gumbel(self.scores[i], (size, length), own)
         return out
 
 

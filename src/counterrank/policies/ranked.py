@@ -126,7 +126,10 @@ class RandTopN(RankedPolicy):
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
-        keys = rng.random(drawn.shape)
+        # As many numbers a row as places are shuffled, however wide the table is padded.
+        keys = np.zeros(drawn.shape)
+        width = min(self.top, drawn.shape[2])
+        keys[:, :, :width] = rng.random((*drawn.shape[:2], self.top))[:, :, :width]
         position = np.arange(drawn.shape[2])
         fixed = position >= np.minimum(self.lengths, self.top)[:, None, None]
         order = np.argsort(np.where(fixed, position + 1.0, keys), axis=2)

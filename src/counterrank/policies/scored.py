@@ -11,6 +11,7 @@ from counterrank.errors import PolicyError
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.questions import as_actions, as_masks
+from counterrank.policies.row_random import RowRandom
 from counterrank.policies.specs import FACTORED_KINDS, PolicySpec
 
 #: Most items for which a factored policy writes its probabilities as a table of all items.
@@ -87,9 +88,11 @@ class Scored(Policy):
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
         out = np.empty((self.n_rows, size, length), np.int64)
+        call = rng.next_call() if isinstance(rng, RowRandom) else 0
         for block in self.candidates.blocks():
             rows = self.candidates.take(block)
-            places = self._dense(block, rows, length).sample(length, rng, size=size)
+            own = rng.part(block, call) if isinstance(rng, RowRandom) else rng
+            places = self._dense(block, rows, length).sample(length, own, size=size)
             # The column beyond the longest list is nobody's: it is never drawn, being of score -inf.
             out[block] = rows.global_items(places)
         return out

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeGuard, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.log import Probabilities, RankingLog
-from counterrank.policies import Candidates, Scored
+from counterrank.policies import Candidates, Policy, Scored
 from counterrank.propensity import Propensity
 from counterrank.readers import tables
 from counterrank.readers.decoding import decode
@@ -136,7 +136,8 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
     if len(pieces) == 1:
         return first
     sets = _candidates([piece.candidates for piece in pieces])
-    return replace(
+    rules = {name: policy.rule for name, policy in first.targets.items() if _to_bind_again(policy)}
+    joined = replace(
         first,
         candidates=sets,
         action=np.concatenate([piece.action for piece in pieces]),
@@ -145,13 +146,23 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
         context=_arrays([piece.context for piece in pieces]),
         unit=_arrays([piece.unit for piece in pieces]),
         behavior=_arrays([piece.behavior for piece in pieces]),
-        targets={name: _joined([piece.targets[name] for piece in pieces], sets) for name in first.targets},
+        targets={
+            name: _joined([piece.targets[name] for piece in pieces], sets)
+            for name in first.targets
+            if name not in rules
+        },
         dists={name: _arrays([piece.dists[name] for piece in pieces]) for name in first.dists},
         columns={name: _arrays([piece.columns[name] for piece in pieces]) for name in first.columns},
         bucket=np.concatenate([piece.bucket for piece in pieces]),
         selected=_places(pieces),
         notes=tuple(dict.fromkeys(note for piece in pieces for note in piece.notes)),
     )
+    return joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()}) if rules else joined
+
+
+def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:
+    """Whether a rule made a policy that cannot be put together row by row."""
+    return isinstance(policy, Policy) and policy.rule is not None and not isinstance(policy, Scored)
 
 
 def _places(pieces: Sequence[RankingLog]) -> NDArray[np.int64] | None:

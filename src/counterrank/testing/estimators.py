@@ -9,6 +9,7 @@ import numpy as np
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, Workspace
 from counterrank.log import RankingLog
+from counterrank.policies import Factored
 from counterrank.propensity import SUPPORTS, Propensity
 from counterrank.sources import MemorySource
 from counterrank.testing.spaces import exact_log, random_log, space
@@ -24,20 +25,22 @@ def check_estimator(
     equivariant: bool = True,
     on_policy: bool = True,
     shift: bool = False,
+    policies: bool = False,
 ) -> None:
     """Raise AssertionError unless `estimator` keeps the contract.
 
     Well-formed result; no mutation of the log; the same result for any chunking, row order and repetition with one
     seed; clear errors on logs it cannot use. `equivariant`: V(c r) = c V(r). `on_policy`: a target equal to the
     logger has weights one and earns what the log earned. `shift`: V(r + c) = V(r) + c sum_k alpha_k, which
-    normalised weights give. `unbiased`: exact on a log that enumerates a space, whatever the behaviour.
+    normalised weights give. `unbiased`: exact on a log that enumerates a space, whatever the behaviour. `policies`:
+    it must know which rankings policies would show, so the log has whole ones, and clicks for rewards.
     """
     rng = np.random.default_rng(seed)
-    log = random_log(rng)
+    log = _with_policies(random_log(rng)) if policies else random_log(rng)
     found = estimator.estimate(log, "new", seed=seed)
     _well_formed(found, log)
     _repeatable(estimator, log, found, seed)
-    _untouched(estimator, seed)
+    _untouched(estimator, log, seed)
     _chunking(estimator, log, found, seed)
     _row_order(estimator, log, found, rng, seed)
     if equivariant:
@@ -46,7 +49,7 @@ def check_estimator(
         _on_policy(estimator, log, seed)
     if shift:
         _shift(estimator, log, found, seed)
-    _refusals(estimator, log, seed)
+    _refusals(estimator, random_log(rng), seed)
     if unbiased:
         world = space(rng)
         exact = estimator.estimate(exact_log(world), "new", seed=seed)
@@ -72,8 +75,14 @@ def _repeatable(estimator: Estimator, log: RankingLog, found: Estimate, seed: in
     assert (again.value, again.stderr) == (found.value, found.stderr), "two runs with one seed differ"
 
 
-def _untouched(estimator: Estimator, seed: int) -> None:
-    log = random_log(np.random.default_rng(seed))
+def _with_policies(log: RankingLog) -> RankingLog:
+    logger, target = (Factored(log.dists[name]) for name in ("propensity", "new"))
+    clicks = (log.reward > np.median(log.reward)).astype(np.float64)
+    return replace(log, reward=clicks, propensity=logger, targets={"new": target}, dists={})
+
+
+def _untouched(estimator: Estimator, log: RankingLog, seed: int) -> None:
+    log = replace(log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy())
     for array in (log.action, log.reward, log.context, log.bucket):
         assert array is not None
         array.setflags(write=False)

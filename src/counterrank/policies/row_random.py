@@ -1,0 +1,62 @@
+"""Random numbers that hang on the row, so that draws do not depend on how a log is cut into batches."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+
+from counterrank.policies.base import Floats, Ints
+
+
+class RowRandom(np.random.Generator):
+    """A generator whose uniform numbers are a function of `seed` and the row's number in the whole log.
+
+    `random` and `integers` of (n, ...) or (n * m, ...) numbers give each row its own; all policies of this package
+    draw that way. Other methods, or other shapes, go on with one stream that hangs on the first row: a policy that
+    uses them draws rightly, but differently for other batches.
+
+    >>> whole = RowRandom(np.arange(4), [7]).random((4, 2))
+    >>> np.array_equal(RowRandom(np.arange(2, 4), [7]).random((2, 2)), whole[2:])
+    True
+    """
+
+    def __init__(self, rows: Ints, seed: Sequence[int]) -> None:
+        from counterrank.policies.kernels.row_uniforms import row_keys
+
+        self.rows: Ints = np.ascontiguousarray(rows, dtype=np.int64)
+        self.seed = [int(part) for part in seed]
+        state = np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]
+        self._keys = row_keys(self.rows, state)
+        self._used = 0
+        super().__init__(np.random.PCG64([*self.seed, *self.rows[:1].tolist()]))
+
+    def random(self, size: Any = None, *args: Any, **options: Any) -> Any:
+        """Return uniform numbers in [0, 1)."""
+        shape = (size,) if isinstance(size, int) else size
+        if shape is None or args or options or not len(self.rows) or prod(shape) % len(self.rows):
+            return super().random(size, *args, **options)
+        return self._uniforms(prod(shape) // len(self.rows)).reshape(shape)
+
+    def integers(self, low: Any, high: Any = None, size: Any = None, *args: Any, **options: Any) -> Any:
+        """Return whole numbers from `low` up to below `high`."""
+        if high is None or size is None or args or options:
+            return super().integers(low, high, size, *args, **options)
+        return low + (self.random(size) * (high - low)).astype(np.int64)
+
+    def part(self, rows: slice, number: int) -> Self:
+        """Return the numbers of some rows, for the `number`-th call on them all."""
+        return type(self)(self.rows[rows], [*self.seed, number])
+
+    def next_call(self) -> int:
+        """Return a number that no other call has."""
+        self._used += 1
+        return self._used
+
+    def _uniforms(self, each: int) -> Floats:
+        from counterrank.policies.kernels.row_uniforms import fill_uniforms
+
+        out = np.empty((len(self.rows), each))
+        fill_uniforms(self._keys, self._used, out)
+        self._used += each
+        return out
