@@ -143,9 +143,9 @@ def test_an_evaluation_of_a_file_is_that_of_the_objects(tmp_path):
         found = cr.evaluate(log, ["new", "soft"], **READ, **options)
         for one, two in zip(found.estimates, ours.estimates, strict=True):
             assert (one.estimator, one.target) == (two.estimator, two.target)
-            assert one.value == pytest.approx(two.value, abs=1e-12) and one.stderr == pytest.approx(
-                two.stderr, abs=1e-12
-            )
+            # What is not estimable has no value in either: such lists were not drawn by this logger.
+            np.testing.assert_allclose([one.value, one.stderr], [two.value, two.stderr], rtol=0, atol=1e-12)
+        assert np.isfinite([one.value for one in found.estimates]).sum() >= 3
 
 
 def test_names_and_huge_ids_share_one_vocabulary(tmp_path):
