@@ -8,8 +8,7 @@ import pytest
 from counterrank.errors import ConfigError
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.iips import IIPS
-from counterrank.estimators.rips import RIPS
+from counterrank.estimators.masked import IIPS, RIPS
 from counterrank.inference import bias_aware_half
 from counterrank.log import RankingLog
 from counterrank.policies import PlackettLuce

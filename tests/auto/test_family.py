@@ -8,8 +8,8 @@ from counterrank.estimators import registry
 from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
-from counterrank.estimators.iips import IIPS
 from counterrank.estimators.marginal import Marginalised
+from counterrank.estimators.masked import IIPS
 from counterrank.estimators.switch import Switch
 from counterrank.log import RankingLog
 from counterrank.simulate import random, true_value

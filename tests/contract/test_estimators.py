@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.estimators import registry
-from counterrank.estimators.ips import IPS
+from counterrank.estimators.masked import IPS
 from counterrank.testing import check_estimator
 
 #: Names with a parameter, which the registry can only give examples of.

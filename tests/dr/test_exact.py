@@ -6,8 +6,8 @@ import pytest
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.cascade_dr import CascadeDR, CascadePlan
 from counterrank.estimators.dr import DR
-from counterrank.estimators.ips import IPS
 from counterrank.estimators.marginal import Marginalised
+from counterrank.estimators.masked import IPS
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.models.base import Prediction

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from counterrank.estimators.kernels.orders import exact_squares, others_polynomial
-from counterrank.kernels.regress_predict import draw_rankings
 from counterrank.models.grams import grams_of
+from counterrank.models.kernels.regress_predict import draw_rankings
 from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of, whole_distribution
 from counterrank.models.shared_noise import joint_width, totals_of
 from counterrank.simulate import random

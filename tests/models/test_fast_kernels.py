@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from counterrank.kernels import regress_predict
-from counterrank.kernels.gram_products import add_products
-from counterrank.kernels.sigmoid import exponential, sigmoid
+from counterrank.models.kernels import regress_predict
+from counterrank.models.kernels.grams import add_products
+from counterrank.models.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.layout import Arrays, Layout, Scale, count_slots, pair_slots
 from counterrank.models.linear import LinearModel, mean_values
 from counterrank.models.tables import tables_of

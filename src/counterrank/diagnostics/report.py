@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.diagnostics import weights
+from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.moments import Moments
 
-LOW_ESS = 100
-HEAVY_TAIL = 0.7
-LARGE_SHARE = 0.1
 ONE_UNIT = "one-unit: a single ranking or unit shows no spread; there is no standard error"
 
 
@@ -23,15 +21,18 @@ def units(moments: Moments) -> int:
 def weight_flags(moments: Moments) -> tuple[str, ...]:
     """Return what a careful analyst would say about these weights."""
     found = []
+    few, heavy, large = THRESHOLDS["ess"].directional, THRESHOLDS["tail"].reliable, THRESHOLDS["concentration"].reliable
     if units(moments) < 2:
         found.append(ONE_UNIT)
-    elif (ess := weights.effective_rows(moments)) < LOW_ESS:
+    elif (ess := weights.effective_rows(moments)) < few:
         found.append(f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short")
     tail = weights.tail_index(moments)
-    if tail > HEAVY_TAIL:
-        found.append(f"heavy-tail: the weights' tail index is {tail:.2f} (above 0.7); rare rows can move the estimate")
+    if tail > heavy:
+        found.append(
+            f"heavy-tail: the weights' tail index is {tail:.2f} (above {heavy}); rare rows can move the estimate"
+        )
     share = weights.largest_weight_share(moments)
-    if share > LARGE_SHARE and moments.n > 1 / LARGE_SHARE:
+    if share > large and moments.n > 1 / large:
         found.append(f"one-row: a single ranking carries {share:.0%} of the weight")
     test = weights.mean_weight_test(moments)
     if not test.passed:

@@ -1,4 +1,4 @@
-"""One estimator, one file; `names` takes their names apart, `registry` makes them by name."""
+"""The estimators; `names` takes their names apart, `registry` makes them by name."""
 
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.auto.auto import Auto
@@ -9,17 +9,15 @@ from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
 from counterrank.estimators.estimate import Estimate, Lift, PositionValue, nothing_known
 from counterrank.estimators.examination import ClickHistory, PositionBased, read_position_curve
-from counterrank.estimators.iips import IIPS
 from counterrank.estimators.interpol import Interpolated
-from counterrank.estimators.ips import IPS
 from counterrank.estimators.marginal import Marginalised
+from counterrank.estimators.masked import IIPS, IPS, RIPS
 from counterrank.estimators.names import EstimatorName, Form, order_path, parse
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.registry import get as get_estimator
 from counterrank.estimators.registry import names as estimator_names
 from counterrank.estimators.registry import with_position_curve
-from counterrank.estimators.rips import RIPS
 from counterrank.estimators.switch import Switch
 
 __all__ = [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.behavior import Bools, cascade, independent, standard
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
@@ -15,7 +16,6 @@ from counterrank.moments import Moments, moments_of_weights
 from counterrank.ratios import Ratios, capability_of, ratios_of
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 #: Where a workspace keeps the kinds of standard weights its plans want.
 _FUSED = "standard weights"
@@ -153,3 +153,60 @@ def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> str:
         f"superset: '{kind}' propensities cannot give the wanted probabilities, so {int(usable.sum())} instead of "
         f"{int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance"
     )
+
+
+@dataclass(frozen=True)
+class IPS(MaskEstimator):
+    """V_k = mean of pi(a|x)/pi0(a|x) r_k (Precup et al. 2000).
+
+    Every item matters to every reward: unbiased, and the variance explodes with K.
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> cr.IPS().estimate(log, [[1, .5], [.5, .5]]).value
+    1.5
+    """
+
+    name: str = "ips"
+
+    def mask(self, length: int) -> Bools:
+        """Return all ones."""
+        return standard(length)
+
+
+@dataclass(frozen=True)
+class IIPS(MaskEstimator):
+    """V_k = mean of pi(a_k|x)/pi0(a_k|x) r_k (Li et al. 2018).
+
+    A reward depends on the own item alone: little variance, biased when items interact.
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> cr.IIPS().estimate(log, [[1, .5], [.5, .5]]).value
+    1.5
+    """
+
+    name: str = "iips"
+
+    def mask(self, length: int) -> Bools:
+        """Return the identity."""
+        return independent(length)
+
+
+@dataclass(frozen=True)
+class RIPS(MaskEstimator):
+    """V_k = mean of pi(a_1..a_k|x)/pi0(a_1..a_k|x) r_k (McInerney et al. 2020).
+
+    A reward depends on the own item and those above (cascade).
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> [v.value for v in cr.RIPS().estimate(log, [[1, .5], [.5, .5]]).by_position]
+    [1.0, 0.5]
+    """
+
+    name: str = "rips"
+
+    def mask(self, length: int) -> Bools:
+        """Return the lower triangle."""
+        return cascade(length)

@@ -15,13 +15,11 @@ from counterrank.estimators.clip import Clipped, Shrunk
 from counterrank.estimators.dm import DM
 from counterrank.estimators.dr import DR
 from counterrank.estimators.examination import ClickHistory, PositionBased
-from counterrank.estimators.iips import IIPS
 from counterrank.estimators.interpol import Interpolated
-from counterrank.estimators.ips import IPS
+from counterrank.estimators.masked import IIPS, IPS, RIPS
 from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, Form, parse
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
-from counterrank.estimators.rips import RIPS
 from counterrank.estimators.switch import Switch
 
 #: A new estimator with a name of its own is a line here.

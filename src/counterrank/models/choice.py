@@ -21,8 +21,6 @@ from counterrank.models.settings import (
 
 Floats = NDArray[np.float64]
 Chosen: TypeAlias = LinearModel | MixtureModel
-#: The same for isinstance.
-CHOSEN = (LinearModel, MixtureModel)
 
 
 def fit_best(training: Training, *, seed: int = 0) -> Chosen:

@@ -1,10 +1,11 @@
-"""Candidate designs: each a linear map from the raw columns to those a ridge sees, with penalties."""
+"""Candidate designs, linear maps from the raw columns to those a ridge sees, and training Grams mapped to them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.models.grams import Grams
 from counterrank.models.layout import Layout
 from counterrank.models.settings import FEW_ACTIONS, PENALTIES
 
@@ -86,3 +87,55 @@ def _counts(layout: Layout, k: int) -> Floats:
         side = slice(layout.A, 2 * layout.A) if below else slice(0, layout.A)
         out[:, side] += single[:, block * layout.A : (block + 1) * layout.A]
     return out
+
+
+def others(values: Floats) -> Floats:
+    """Return for each fold the sum over the other folds.
+
+    >>> others(np.array([1.0, 2.0, 4.0])).tolist()
+    [6.0, 5.0, 3.0]
+    """
+    rest: Floats = values.sum(axis=0) - values
+    return rest
+
+
+def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
+    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and right sides (..., p, s)."""
+    p = matrix.shape[-1]
+    full = matrix.copy()
+    full[..., np.arange(p), np.arange(p)] += penalty
+    return np.asarray(np.linalg.solve(full, right), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Grams of each fold's training rows, seen through the candidate designs of each position."""
+
+    grams: Grams
+    layout: Layout
+    pairs: bool
+    candidates: list[list[Design]] = field(init=False)
+    _rest: dict[int, Floats] = field(default_factory=dict)
+    _mapped: dict[tuple[int, str], Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        found = [designs(self.layout, k, pairs=self.pairs) for k in range(self.layout.K)]
+        object.__setattr__(self, "candidates", found)
+
+    def rest(self, k: int) -> Floats:
+        """Return the training Grams (F, A, D, D) at position k."""
+        if k not in self._rest:
+            self._rest[k] = others(self.grams.gram[:, k])
+        return self._rest[k]
+
+    def mapped(self, k: int, design: Design) -> Floats:
+        """Return the training Grams in the design's columns (F, A, p, p)."""
+        key = (k, design.columns)
+        if key not in self._mapped:
+            self._mapped[key] = design.map.T @ self.rest(k) @ design.map
+        return self._mapped[key]
+
+    def solved(self, k: int, design: Design, right: Floats) -> Floats:
+        """Return ridge coefficients in raw columns (F, A, D, s) for raw right sides (F, A, D, s)."""
+        inside = np.swapaxes(np.swapaxes(right, -1, -2) @ design.map, -1, -2)
+        return design.map @ solve(self.mapped(k, design), inside, design.penalty)

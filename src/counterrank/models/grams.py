@@ -47,21 +47,21 @@ def grams_of(
     `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward` (n, K) stands in for
     its rewards (the working responses of a Newton step).
     """
-    from counterrank.models.kernels import gram_rows
+    from counterrank.models.kernels import grams as kernels
 
     given = layout.arrays(batch) if given is None else given
     shape = (layout.F, layout.K, layout.A, layout.width)
     gram, cover, square = np.zeros((*shape, layout.width)), np.zeros(shape), np.zeros(shape[:3])
     weights = np.ones(batch.action.shape) if weight is None else weight
     rewards = batch.reward if reward is None else reward
-    gram_rows.add_grams(
+    kernels.add_grams(
         given.action, given.lengths, given.fold, rewards, weights, given.x, given.centre, given.logging,
         layout.slots, layout.cross, layout.squares, gram, cover, square,
     )  # fmt: skip
     mean = np.zeros(shape)
     wanted = whole_distribution(batch, target)
     if wanted is not None:
-        gram_rows.add_means(
+        kernels.add_means(
             given.lengths, given.fold, given.x, given.centre, given.logging, wanted,
             layout.slots, layout.cross, layout.squares, mean,
         )  # fmt: skip

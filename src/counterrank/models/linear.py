@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from counterrank.log import RankingLog
 from counterrank.models.base import ModelKind, Prediction
+from counterrank.models.designs import Prepared
 from counterrank.models.grams import Grams, grams_of
 from counterrank.models.layout import (
     Arrays,
@@ -20,7 +21,6 @@ from counterrank.models.layout import (
     slimmed,
     whole_distribution,
 )
-from counterrank.models.prepared import Prepared
 from counterrank.models.ridge import fit_ridge
 from counterrank.models.settings import (
     ALL_DRAWS,
@@ -105,7 +105,7 @@ class LinearModel:
         With q_k^(j) = E_pi[q_k | a_1..a_j] and prefix weights w_j: q_k^(0) + sum_{j<k} w_j (q_k^(j) - q_k^(j-1)), and
         q_k^(k-1), the model's value before the own item is known.
         """
-        from counterrank.kernels import regress_predict
+        from counterrank.models.kernels import regress_predict
 
         given, wanted = self.layout.arrays(batch), whole_distribution(batch, target)
         assert wanted is not None
@@ -117,7 +117,7 @@ class LinearModel:
         return terms, before
 
     def _drawn(self, draws: Ints, given: Arrays, own: Floats) -> Floats:
-        from counterrank.kernels import regress_predict
+        from counterrank.models.kernels import regress_predict
 
         out, layout = np.zeros(given.action.shape), self.layout
         regress_predict.mean_of_draws(
@@ -133,7 +133,7 @@ def sigmoid(values: Floats) -> Floats:
     >>> sigmoid(np.array([[0.0, -800.0, 800.0]])).round(6).tolist()
     [[0.5, 0.0, 1.0]]
     """
-    from counterrank.kernels.sigmoid import sigmoid as kernel
+    from counterrank.models.kernels.sigmoid import sigmoid as kernel
 
     out = np.array(values, dtype=np.float64, order="C")
     kernel(out.reshape(-1), out.size)
@@ -148,7 +148,7 @@ def clear(values: Floats, given: Arrays) -> Floats:
 
 def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
     """Return z' coef[s, fold, k, a_k] (S, n, K)."""
-    from counterrank.kernels import regress_predict
+    from counterrank.models.kernels import regress_predict
 
     if tables_serve(layout, given):
         return tables_of(layout, coef).at_logged(given)[0]
@@ -162,7 +162,7 @@ def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
 
 def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
     """Return E_pi z' coef (n, K) for independent positions."""
-    from counterrank.kernels import regress_predict
+    from counterrank.models.kernels import regress_predict
 
     alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
     if alike and bool((given.lengths == layout.K).all()):
@@ -201,7 +201,7 @@ def _logistic_means(layout: Layout, given: Arrays, wanted: Floats, draws: Ints, 
 
 def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
     """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any chunking."""
-    from counterrank.kernels import regress_predict
+    from counterrank.models.kernels import regress_predict
 
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
     rows = np.arange(batch.start, batch.start + batch.n, dtype=np.int64)

@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.log import RankingLog
-from counterrank.models.designs import Design
+from counterrank.models.designs import Design, Prepared, others, solve
 from counterrank.models.grams import Grams, grams_of
 from counterrank.models.layout import Layout
 from counterrank.models.linear import LinearModel, Training, logged_values, sigmoid
-from counterrank.models.prepared import Prepared, others, solve
 from counterrank.models.ridge import Ridge
 from counterrank.models.settings import (
     EXACT_ROWS,

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.designs import Design
+from counterrank.models.designs import Design, Prepared, others, solve
 from counterrank.models.grams import Grams
-from counterrank.models.prepared import Prepared, others, solve
 from counterrank.models.settings import POOLED, POOLED_CONTEXT
 from counterrank.models.shared_noise import Totals, shared_noise_fits
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.designs import Design
+from counterrank.models.designs import Design, Prepared, others, solve
 from counterrank.models.layout import Layout
-from counterrank.models.prepared import Prepared, others, solve
 from counterrank.models.settings import JOINT_COLUMNS, JOINT_LEAST, MOST_SHARED, PENALTIES, POOLED
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def joint_width(layout: Layout) -> int:
 
 def totals_of(batch: "RankingLog", layout: Layout) -> Totals:
     """Return the totals of a batch."""
-    from counterrank.models.kernels.gram_totals import add_totals
+    from counterrank.models.kernels.grams import add_totals
 
     given, size = layout.arrays(batch), joint_width(layout)
     gram, cover, square = np.zeros((layout.F, size, size)), np.zeros((layout.F, size)), np.zeros(layout.F)

@@ -4,19 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from counterrank.estimators import Form, order_path, parse
 from counterrank.report.numbers import known
 
 Model = Mapping[str, Any]
 
 LEVELS = ("insufficient", "directional", "reliable")
-
-#: Families in which estimators are compared; anything unknown stands with the weighted ones.
-BIASED = {
-    "iips": "ignores every other item",
-    "sniips": "ignores every other item",
-    "cv-iips": "ignores every other item",
-    "dm": "trusts its reward model alone",
-}
 
 
 def table(value: Any) -> Mapping[str, Any]:
@@ -175,21 +168,9 @@ class Reading:
 
     def _path_of_estimates(self, target: str) -> list[Mapping[str, Any]]:
         last = int(self.log.get("K") or 0)
-        path: dict[int, Mapping[str, Any]] = {}
-        for found in self.of(target):
-            order = _order_of(str(found.get("estimator")), last)
-            if order:
-                path.setdefault(order, {**found, "order": order})
-        return [path[order] for order in sorted(path)] if len(path) > 1 else []
-
-
-def _order_of(name: str, last: int) -> int:
-    if name == "iips":
-        return 1
-    if name == "ips":
-        return last
-    number = name.removeprefix("order-")
-    return int(number) if name.startswith("order-") and number.isdigit() else 0
+        found = {str(e.get("estimator")): e for e in self.of(target)}
+        named = dict(order_path(found, last)) if last else {}
+        return [{**found[name], "order": order} for order, name in named.items()] if len(named) > 1 else []
 
 
 def _path(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -212,6 +193,16 @@ def family(estimate: Mapping[str, Any]) -> str:
     ('weights', 'model', 'biased')
     """
     name = str(estimate.get("estimator", ""))
-    if name in BIASED:
-        return "biased"
-    return "model" if name == "auto" or name.startswith("dr-") or name.endswith("-dr") else "weights"
+    return "biased" if known_bias(name) else "model" if parse(name).uses_model else "weights"
+
+
+def known_bias(name: str) -> str:
+    """Return why an estimator is off as soon as items act on each other, nothing where it is not.
+
+    >>> known_bias("sniips"), known_bias("dr-iips")
+    ('ignores every other item', '')
+    """
+    parsed = parse(name)
+    if parsed.weights == "iips" and parsed.form in (Form.PLAIN, Form.RATIO, Form.CONTROL):
+        return "ignores every other item"
+    return "trusts its reward model alone" if name == "dm" else ""

@@ -81,10 +81,6 @@ _TABLE = (
         "zeros", 0.05, "share of the rewards", "with fewer zeros an amount is a number like others", "reasoned",
     ),
     Setting(
-        "agreement", 1.0, "standard errors of the paired difference of losses", "a model this much worse than the best "
-        "has exp(-1/2) of its weight", "reasoned",
-    ),
-    Setting(
         "rows", 50_000.0, "rankings", "more rows hardly move a few hundred parameters; all rows are evaluated",
         "reasoned",
     ),

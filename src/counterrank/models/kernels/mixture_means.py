@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.regress_features import grouped
-from counterrank.kernels.sigmoid import exponential, sigmoid
+from counterrank.models.kernels.regress_features import grouped
+from counterrank.models.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.settings import LARGEST_EXPONENT as LARGEST
 from counterrank.models.settings import RARE
 

@@ -8,8 +8,8 @@ errors share none. Slopes by own and pair part are 1, those of a product exp(par
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.gram_products import dot, four_by_four
 from counterrank.kernels.jit import jit, vector_jit
+from counterrank.models.kernels.grams import dot, four_by_four
 from counterrank.models.kernels.mixture_values import LOGISTIC, PRODUCT, three_way
 from counterrank.models.settings import LARGEST_EXPONENT as LARGEST
 from counterrank.models.settings import LEAST_VARIANCE

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.sigmoid import exponential, sigmoid
+from counterrank.models.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.settings import LARGEST_EXPONENT as LARGEST
 from counterrank.models.settings import LEAST_CHANCE
 

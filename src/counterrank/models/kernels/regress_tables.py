@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.regress_features import grouped
-from counterrank.kernels.sigmoid import sigmoid
+from counterrank.models.kernels.regress_features import grouped
+from counterrank.models.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

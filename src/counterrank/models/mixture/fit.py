@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.models.designs import others
 from counterrank.models.mixture.rows import Rows
 from counterrank.models.mixture.state import Fit, Link, moved
 from counterrank.models.mixture.steps import (
@@ -20,7 +21,6 @@ from counterrank.models.mixture.steps import (
     triples_step,
     whole,
 )
-from counterrank.models.prepared import others
 from counterrank.models.settings import (
     CLASS_ROUNDS,
     CLASS_SETTLED,

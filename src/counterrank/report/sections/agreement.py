@@ -8,7 +8,7 @@ from markupsafe import Markup
 from counterrank.report.charts import rows as charts
 from counterrank.report.charts.svg import tag
 from counterrank.report.numbers import count, known, percent, plain, span
-from counterrank.report.reading import BIASED, Reading, family, rows, table, texts
+from counterrank.report.reading import Reading, family, known_bias, rows, table, texts
 from counterrank.report.sections import parts
 from counterrank.report.sentences import interval
 
@@ -93,7 +93,7 @@ def _row(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = F
         *(f"⚑ {flag}" for flag in flags),
     ]
     best = name == reading.recommended(target)
-    note = BIASED.get(name, "") if faded else ("★ recommended" if best else "")
+    note = known_bias(name) if faded else ("★ recommended" if best else "")
     return charts.Row(
         label=name + (" ⚑" if flags else ""), note=note, value=e.get("value"), low=e.get("low"), high=e.get("high"),
         shown=plain(e.get("value"), error), tip="\n".join(lines), look=style.look, shape=style.shape, faded=faded,

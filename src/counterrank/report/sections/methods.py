@@ -1,6 +1,6 @@
 """Estimators in one sentence and one formula each."""
 
-import re
+from counterrank.estimators import Form, parse
 
 _TABLE = {
     "auto": ("the recommended estimator: chooses from the log how many items to look at together, and corrects a "
@@ -21,11 +21,13 @@ _TABLE = {
 
 #: Forms of any estimator with weights; its name stands in the braces.
 _FORMS = {
-    "dr": ("a reward model corrected by the weights of {}: right if either is",
+    Form.RATIO: ("{} divided by the mean weight: a little bias for much less variance", "V = Σᵢ wᵢ rᵢ / Σᵢ wᵢ"),
+    Form.CONTROL: ("{} with the weights, whose mean is known, as control variate", "V = mean(w r) − β (mean(w) − 1)"),
+    Form.DR: ("a reward model corrected by the weights of {}: right if either is",
            "V = 1/n Σᵢ E_π[Q(xᵢ, a)] + Σₖ wₖ (rᵢₖ − Qₖ)"),
-    "clip": ("{} with weights cut at a limit: biased towards less, with lighter tails", "f(w) = min(w, limit)"),
-    "shrink": ("{} with large weights shrunk smoothly", "f(w) = λ w / (w² + λ),  λ = limit²"),
-    "switch": ("{} where weights are small, a reward model where they are large",
+    Form.CLIPPED: ("{} with weights cut at a limit: biased towards less, with lighter tails", "f(w) = min(w, limit)"),
+    Form.SHRUNK: ("{} with large weights shrunk smoothly", "f(w) = λ w / (w² + λ),  λ = limit²"),
+    Form.SWITCHED: ("{} where weights are small, a reward model where they are large",
                "V = 1/n Σᵢ E_π[Q] + Σₖ wₖ 1{wₖ ≤ limit} (rᵢₖ − Qₖ)"),
 }  # fmt: skip
 
@@ -38,20 +40,12 @@ def describe(name: str) -> tuple[str, str] | None:
     """
     if name in _TABLE:
         return _TABLE[name]
-    order = re.fullmatch(r"(dr-)?order-(\d+)", name)
-    if order:
-        model = ", around a reward model" if order[1] else ""
-        sentence = f"unbiased when effects involve at most {order[2]} items at a time{model}"
-        return sentence, f"wₖ = ρₖ Σ over sets T of other items, |T| ≤ {int(order[2]) - 1}, of Π_{{l∈T}} (ρ_l − 1)"
-    if name.startswith("sn") and name[2:] in _TABLE:
-        return f"{name[2:]} divided by the mean weight: a little bias for much less variance", "V = Σᵢ wᵢ rᵢ / Σᵢ wᵢ"
-    if name.startswith("cv-") and name[3:] in _TABLE:
-        return (
-            f"{name[3:]} with the weights, whose mean is known, as control variate",
-            "V = mean(w r) − β (mean(w) − 1)",
-        )
-    form, _, weights = name.partition("-")
-    if form in _FORMS and weights:
-        sentence, formula = _FORMS[form]
-        return sentence.format(weights), formula
-    return None
+    parsed = parse(name)
+    if parsed.order is not None and parsed.form in (Form.PLAIN, Form.DR):
+        model = "" if parsed.plain else ", around a reward model"
+        sentence = f"unbiased when effects involve at most {parsed.order} items at a time{model}"
+        return sentence, f"wₖ = ρₖ Σ over sets T of other items, |T| ≤ {parsed.order - 1}, of Π_{{l∈T}} (ρ_l − 1)"
+    if parsed.form not in _FORMS:
+        return None
+    sentence, formula = _FORMS[parsed.form]
+    return sentence.format(parsed.weights), formula

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
-from counterrank.kernels.sigmoid import sigmoid
+from counterrank.models.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,17 +1,84 @@
-"""Gram matrices by fold, position and own action: all that ridge and projected weights need, in one pass."""
+"""Gram matrices by fold, position and own action, and of a ranking's summed features, in one pass each.
+
+Products of columns are summed in tiles that stay in registers. Those of summed features (`add_totals`) are what noise
+common to a ranking's positions needs.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.gram_products import add_products, dot
-from counterrank.kernels.jit import jit
-from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room, sorted_rows
+from counterrank.kernels.jit import jit, vector_jit
+from counterrank.models.kernels.regress_features import ROWS, expected, grouped, logged, room, sorted_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: Blocks with fewer rows are filled up with zeros to a multiple of this.
 _STEP = 32
+
+
+@vector_jit
+def dot(left: Floats, right: Floats, count: int) -> float:
+    """Return the sum of products of the first `count` entries."""
+    total = 0.0
+    for i in range(count):
+        total += left[i] * right[i]
+    return total
+
+
+@vector_jit
+def add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
+    """Add scale * values to the first `count` entries of out."""
+    for j in range(count):
+        out[j] += scale * values[j]
+
+
+@vector_jit
+def four_by_four(left: Floats, right: Floats, count: int, out: Floats) -> None:
+    """Fill out (4, 4) with left (4, R) @ right (4, R)': eight loads serve sixteen sums."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    e, f, g, h = 0.0, 0.0, 0.0, 0.0
+    j, k, m, n = 0.0, 0.0, 0.0, 0.0
+    o, p, q, r = 0.0, 0.0, 0.0, 0.0
+    for i in range(count):
+        t, u, v, w = left[0, i], left[1, i], left[2, i], left[3, i]
+        x, y, z, s = right[0, i], right[1, i], right[2, i], right[3, i]
+        a += t * x
+        b += t * y
+        c += t * z
+        d += t * s
+        e += u * x
+        f += u * y
+        g += u * z
+        h += u * s
+        j += v * x
+        k += v * y
+        m += v * z
+        n += v * s
+        o += w * x
+        p += w * y
+        q += w * z
+        r += w * s
+    out[0, 0], out[0, 1], out[0, 2], out[0, 3] = a, b, c, d
+    out[1, 0], out[1, 1], out[1, 2], out[1, 3] = e, f, g, h
+    out[2, 0], out[2, 1], out[2, 2], out[2, 3] = j, k, m, n
+    out[3, 0], out[3, 1], out[3, 2], out[3, 3] = o, p, q, r
+
+
+@jit
+def add_products(columns: Floats, count: int, matrix: Floats) -> None:
+    """Add columns @ columns' over the first `count` rows (D, R) to the lower triangle of matrix (D, D).
+
+    The number of columns must be a multiple of four.
+    """
+    tile = np.empty((4, 4))
+    for p in range(0, columns.shape[0], 4):
+        left = columns[p : p + 4]
+        for q in range(0, p + 1, 4):
+            four_by_four(left, columns[q : q + 4], count, tile)
+            for s in range(4):
+                for t in range(4):
+                    matrix[p + s, q + t] += tile[s, t]
 
 
 @jit
@@ -107,3 +174,42 @@ def add_means(
                         chance[at] = target[rows[at], 0 if target.shape[1] == 1 else k, u]
                     for p in range(width):
                         out[f, k, u, p] += dot(chance, columns[p], rows.shape[0])
+
+
+@jit
+def add_totals(
+    action: Ints, lengths: Ints, fold: Ints, reward: Floats, x: Floats, centre: Floats,
+    gram: Floats, cover: Floats, square: Floats,
+) -> None:  # fmt: skip
+    """Add s s', s R and R^2 with R = sum_k r_k and s = sum_k z_k, to lower triangles by fold.
+
+    z_k lives in a space with one block of p = d+1+2A columns for each own action, [x, counts above and below less
+    their logging means], and one intercept for each (position, own action): gram (F, S, S) with S = A p + K A.
+    """
+    n, length = action.shape
+    width, A = x.shape[1], centre.shape[1]
+    p = width + 2 * A
+    size = gram.shape[1]
+    s = np.zeros(size)
+    for i in range(n):
+        s[:] = 0.0
+        total = 0.0
+        for k in range(lengths[i]):
+            u = action[i, k]
+            total += reward[i, k]
+            first = u * p
+            for j in range(width):
+                s[first + j] += x[i, j]
+            for b in range(A):
+                s[first + width + b] -= k * centre[i, b]
+                s[first + width + A + b] -= (length - 1 - k) * centre[i, b]
+            for other in range(lengths[i]):
+                if other != k:
+                    s[first + width + (A if other > k else 0) + action[i, other]] += 1.0
+            s[A * p + k * A + u] += 1.0
+        matrix = gram[fold[i]]
+        for j in range(size):
+            if s[j] != 0.0:
+                add_scaled(s, s[j], j + 1, matrix[j])
+        add_scaled(s, total, size, cover[fold[i]])
+        square[fold[i]] += total * total

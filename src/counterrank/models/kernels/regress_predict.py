@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.kernels.regress_features import ROWS, expected, grouped, logged, room
-from counterrank.kernels.sigmoid import sigmoid
+from counterrank.models.kernels.regress_features import ROWS, expected, grouped, logged, room
+from counterrank.models.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
