@@ -16,18 +16,25 @@ def start(state: NDArray[np.uint64]) -> None:
 
 
 @jit
-def _absorb(state: NDArray[np.uint64], i: int, word: np.uint64) -> None:
-    state[i, 0] = mix(state[i, 0] ^ word)
-    state[i, 1] = (state[i, 1] ^ (word + np.uint64(0xA4093822299F31D0))) * np.uint64(0x9FB21C651E98DF25)
-    state[i, 1] ^= state[i, 1] >> np.uint64(32)
+def _first(lane: np.uint64, word: np.uint64) -> np.uint64:
+    return mix(lane ^ word)
+
+
+@jit
+def _second(lane: np.uint64, word: np.uint64) -> np.uint64:
+    lane = (lane ^ (word + np.uint64(0xA4093822299F31D0))) * np.uint64(0x9FB21C651E98DF25)
+    return lane ^ (lane >> np.uint64(32))
 
 
 @jit
 def absorb_integers(state: NDArray[np.uint64], values: NDArray[np.int64]) -> None:
     """Take the integers of each row of `values` (n, K) into the state of that row."""
     for i in range(values.shape[0]):
+        first, second = state[i, 0], state[i, 1]
         for k in range(values.shape[1]):
-            _absorb(state, i, np.uint64(values[i, k]))
+            word = np.uint64(values[i, k])
+            first, second = _first(first, word), _second(second, word)
+        state[i, 0], state[i, 1] = first, second
 
 
 @jit
@@ -35,14 +42,14 @@ def absorb_floats(state: NDArray[np.uint64], values: NDArray[np.float64], valid:
     """Take the first `valid[i]` floats of each row; every NaN is the same, and so are 0 and -0."""
     bits = values.view(np.uint64)
     for i in range(values.shape[0]):
+        # Both lanes stay in registers, and choices instead of branches: zeros among rewards cannot be foreseen.
+        first, second = state[i, 0], state[i, 1]
         for k in range(valid[i]):
             value = values[i, k]
-            if value != value:
-                _absorb(state, i, np.uint64(0x7FF8000000000000))
-            elif value == 0.0:
-                _absorb(state, i, np.uint64(0))
-            else:
-                _absorb(state, i, bits[i, k])
+            word = np.uint64(0) if value == 0.0 else bits[i, k]
+            word = np.uint64(0x7FF8000000000000) if value != value else word
+            first, second = _first(first, word), _second(second, word)
+        state[i, 0], state[i, 1] = first, second
 
 
 @jit
