@@ -1,6 +1,10 @@
-"""Draws the pictures of idea.md: run python docs/pictures.py [FOLDER]."""
+"""Draws the pictures of idea.md: run python docs/pictures.py [FOLDER].
+
+With --report REPORT.html (of `counterrank demo`) it photographs the top of the report instead; needs chromium.
+"""
 
 import itertools
+import shutil
 import sys
 from pathlib import Path
 
@@ -127,5 +131,19 @@ def draw(folder: Path) -> None:
         (folder / f"{name}.svg").write_text(picture)
 
 
-if __name__ == "__main__":
+def photograph(report: Path, picture: Path) -> None:
+    """Save the top of a report as it looks in a browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1100, "height": 1290}, device_scale_factor=1.5)
+        page.goto(report.resolve().as_uri())
+        page.screenshot(path=str(picture))
+        browser.close()
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--report"]:
+    photograph(Path(sys.argv[2]), Path(__file__).parent / "images" / "report.png")
+elif __name__ == "__main__":
     draw(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent / "images")
