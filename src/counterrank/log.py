@@ -136,6 +136,11 @@ class RankingLog:
         return slice(self.start, self.start + self.n) if self.selected is None else self.selected
 
     @property
+    def numbers(self) -> Ints:
+        """The number of each row in the whole log (n,): draws depend on it, not on chunks or order."""
+        return np.arange(self.start, self.start + self.n) if self.selected is None else self.selected
+
+    @property
     def shown(self) -> Ints:
         """The place of each shown item among its row's candidates (n, K): -1 padding, -2 where it is none."""
         if self.candidates is None:

@@ -338,7 +338,7 @@ def test_lift_and_evidence(aggregate, units):
     expected = (relative, relative - t * ratio, relative + t * ratio)
     assert (lift.relative, lift.relative_low, lift.relative_high) == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose([p.value for p in lift.by_position], values - r.mean(0), rtol=1e-10)
-    pairs = (w * r - r).std(0, ddof=1) / np.sqrt(N)
+    pairs = [error(c) for c in (w * r - r).T]
     np.testing.assert_allclose([p.stderr for p in lift.by_position], pairs, rtol=1e-9)
     assert found.evidence.linear == (aggregate == "mean") and found.evidence.clustered == (units is not None)
     doubled = found.evidence.value_at(2 * (w * r).mean(0)[None], w.mean(0)[None])

@@ -19,6 +19,8 @@ class SwitchPlan(DoublyRobustPlan):
     """y = E_pi q + w 1{|w| <= limit} (r - q)."""
 
     limit: float = np.inf
+    #: Leaving rows to the model is what was asked for.
+    needs_weight = False
 
     def finish(self, state: Moments) -> Estimate:
         """Return the estimate and the share of weight left to the model."""

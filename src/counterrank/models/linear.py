@@ -204,8 +204,7 @@ def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> I
     from counterrank.models.kernels import regress_predict
 
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
-    rows = np.arange(batch.start, batch.start + batch.n, dtype=np.int64)
-    regress_predict.draw_rankings(wanted, batch.lengths, rows, seed, out)
+    regress_predict.draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
     return out
 
 

@@ -139,8 +139,7 @@ class AutoPlan(Plan[AutoState]):
 
 def _some(batch: RankingLog, stride: int) -> Ints:
     """Return the rows of this batch in every `stride`-th block of the log: most batches of a long log have none."""
-    numbers = batch.start + np.arange(batch.n) if batch.selected is None else batch.selected
-    return np.flatnonzero(numbers // int(SETTINGS["fold_block"].value) % stride == 0)
+    return np.flatnonzero(batch.numbers // int(SETTINGS["fold_block"].value) % stride == 0)
 
 
 def _nothing(batch: RankingLog) -> Outlook:
