@@ -1,10 +1,13 @@
 """Adjustments that nobody sees unless they are gone: Holm in agreement and comparisons, units in auto."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest_evaluation import gentle_log
 
 import counterrank as cr
+from counterrank.evaluation import comparing
 from counterrank.evaluation.judging import Evidence, Rival, reasons
 from counterrank.inference import critical_value, holm, two_sided
 
@@ -28,6 +31,43 @@ def test_agreement_is_adjusted_for_the_number_of_rivals(gentle):
 def test_a_rival_without_error_contradicts_nothing(gentle):
     found = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
     assert agreement(found, [Rival("ips", -0.01466, 0.0, usable=True)]) == "pass"
+
+
+def test_what_the_interval_allows_for_is_no_contradiction(gentle):
+    """Beyond the allowance B: (d - B) / se = 2.748 is p = 0.006, and its distance counts in half-widths less B."""
+    found = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
+    half = (found.high - found.low) / 2
+    B = 0.5 * half
+    allowing = replace(found, allowance=B)
+
+    def rival(beyond, sign=1):
+        return [Rival("ips", sign * (B + beyond), beyond / 2.748, usable=True)]
+
+    for sign in (1, -1):
+        assert agreement(found, rival(0.4 * half, sign)) == "warn"
+        assert agreement(allowing, rival(0.24 * half, sign)) == "pass"
+        assert agreement(allowing, rival(0.26 * half, sign)) == "warn"
+        assert agreement(allowing, rival(0.49 * half, sign)) == "warn"
+        assert agreement(allowing, rival(0.51 * half, sign)) == "fail"
+        within = Rival("ips", sign * 0.99 * B, 1e-3 * B, usable=True)
+        assert agreement(allowing, [within]) == "pass" and agreement(found, [within]) == "pass"
+        over = Rival("ips", sign * 1.2 * B, 1e-3 * B, usable=True)
+        assert agreement(allowing, [over]) == "pass" and agreement(found, [over]) == "warn"
+
+
+def test_an_allowance_stands_in_for_rivals_that_cannot_be_asked(gentle):
+    found = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
+    hidden = [Rival("ips", 9.0, 0.1, usable=False)]
+    for rivals in ([], hidden):
+        assert agreement(found, rivals) == "warn"
+        assert agreement(replace(found, allowance=1e-3), rivals) == "pass"
+
+
+@pytest.mark.parametrize("shape, asked", [(0.69, True), (0.71, False), (0.99, False)])
+def test_rivals_with_heavy_tails_are_not_asked(gentle, monkeypatch, shape, asked):
+    found = cr.evaluate(gentle, estimators=["ips"], audit=False).estimate()
+    monkeypatch.setattr(comparing, "tail_index", lambda moments: shape)
+    assert comparing.usable(found) is asked
 
 
 def test_comparisons_are_adjusted_for_the_number_of_pairs(gentle):

@@ -81,7 +81,8 @@ _TABLE = (
         "what was never shown cannot be weighed: that share of the value is unknown",
     ),
     Threshold(
-        "agreement", "distance to estimators with fewer assumptions, in half-widths of the interval", 0.5, 1.0, False,
+        "agreement", "distance to estimators with fewer assumptions, in half-widths of the interval; in both, less the "
+        "bias that the interval allows for", 0.5, 1.0, False,
         "a bias of half the half-width lowers the coverage of a 95 % interval to 83 %, one of a whole to 50 %; only "
         "distances significant at 1 % count",
     ),

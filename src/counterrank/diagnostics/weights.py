@@ -122,7 +122,8 @@ def mean_weight_test(moments: Moments) -> MeanWeightTest:
     from scipy import special
 
     mean = moments.mean("w")
-    error = np.sqrt(_variance_of_mean_weight(moments))
+    # Equal weights have a variance of rounding, which may be negative: zero, not unknown.
+    error = np.sqrt(np.maximum(_variance_of_mean_weight(moments), 0.0))
     off = np.where(np.isnan(error), 0.0, mean - 1.0)
     z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
     p = 2 * special.ndtr(-np.abs(z))

@@ -43,11 +43,14 @@ def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pai
 
 
 def usable(estimate: Estimate) -> bool:
-    """Return whether an estimate's weights are good enough to test others against it."""
+    """Return whether an estimate's weights are good enough to test others against it.
+
+    Beyond the reliable tail index the variance is not to be believed, and a difference in standard errors says nothing.
+    """
     good = estimate.ess >= THRESHOLDS["ess"].directional
     if estimate.moments is None:
         return good
-    calm = tail_index(estimate.moments) <= THRESHOLDS["tail"].directional
+    calm = tail_index(estimate.moments) <= THRESHOLDS["tail"].reliable
     return good and calm and mean_weight_test(estimate.moments).p_value > SIGNIFICANT
 
 

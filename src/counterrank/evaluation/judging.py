@@ -221,26 +221,29 @@ def agreement(e: Evidence) -> Found:
         yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
         return
     usable = [rival for rival in e.rivals if rival.usable]
+    # What the interval already allows for bias is no contradiction, and stands in where nobody could contradict.
+    allowed = e.estimate.allowance
     if not usable:
         names = ", ".join(rival.name for rival in e.rivals) or "none was run"
-        yield Judged(
-            WARNED,
-            f"no estimator with fewer assumptions is precise enough to check this one ({names})",
-            f"more rows, or {EXPLORE}; or run more estimators: --estimators all",
-        )
+        reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
+        if allowed > 0:
+            yield Judged(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
+            return
+        yield Judged(WARNED, reason, f"more rows, or {EXPLORE}; or run more estimators: --estimators all")
         return
-    p = holm([two_sided(rival.difference, rival.stderr) for rival in usable])
-    half = (e.estimate.high - e.estimate.low) / 2
+    p = holm([two_sided(max(abs(rival.difference) - allowed, 0.0), rival.stderr) for rival in usable])
+    half = (e.estimate.high - e.estimate.low) / 2 - allowed
     names = ", ".join(rival.name for rival in usable)
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
     if not apart:
         yield Judged(PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less")
         return
     worst = max(apart, key=lambda rival: abs(rival.difference))
-    distance = abs(worst.difference) / half if half > 0 else math.inf
+    distance = (abs(worst.difference) - allowed) / half if half > 0 else math.inf
+    beyond = f", beyond the bias of {allowed:.3g} that the interval allows for," if allowed else ","
     reason = (
-        f"{worst.name} assumes less and differs by {worst.difference:+.4g} ± {worst.stderr:.2g}, "
-        f"{distance:.1f} times the half-width of the interval: items seem to affect each other"
+        f"{worst.name} assumes less and differs by {worst.difference:+.4g} ± {worst.stderr:.2g}{beyond} "
+        f"by {distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
     yield Judged(
         THRESHOLDS["agreement"].status(distance),
