@@ -6,7 +6,7 @@ UV := $(shell command -v uv)
 # A variable, because a comma would end an argument of $(call).
 EVERYTHING := .[all,docs,dev]
 
-.PHONY: setup demo test lint types docs bench fuzz mutation guarantees audit dist clean
+.PHONY: setup demo test lint types docs bench fuzz mutation guarantees audit dist versions lock clean
 
 setup: $(VENV)/.complete
 
@@ -82,6 +82,16 @@ audit: setup
 dist: setup
 	rm -rf dist
 	$(BIN)/python -m build -q
+
+# The wheel in clean environments: each supported Python found here, lowest and newest dependencies.
+versions: setup
+	$(BIN)/python -m benchmarks.versions
+
+# For `pip install -c requirements-dev.lock`.
+freeze = $(if $(UV),$(UV) pip freeze --python $(BIN)/python,$(BIN)/python -m pip freeze)
+lock: setup
+	@{ echo "# Made by 'make lock': what the development environment holds."; \
+	  $(freeze) --exclude-editable | grep -vi '^counterrank' | LC_ALL=C sort -f; } > requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) dist build site out .mypy_cache .ruff_cache .pytest_cache .hypothesis

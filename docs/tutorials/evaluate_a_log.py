@@ -29,7 +29,7 @@ where = "inside" if low <= truth <= high else "outside"  # one interval in twent
 print(f"{best.estimator}: {best.value:.3f}, 95 % interval {low:.3f} to {high:.3f}; truth {truth:.3f}, {where}")
 print(f"lift over the old policy: {best.lift.value:+.3f} ({best.lift.low:+.3f} to {best.lift.high:+.3f})")
 print("by position:", [round(p.value, 3) for p in best.by_position])
-print("evidence:", result.verdict["level"])
+print("evidence:", result.verdict.level)
 
 # What the others think, and why they differ: iips ignores interaction, ips pays for all of it.
 for name in ("iips", "ips"):

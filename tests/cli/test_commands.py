@@ -177,6 +177,18 @@ def test_every_missing_column_is_named_at_once(counterrank, tmp_path):
     assert found.count("there is no") == 1
 
 
+def test_advice_is_given_in_the_words_of_the_command_line(counterrank, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("item,clicked\n1,0\n")
+    done = counterrank("evaluate", path, "--target", "new")
+    assert done.code == 2 and "--columns action=" in done.err and "Python" not in done.err
+
+
+def test_the_help_of_evaluate_tells_of_the_long_format(counterrank):
+    told = " ".join(counterrank("evaluate", "--help").out.split())
+    assert "the long format, one row a position with columns ranking and position" in told
+
+
 def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(counterrank, tmp_path: Path):
     rows = [{"items": [i % 2], "clicked": [i % 3 % 2], "propensity": [0.5], "new": [0.6]} for i in range(40)]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -1,6 +1,7 @@
 """The terminal view: the same model, in eighty columns too."""
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -49,3 +50,25 @@ def test_long_lists_of_segments_show_both_ends() -> None:
     model["segments"] = [sample.segment("personalised", "c", f"s{i}", i / 100, 0.01, 900.0) for i in range(40)]
     text = shown(model)
     assert "top and bottom of 40" in text and "s39" in text and "s0" in text and "s20" not in text
+
+
+def _scaled(value, factor, key=None):
+    """Return a model whose amounts are `factor` times as large."""
+    if isinstance(value, dict):
+        return {name: _scaled(item, factor, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_scaled(item, factor, key) for item in value]
+    return value * factor if key in ("value", "stderr", "low", "high") and isinstance(value, (int, float)) else value
+
+
+@pytest.mark.parametrize("width", [80, 110])
+@pytest.mark.parametrize(
+    ("factor", "unit", "value"),
+    [(1.0, "", "1.300"), (3e5, "", "390,000"), (3e8, ", in millions", "390.0"), (1e9, ", in billions", "1.300"),
+     (1e15, ", in units of 1e15", "1.300"), (1e200, ", in units of 1e198", "130.0")],
+)  # fmt: skip
+def test_huge_amounts_leave_the_table_whole(factor, unit, value, width):
+    text = shown(_scaled(sample.model(), factor), width)
+    assert f"Estimates{unit} (★ recommended)" in text and f"Lift by segment{unit}" in text
+    assert "…" not in text[text.index("Estimates") : text.index("Audit")]
+    assert re.search(rf"★ auto +{re.escape(value)} ", text)

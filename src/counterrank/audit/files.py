@@ -195,7 +195,7 @@ def _rewards(name: str, values: Floats, bad: Bools) -> list[Finding]:
         return []
     return [
         Finding("rewards", FAILED, f"'{name}' is missing or infinite {count:,} times", examples_at(bad, values, 0),
-                "outcomes that have not arrived, or an outer join", "read with missing_reward='zero' if none means 0")
+                "outcomes that have not arrived, or an outer join", "say --missing-reward zero if none means 0")
     ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ _EPILOG = """Examples:
   counterrank evaluate log.parquet --target new --html report.html
   counterrank evaluate 'logs/*.parquet' --target a --target b --segment device
   counterrank evaluate log.csv --target new --columns action=doc,reward=click,propensity=p
+  counterrank evaluate long.csv --target new --columns ranking=request_id,position=rank,action=doc
   counterrank evaluate log.parquet --target new --json - | jq .verdict.level
   counterrank evaluate log.parquet --target new --quiet --require reliable || echo "not yet"
 
@@ -92,7 +93,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 def command(log: str, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
-    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files, one row a ranking.
+    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row a ranking with lists
+    or numbered columns (action_1, action_2, ...), or the long format, one row a position with columns ranking and position.
     """
     from counterrank.estimators import with_position_curve
     from counterrank.evaluation import evaluate, meets

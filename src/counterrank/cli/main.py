@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -113,6 +114,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
+def for_commands(text: str) -> str:
+    """Return a message without what it says to those who write Python: messages name the option first.
+
+    >>> for_commands("map it with --columns action=items (columns={'action': 'items'} in Python), or rename it")
+    'map it with --columns action=items, or rename it'
+    """
+    return re.sub(r" \([^()]* in Python\)", "", text)
+
+
 def run() -> None:
     """Run the command line.
 
@@ -135,7 +145,7 @@ def run() -> None:
         click.echo("interrupted; nothing was written", err=True)
         code = 130
     except CounterrankError as problem:
-        click.echo(f"counterrank: {printable(str(problem))}", err=True)
+        click.echo(f"counterrank: {printable(for_commands(str(problem)))}", err=True)
         code = 2
     except BrokenPipeError:
         code = 0

@@ -155,7 +155,7 @@ def _audited(log: RankingLog) -> None:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(
             f"the audit of this log failed ({told}); a certificate on a wrong log is worth nothing. Mend it, or say "
-            "--despite-audit to go on all the same"
+            "--despite-audit (despite_audit=True in Python) to go on all the same"
         )
 
 
@@ -186,8 +186,8 @@ def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tu
         return 0.0, 1.0
     if grade == "free":
         raise ConfigError(
-            "grade 'free' needs to know how large a reward can be, not how large it was: give --reward-range LOW,HIGH, "
-            "or take grade 'assumed'"
+            "grade 'free' needs to know how large a reward can be, not how large it was: give --reward-range LOW,HIGH "
+            "(reward_range in Python), or take grade 'assumed'"
         )
     return float(values.min()), float(values.max())
 

@@ -106,7 +106,7 @@ def item_ids(array: pa.Array, name: str, spec: LogSpec, place: values.Place) -> 
         index = int(np.argmax(result < -1))
         raise LogError(
             f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter ranking; "
-            "other ids are read with encode_actions=True"
+            "other ids are read with --encode-actions (encode_actions=True in Python)"
         )
     return result
 

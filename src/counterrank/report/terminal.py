@@ -1,5 +1,6 @@
 """The report in a terminal: answer, evidence, estimates, flags, segments."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,13 +8,14 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import sentences
 from counterrank.report.kinds import kinds as kinds_of
-from counterrank.report.numbers import NARROW, NONE, count, percent, plain, span
+from counterrank.report.numbers import NARROW, NONE, count, known, percent, plain, span
 from counterrank.report.reading import Model, Reading, column_name, family, rows, table
 
 STYLES = {"reliable": "bold black on green", "directional": "bold black on yellow", "insufficient": "bold white on red"}
@@ -73,13 +75,17 @@ class _Estimates:
     reading: Reading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self.table(wide=options.max_width >= WIDE)
+        found = self.table(wide=options.max_width >= WIDE)
+        # A number that lost its last digits is a wrong number: rather fewer columns.
+        if Measurement.get(console, options.update(max_width=10 * WIDE), found).maximum > options.max_width:
+            found = self.table(wide=False)
+        yield found
 
     def table(self, *, wide: bool) -> Table:
         """Return the table, with standard errors and effective rows where there is room."""
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
         numbers = _flag_numbers(self.reading)
-        table = Table(title="Estimates (★ recommended)", **LOOK)
+        table = Table(title=f"Estimates{_unit(self.reading).words} (★ recommended)", **LOOK)
         table.add_column("estimator", no_wrap=True)
         for name in ("value", *(["± se"] if wide else []), interval, "lift", "rel.", *(["eff. rows"] if wide else [])):
             table.add_column(name, justify="right", no_wrap=True)
@@ -98,9 +104,39 @@ class _Estimates:
         return table
 
 
-def _cells(reading: Reading, target: str, found: Mapping[str, Any], *, first: bool, wide: bool) -> list[Text]:
-    error = found.get("stderr")
-    lift = reading.lift(target, str(found.get("estimator")))
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What the amounts of the tables are counted in."""
+
+    size: float
+    words: str
+
+    def of(self, value: Any) -> Any:
+        """Return an amount in this unit; what is no number stays as it is."""
+        return value / self.size if known(value) else value
+
+
+def _unit(reading: Reading) -> _Unit:
+    """Return the power of 1000 in which the largest amount has at most three digits before the point, from millions."""
+    shown = [
+        one.get(key) for target in reading.targets for one in reading.of(target) for key in ("low", "high", "value")
+    ]
+    largest = max((abs(value) for value in shown if known(value)), default=0.0)
+    if largest < 1e6:
+        return _Unit(1.0, "")
+    power = 3 * math.floor(math.log10(largest) / 3)
+    return _Unit(10.0**power, f", in {_POWERS.get(power, f'units of 1e{power}')}")
+
+
+_POWERS = {6: "millions", 9: "billions", 12: "trillions"}
+
+
+def _cells(reading: Reading, target: str, given: Mapping[str, Any], *, first: bool, wide: bool) -> list[Text]:
+    unit = _unit(reading)
+    found = {**given, **{key: unit.of(given.get(key)) for key in ("value", "stderr", "low", "high")}}
+    lift = dict(reading.lift(target, str(found.get("estimator"))))
+    lift |= {key: unit.of(lift.get(key)) for key in ("value", "stderr")}
+    error = found["stderr"]
     style = "bold" if first else "dim" if family(found) == "biased" else ""
     cells = [
         f"{'★' if first else ' '} {found.get('estimator')}",
@@ -144,14 +180,15 @@ def _kinds(reading: Reading) -> Iterator[RenderableType]:
 def _segments(reading: Reading) -> Table:
     found = sorted(rows(reading.model.get("segments")), key=lambda s: -float(table(s.get("lift")).get("value") or 0.0))
     shown = found if len(found) <= MOST_SEGMENTS else [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
-    title = "Lift by segment" + (f" (top and bottom of {len(found)})" if len(shown) < len(found) else "")
+    unit = _unit(reading)
+    title = f"Lift by segment{unit.words}" + (f" (top and bottom of {len(found)})" if len(shown) < len(found) else "")
     result = Table(title=title, **LOOK)
     for name in ("target", "segment"):
         result.add_column(name)
     for name in ("rows", "lift", f"{sentences.level(reading)} interval".replace(NARROW, " ")):
         result.add_column(name, justify="right", no_wrap=True)
     for row in shown:
-        lift = table(row.get("lift"))
+        lift = {key: unit.of(value) for key, value in table(row.get("lift")).items()}
         error = lift.get("stderr")
         interval = span(lift.get("low"), lift.get("high"), error, sign=True) or NONE
         label = f"{column_name(row.get('column'))} = {row.get('label')}"
