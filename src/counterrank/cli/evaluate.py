@@ -93,8 +93,9 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 def command(log: str, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
-    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row a ranking with lists
-    or numbered columns (action_1, action_2, ...), or the long format, one row a position with columns ranking and position.
+    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row a ranking, with
+    lists or numbered columns (action_1, action_2, ...), or the long format, one row a position with columns ranking
+    and position.
     """
     from counterrank.estimators import with_position_curve
     from counterrank.evaluation import evaluate, meets
