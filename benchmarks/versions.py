@@ -60,7 +60,7 @@ def smoke(python: str, built: Path, which: str) -> str:
         own = folder / "venv" / "bin"
         pins = lowest(project()["dependencies"]) if which == "lowest" else []
         pip = [str(own / "python"), "-m", "pip", "--disable-pip-version-check"]
-        _run([*pip, "install", "-q", "--only-binary=:all:", str(built), *pins], folder)
+        _run([*pip, "install", "-q", "--no-compile", "--only-binary=:all:", str(built), *pins], folder)
         for program, *arguments in STEPS:
             _run([str(own / program), *arguments], folder)
         frozen = _run([*pip, "freeze", "--all"], folder)
