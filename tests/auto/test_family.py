@@ -116,7 +116,7 @@ def test_logistic_model_predicts_clicks_better_than_their_mean():
     from counterrank.sources import MemorySource
 
     part = random(1, K=3, actions=3, reward="binary", form="paper").draw(3000, np.random.default_rng(0)).to_log()
-    model = fit_linear(train(MemorySource(part, threads=1), "new"))
+    model = fit_linear(train(MemorySource(part, threads=1)))
     assert model.details["out_of_fold_mse"] < 0.97 * part.reward.var(axis=0).mean()
     q = model.predict(part, "new").q
     curved = model.logistic.astype(bool)

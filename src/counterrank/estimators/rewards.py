@@ -32,8 +32,8 @@ def need_mean(workspace: Workspace, name: str) -> None:
 
 def trained(workspace: Workspace, *, rich: bool = True) -> Training:
     """Return the Grams of the training rows."""
-    key = ("training", workspace.target, rich)
-    return workspace.once(key, lambda: train(workspace.source, workspace.target, seed=workspace.seed, rich=rich))
+    key = ("training", rich)
+    return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
 
 
 def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:

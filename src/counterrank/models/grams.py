@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.layout import Arrays, Layout, whole_distribution
+from counterrank.models.layout import Arrays, Layout
 
 if TYPE_CHECKING:
     from counterrank.log import RankingLog
@@ -18,14 +18,12 @@ Floats = NDArray[np.float64]
 class Grams:
     """Sums over the rows of fold f with a_k = u.
 
-    gram (F, K, A, D, D) of z z'; cover (F, K, A, D) of z r_k; square (F, K, A) of r_k^2; mean (F, K, A, D) of
-    pi(u at k|x) E_pi[z | a_k = u] over all rows (zeros without a target); rows (F,).
+    gram (F, K, A, D, D) of z z'; cover (F, K, A, D) of z r_k; square (F, K, A) of r_k^2; rows (F,).
     """
 
     gram: Floats
     cover: Floats
     square: Floats
-    mean: Floats
     rows: Floats
 
     def __add__(self, other: "Grams") -> "Grams":
@@ -33,13 +31,12 @@ class Grams:
             self.gram + other.gram,
             self.cover + other.cover,
             self.square + other.square,
-            self.mean + other.mean,
             self.rows + other.rows,
         )
 
 
 def grams_of(
-    batch: "RankingLog", layout: Layout, target: str, *, weight: Floats | None = None, given: Arrays | None = None,
+    batch: "RankingLog", layout: Layout, *, weight: Floats | None = None, given: Arrays | None = None,
     reward: Floats | None = None,
 ) -> Grams:  # fmt: skip
     """Return the Grams of a batch.
@@ -58,12 +55,5 @@ def grams_of(
         given.action, given.lengths, given.fold, rewards, weights, given.x, given.centre, given.logging,
         layout.slots, layout.cross, layout.squares, gram, cover, square,
     )  # fmt: skip
-    mean = np.zeros(shape)
-    wanted = whole_distribution(batch, target)
-    if wanted is not None:
-        kernels.add_means(
-            given.lengths, given.fold, given.x, given.centre, given.logging, wanted,
-            layout.slots, layout.cross, layout.squares, mean,
-        )  # fmt: skip
     rows = np.bincount(given.fold, minlength=layout.F).astype(np.float64)
-    return Grams(gram, cover, square, mean, rows)
+    return Grams(gram, cover, square, rows)

@@ -229,7 +229,7 @@ def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Sou
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """The layout and Grams of the training rows, shared by the regression and the projected weights."""
+    """The layout and Grams of the training rows, shared by every model of one log."""
 
     prepared: Prepared
     source: Source
@@ -248,7 +248,7 @@ class Training:
         return self.prepared.grams
 
 
-def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> Training:
+def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
     first = source.first
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
@@ -264,7 +264,7 @@ def train(source: Source, target: str, *, seed: int = 0, rich: bool = True) -> T
     pairs = 2 < K and plain <= WIDEST_PAIRS and 3 * A * plain < rows * (F - 1) / F and numbers <= PAIR_NUMBERS
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
-    grams = training.reduce(lambda batch: grams_of(batch, layout, target), label="regression")
+    grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
     totals = None
     if worth_it(layout):
         totals = training.reduce(lambda batch: totals_of(batch, layout), label="regression")

@@ -162,7 +162,7 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
         chance = sigmoid(logged_values(training.layout, given, coef[None])[0])
         weight = np.maximum(chance * (1 - chance), LEAST_VARIANCE)
         working = (batch.reward - chance) / weight
-        return grams_of(batch, training.layout, "", weight=weight, given=given, reward=working)
+        return grams_of(batch, training.layout, weight=weight, given=given, reward=working)
 
     return source.reduce(partial, label="logistic")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.models.kernels.regress_features import ROWS, expected, grouped, logged, room, sorted_rows
+from counterrank.models.kernels.regress_features import ROWS, grouped, logged, room, sorted_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -150,30 +150,6 @@ def add_grams(
                 add_products(columns, (rows.shape[0] + _STEP - 1) // _STEP * _STEP, whole)
             f, u = g // A, g % A
             _unpack(whole, gram[f, k, u], cover[f, k, u], square[f, k, u : u + 1])
-
-
-@jit
-def add_means(
-    lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats, target: Floats,
-    slots: Ints, cross: bool, squares: int, out: Floats,
-) -> None:  # fmt: skip
-    """Add pi(u at k|x) E_pi[z | a_k = u] to out (F, K, A, D): what balancing weights must reproduce."""
-    n, A, width = lengths.shape[0], centre.shape[1], out.shape[3]
-    scratch, columns, chance = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
-    key, order = np.empty(n, np.int64), np.empty(n, np.int64)
-    for k in range(out.shape[1]):
-        for i in range(n):
-            key[i] = fold[i] if k < lengths[i] else -1
-        starts = grouped(key, out.shape[0], order)
-        for f in range(out.shape[0]):
-            for first in range(starts[f], starts[f + 1], ROWS):
-                rows = order[first : min(first + ROWS, starts[f + 1])]
-                expected(rows, target, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
-                for u in range(A):
-                    for at in range(rows.shape[0]):
-                        chance[at] = target[rows[at], 0 if target.shape[1] == 1 else k, u]
-                    for p in range(width):
-                        out[f, k, u, p] += dot(chance, columns[p], rows.shape[0])
 
 
 @jit

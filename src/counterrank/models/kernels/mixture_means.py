@@ -287,7 +287,7 @@ def curved_means(
     others, padded = np.zeros((K, effect.shape[1])), np.zeros((A, A + 1))
     for k in range(K):
         others[k, :k], others[k, k + 1 : K] = examined[k, :k], examined[k, k + 1 :]
-    starts = grouped(fold, own.shape[0], order)
+    starts = grouped(fold, own.shape[0], order, 0)
     for f in range(own.shape[0]):
         padded[:, :A] = pair[f]
         for first in range(starts[f], starts[f + 1], _ROWS):

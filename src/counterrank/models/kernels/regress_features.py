@@ -39,7 +39,7 @@ def sorted_rows(groups: int) -> int:
 
 
 @jit
-def grouped(key: Ints, groups: int, order: Ints, begin: int = 0) -> Ints:
+def grouped(key: Ints, groups: int, order: Ints, begin: int) -> Ints:
     """Fill order with the rows begin + i sorted by key (n,), those below zero left out; return the groups' starts."""
     starts = np.zeros(groups + 1, np.int64)
     for i in range(key.shape[0]):

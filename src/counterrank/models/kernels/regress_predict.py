@@ -34,7 +34,7 @@ def at_logged(
     for k in range(action.shape[1]):
         for i in range(n):
             key[i] = fold[i] * A + action[i, k] if k < lengths[i] else -1
-        starts = grouped(key, coef.shape[1] * A, order)
+        starts = grouped(key, coef.shape[1] * A, order, 0)
         for g in range(coef.shape[1] * A):
             for first in range(starts[g], starts[g + 1], ROWS):
                 rows = order[first : min(first + ROWS, starts[g + 1])]
@@ -58,7 +58,7 @@ def mean_under(
     scratch, columns, total = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
     order = np.empty(n, np.int64)
     alike = target.shape[1] == 1 and logging.shape[1] == 1 and slots.max() == 0 and lengths.min() == out.shape[1]
-    starts = grouped(fold, coef.shape[0], order)
+    starts = grouped(fold, coef.shape[0], order, 0)
     for f in range(coef.shape[0]):
         for first in range(starts[f], starts[f + 1], ROWS):
             rows = order[first : min(first + ROWS, starts[f + 1])]
@@ -120,7 +120,7 @@ def mean_of_draws(
     scratch, columns, total = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
     order = np.empty(n, np.int64)
     exact, shared = own.shape[2] > 0, own.shape[1] == 1
-    starts = grouped(fold, coef.shape[0], order)
+    starts = grouped(fold, coef.shape[0], order, 0)
     for s in range(size):
         action = draws[:, s]
         for f in range(coef.shape[0]):

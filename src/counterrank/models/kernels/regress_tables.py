@@ -74,7 +74,7 @@ def values_at_logged(
     shown = T - 1 - length * A
     order, value, count = np.empty(n, np.int64), np.empty(tables.shape[2]), np.empty(A)
     rows, scales = np.zeros(T + 4, np.int64), np.zeros(T + 4)
-    grouped(fold, tables.shape[0], order)
+    grouped(fold, tables.shape[0], order, 0)
     for at in range(n):
         i = order[at]
         f, used = fold[i], lengths[i]
@@ -110,7 +110,7 @@ def sigmoid_of_draws(
     A, width, T = centre.shape[1], x.shape[1], tables.shape[1]
     order, base, value = np.empty(n, np.int64), np.empty(tables.shape[2]), np.empty(tables.shape[2])
     rows, scales = np.zeros(T + 4, np.int64), np.zeros(T + 4)
-    grouped(fold, tables.shape[0], order)
+    grouped(fold, tables.shape[0], order, 0)
     for at in range(n):
         i = order[at]
         f, used = fold[i], lengths[i]
