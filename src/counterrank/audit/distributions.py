@@ -167,7 +167,7 @@ class Replacement:
         """Count rankings with a repeat, pairs, and items by position."""
         used = subject.used(batch)
         ordered = np.sort(np.where(used, batch.action, -1 - np.arange(batch.K)), axis=1)
-        repeats = (np.diff(ordered, axis=1) == 0).any(axis=1)
+        repeats = (np.diff(np.ascontiguousarray(ordered.T), axis=0) == 0).any(axis=0)
         size = int(batch.action.max(initial=0)) + 1
         seen = np.stack([np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)])
         return Tally(

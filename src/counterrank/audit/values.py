@@ -154,8 +154,8 @@ class Meaning:
         if values is None or values.shape[1] < 2:
             return Tally()
         full = batch.lengths == batch.K
-        steps = np.diff(values[full], axis=1)
-        same, falling = (steps == 0).all(axis=1), (steps <= 0).all(axis=1) & (steps < 0).any(axis=1)
+        steps = np.diff(np.ascontiguousarray(values[full].T), axis=0)  # (K-1, n): long rows are quick to go through
+        same, falling = (steps == 0).all(axis=0), (steps <= 0).all(axis=0) & (steps < 0).any(axis=0)
         sums = {"same": same.sum(), "falling": falling.sum(), "full": full.sum()}
         return Tally(
             sums={key: np.array([value]) for key, value in sums.items()},

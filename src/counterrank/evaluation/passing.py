@@ -153,7 +153,8 @@ def make_partial(
         with np.errstate(over="ignore", invalid="ignore"):
             totals = totals_of(np.stack(columns).T, batch.bucket if by_unit else None)
         # Padding counts as 0, which is in the range anyway.
-        rewards = RewardRange(batch.reward.min(axis=0, initial=0.0), batch.reward.max(axis=0, initial=0.0))
+        tall = np.ascontiguousarray(batch.reward.T)
+        rewards = RewardRange(tall.min(axis=1, initial=0.0), tall.max(axis=1, initial=0.0))
         looked = auditor.partial(batch, lambda _, name: views[name].ratios) if auditor is not None else Tallies(())
         return PassState(tuple(states), totals, segments, fingerprint_of(batch), rewards, tuple(tops), looked)
 
