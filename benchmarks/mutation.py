@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
 #: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a file.
 CORE, ESTIMATORS = "tests/hard/test_survivors.py", "tests/hard/test_survivors_estimators.py"
-INFERENCE = "tests/hard/test_survivors_inference.py"
+INFERENCE, BOUNDS = "tests/hard/test_survivors_inference.py", "tests/inference/test_exact_bounds.py"
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
     "kernels/weights.py": (CORE, "tests/kernels/test_weights.py", "tests/exact/test_order.py"),
@@ -51,6 +51,9 @@ FILES: dict[str, tuple[str, ...]] = {
     "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
     "inference/intervals.py": (INFERENCE, "tests/inference/test_methods.py", CORE),
     "inference/multiplicity.py": (INFERENCE,),
+    "inference/betting.py": (BOUNDS,),
+    "inference/bias_aware.py": (BOUNDS,),
+    "diagnostics/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
     "inference/sequential.py": ("tests/inference/test_sequential.py",),
     "diagnostics/weights.py": ("tests/diagnostics/test_weights.py",),
     "diagnostics/report.py": ("tests/diagnostics/test_weights.py",),
@@ -58,7 +61,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "audit/kernels.py": ("tests/audit/test_groups.py",),
     "audit/groups.py": ("tests/audit/test_groups.py", "tests/audit/test_diseases.py"),
     "evaluation/comparing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_run.py"),
-    "evaluation/judging.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_verdict.py"),
+    "evaluation/judging.py": ("tests/evaluation/test_judging.py", "tests/evaluation/test_pins.py"),
     "evaluation/passing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_trust.py"),
     "evaluation/segments.py": ("tests/evaluation/test_run.py",),
     "evaluation/widening.py": ("tests/inference/test_sequential.py", "tests/evaluation/test_propensities.py"),
@@ -102,6 +105,9 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/marginal.py", "1", "np.arange(group.max() + 1)"),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
     ("inference/multiplicity.py", "1.0", "p[order] * count / np.arange("),  # the largest is a p-value itself
+    ("inference/betting.py", "60", "_STEPS = 60"),
+    ("inference/bias_aware.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
+    ("inference/bias_aware.py", "Lt", "< check_level(level)"),  # a tie moves the other end by nothing
     ("inference/intervals.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
     ("estimators/kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # nothing reads it
     ("estimators/kernels/orders.py", "1", "alike = logging.shape[1] == 1"),  # the general way gives the same

@@ -1,9 +1,10 @@
 """Is "reliable" to be believed, and is it ever said? Logs of mixed worlds with known truth, judged as users see them.
 
-Run: python -m benchmarks.verdicts [--logs 400] [--out FILE] [--part 0/2] [--report]
+Run: python -m benchmarks.verdicts [--logs 400] [--strong] [--out FILE] [--part 0/2] [--report]
 
 Half of the logs come from factored worlds, half from rankings without replacement (`simulate.World`); in one of five
-the propensities are spoiled. Results are appended to FILE log by log, so that a run can be stopped and taken up again.
+the propensities are spoiled; `--strong` takes factored worlds of strong interactions instead. Results
+are appended to FILE log by log, so that a run can be stopped and taken up again.
 """
 
 import argparse
@@ -62,6 +63,16 @@ def case(index: int) -> tuple[str, cr.RankingLog, float, float]:
     return name, log, true_value(env).value, true_value(env, "logging").value
 
 
+def strong(index: int) -> tuple[str, cr.RankingLog, float, float]:
+    """Return the same for a factored world in which items affect each other as much as they can: a world a case."""
+    turn = index // 2
+    reward, form = ("triple", "multiplicative", "pairwise", "binary")[turn % 4], ("published", "paper")[turn // 4 % 2]
+    K, actions = (4, 6)[turn // 8 % 2], (3, 5)[turn // 3 % 2]
+    env = random(seed=1000 + turn, form=form, reward=reward, K=K, delta=1.0, actions=actions)
+    log = draw(env, (1_000, 3_000)[turn // 2 % 2], np.random.default_rng(index)).to_log()
+    return f"{reward}-{form}", log, true_value(env).value, true_value(env, "logging").value
+
+
 def spoiled(log: cr.RankingLog, index: int) -> tuple[cr.RankingLog, str]:
     """Return the log with propensities made wrong in one of three ways, where they are numbers; else as it is."""
     if index % 5 != 4 or not isinstance(log.propensity, cr.Propensity):
@@ -79,10 +90,10 @@ def spoiled(log: cr.RankingLog, index: int) -> tuple[cr.RankingLog, str]:
     return cr.RankingLog(propensity=cr.Propensity(log.propensity.kind, values), **fields), how
 
 
-def judged(index: int) -> dict[str, Any]:
+def judged(index: int, *, interacting: bool = False) -> dict[str, Any]:
     """Return what an evaluation says of a case, and whether it is so."""
-    world, log, truth, logged = case(index)
-    log, how = spoiled(log, index)
+    world, log, truth, logged = strong(index) if interacting else case(index)
+    log, how = (log, "") if interacting else spoiled(log, index)
     result = cr.evaluate(log, ["new"], estimators=["auto"], audit=False, independent_rows=True)
     found = result.estimate("new")
     lift, half = found.lift, (found.lift.high - found.lift.low) / 2
@@ -121,6 +132,7 @@ def main() -> None:
     """Judge the logs that are not yet in the file, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=400)
+    parser.add_argument("--strong", action="store_true", help="worlds of strong interactions; even numbers only")
     parser.add_argument("--out", default=OUT)
     parser.add_argument("--part", default="0/1", help="which of how many processes this is")
     parser.add_argument("--report", action="store_true", help="only print what is there")
@@ -128,11 +140,12 @@ def main() -> None:
     path, (part, parts) = Path(given.out), (int(text) for text in given.part.split("/"))
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {int(row["log"]) for row in _read(path)}
-    for index in range(part, 0 if given.report else given.logs, parts):
+    step = 2 if given.strong else 1
+    for index in range(step * part, 0 if given.report else given.logs, step * parts):
         if index in done:
             continue
         start = time.perf_counter()
-        row = judged(index)
+        row = judged(index, interacting=given.strong)
         new = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.DictWriter(file, FIELDS)
