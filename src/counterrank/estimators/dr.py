@@ -34,7 +34,8 @@ class DoublyRobustPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class DR(Estimator):
-    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased whenever the weights alone are, whatever the model.
+    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model; with weights of fewer
+    items where the weights alone are and the model looks at no more items than they carry over (docs/auto.md).
 
     `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for interaction order m
     (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the future work named in section 6 of
