@@ -66,3 +66,6 @@ def test_run_prints_the_truth_and_writes_the_reports(tmp_path: Path) -> None:
     assert {row["target"] for row in model["segments"]} == set(shop.TARGETS)
     page = (tmp_path / "report.html").read_text()
     assert "clicks per page" in page and len(page) < 1_000_000
+    assert "The truth: +" in text and "certificate" in (tmp_path / "learned.html").read_text()
+    learned = json.loads((tmp_path / "learned.json").read_text())
+    assert learned["certified"] and cr.load_policy(tmp_path / "policy.json").m == learned["m"]

@@ -10,7 +10,7 @@ from counterrank.cli.console import showing_progress
     "--out", default="out/demo", show_default=True, type=click.Path(file_okay=False), help="Folder to write to."
 )
 def command(out: str) -> None:
-    """Evaluate two candidate policies on an embedded log of an online shop's front page."""
+    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and certify it."""
     from counterrank import demo
 
     with showing_progress():

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
-from counterrank.cli.reading import reading, reading_options
+from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
 
@@ -22,6 +22,13 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 @click.command("learn", epilog=_EPILOG)
 @click.argument("log", type=click.Path())
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="Where the certified policy is written.")
+@click.option(
+    "--model",
+    type=click.Choice(["linear", "boosting"]),
+    default="linear",
+    show_default=True,
+    help="linear: a click model, linear in features and context. boosting: LightGBM on top (extra `boosting`).",
+)
 @click.option(
     "--grade",
     type=click.Choice(["free", "assumed"]),
@@ -44,15 +51,19 @@ def command(log: str, **options: Any) -> None:
     LOG must say how today's policy draws: scores of all candidates with --logger, or whole distributions.
     """
     from counterrank.learning import learn
+    from counterrank.readers import check_outputs
 
     out, json_path, html_path = options["out"], options["json_path"], options["html_path"]
     if not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
     piped = printing_to_stdout(json_path, html_path)
+    read_from = inputs(log, options)
     read = reading(options)
+    check_outputs(read_from, {"--out": out, "--json": json_path, "--html": html_path})
     with showing_progress(enabled=not options["quiet"]):
         result = learn(
             log,
+            model=options["model"],
             grade=options["grade"],
             level=options["level"],
             seed=options["seed"],

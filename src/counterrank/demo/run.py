@@ -1,8 +1,10 @@
-"""The main job on the shop's log: what a newcomer sees in a minute."""
+"""The main job on the shop's log, then a policy learned from it: what a newcomer sees in a minute."""
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from counterrank.demo import shop
 
@@ -11,16 +13,20 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from counterrank.evaluation import Evaluation
+    from counterrank.learning import Learned
 
 SEGMENTS = ("x_device", "x_returning", "x_tenure_days", "country")
+#: Visits on which the truth of what was learned is drawn: to about a hundredth of a click.
+TRUTH_ROWS = 4_000
 WORDS = {"reward": "clicks", "ranking": "page"}
 
 
 def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n: int = shop.ROWS) -> "Evaluation":
-    """Write the log, evaluate both targets, print the table and the truth, write report.html and report.json."""
+    """Write the log, evaluate both targets, learn a third policy; print each with the truth and write pages of both."""
     from rich.console import Console
 
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
+    from counterrank.learning import learn
 
     folder = Path(out_dir)
     log = folder / "log.parquet"
@@ -34,8 +40,32 @@ def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n:
     console = console or Console()
     console.print(result)
     console.print(_truth(result, shop.truth(n)))
-    console.print(f"\nOpen {folder / 'report.html'} in a browser. The log is {log}.", highlight=False, soft_wrap=True)
+    learned = learn(log)
+    learned.to_html(folder / "learned.html")
+    learned.to_json(folder / "learned.json", policy="policy.json" if learned.certificate.certified else None)
+    if learned.certificate.certified:
+        learned.save(folder / "policy.json")
+    console.print("\nA third policy, learned from the same log\n", style="bold")
+    console.print(learned)
+    console.print(_true_gain(learned, log, n))
+    pages = f"{folder / 'report.html'} and {folder / 'learned.html'}"
+    console.print(f"\nOpen {pages} in a browser. The log is {log}.", highlight=False, soft_wrap=True)
     return result
+
+
+def _true_gain(learned: "Learned", log: Path, n: int) -> str:
+    """Return what the learned policy really earns, beside what its certificate promises."""
+    from counterrank.readers import read_log
+
+    rows = read_log(log).take(slice(0, TRUTH_ROWS))
+    rng = np.random.default_rng(0)
+    served = learned.policy.bind(rows).sample(shop.SLOTS, rng, size=2)
+    who = shop.visits(n, np.random.default_rng(shop.SEED)).take(slice(0, TRUTH_ROWS))
+    gains = [shop.click_probability(who, served[:, j]).sum(axis=1).mean() for j in range(served.shape[1])]
+    gain = float(np.mean(gains)) - shop.true_value(who, shop.logging_policy(who))
+    found = learned.certificate
+    promised = f"at least {found.low:+.3f} was promised" if found.certified else "nothing was promised"
+    return f"The truth: {gain:+.3f} clicks per page; {promised}, {found.value:+.3f} estimated."
 
 
 def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":

@@ -12,7 +12,7 @@ at a desk, new              compares everything: all slots matter
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,10 @@ class Visits:
     tenure_days: NDArray[np.int64]
     country: NDArray[np.str_]
     hour: NDArray[np.int64]
+
+    def take(self, rows: slice) -> "Visits":
+        """Return some of the visits."""
+        return Visits(*(getattr(self, item.name)[rows] for item in fields(self)))
 
     @property
     def returning(self) -> NDArray[np.bool_]:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Stakes relative to the one that is best for the expected spread; their capitals are averaged, which is a bet too.
-#: Where the spread was misjudged by a factor of two, one of them still fits.
+#: Stakes relative to the one that is best for the expected spread, and how the capital is divided among them, which is
+#: a bet too. Where the spread was misjudged by a factor of two, one of them still fits.
 STAKES = np.array([0.25, 0.5, 1.0, 1.5])
+SHARES = np.array([0.1, 0.2, 0.5, 0.2])
 #: Share of the largest allowed stake: at all of it one worst row takes everything.
 _SAFE = 0.9
 _STEPS = 60
@@ -43,11 +44,11 @@ def betting_lower_bound(
     stakes = STAKES * math.sqrt(2.0 * wanted / len(values)) / scale
 
     def grows(mu: float) -> bool:
-        """Whether the averaged capital against a mean of `mu` reaches 1/delta."""
+        """Whether the whole capital against a mean of `mu` reaches 1/delta."""
         most = _SAFE / max((mu - lowest) * float(rows.max()), 1e-300)
         logs = np.log1p(np.minimum(stakes, most)[:, None] * (values - mu * rows)).sum(axis=1)
         peak = float(logs.max())
-        return peak + math.log(float(np.exp(logs - peak).mean())) >= wanted
+        return peak + math.log(float(SHARES @ np.exp(logs - peak))) >= wanted
 
     low, high = lowest, float(values.sum() / rows.sum())
     if high <= lowest or grows(high):

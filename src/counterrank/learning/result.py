@@ -20,8 +20,8 @@ SCHEMA = "counterrank/learning/1"
 class Step:
     """A place on the path from the logger (m = 1) to the best ranking that it could have shown.
 
-    `value` is the lift on rows that did not fit the model, `low` the bound that the certifying rows would give if it
-    were so, `ess` effective rows.
+    `value` is the lift on rows that did not fit the model, `low` the bound to expect of the certifying rows if the
+    model is right, by which m is chosen, `ess` effective rows.
     """
 
     m: int
@@ -85,6 +85,8 @@ class Learned:
     certificate: Certificate
     segments: tuple[dict[str, Any], ...] = ()
     exposure: tuple[dict[str, Any], ...] = ()
+    #: The lift that the model expects of a plain sort by score, which no log certifies; None where it fills no page.
+    sort: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -116,6 +118,7 @@ class Learned:
             "more_rows": found.more_rows,
             "segments": list(self.segments),
             "exposure": list(self.exposure),
+            "sort": {"value": self.sort, "certified": False},
             "model": self.details,
             "policy": policy,
         }

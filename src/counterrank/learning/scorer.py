@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import PolicyError
+from counterrank.learning.boosting import Trees
 from counterrank.models import (
     ALL,
     AmountModel,
+    BoostedModel,
     ClickModel,
     Encoding,
     ListModel,
@@ -55,12 +57,18 @@ class Scorer:
             return {"model": "linear", "centre": mean.centre, "unit": mean.unit, "predictor": _written(mean.predictor)}
         if isinstance(self.model, ClickModel):
             return {"model": "click-history", "predictor": _written(self.model.predictor)}
+        if isinstance(self.model, BoostedModel) and isinstance(self.model.trees[ALL], Trees):
+            first = Scorer(self.model.first).to_dict()
+            return {"model": "boosting", "format": "lightgbm", "first": first, "trees": self.model.trees[ALL].text}
         raise PolicyError(f"a model of kind '{self.model.kind}' has no form as data")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":
         """Return the scorer of plain data; what is missing or no number raises a PolicyError."""
         try:
+            if data["model"] == "boosting":
+                first = cls.from_dict(data["first"]).model
+                return cls(BoostedModel(first, (Trees.from_text(data["trees"]),), clicks=False, details={}))
             predictor = _read(data["predictor"])
             if data["model"] == "click-history":
                 return cls(ClickModel(predictor))

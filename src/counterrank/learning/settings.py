@@ -26,11 +26,24 @@ SETTINGS = {
         0.8, "quantile of predicted list values", "the control variate ends here: the bound's lower end grows "
         "with it, its use does not", "measurements in docs/evidence",
     ),
+    "caution": Setting(
+        1.25, "of the bound's usual distance", "m is chosen for the bound to expect: models expect too much, and a "
+        "bound missed is worth nothing", "35 logs of docs/evidence/learning.md, development draws",
+    ),
     "folds": Setting(4, "folds of the learning rows", "m is chosen on rows that did not fit the model", "reasoned"),
+    "trees": Setting(60, "trees", "with the click model's key among the columns few are needed", "reasoned"),
+    "leaves": Setting(15, "leaves of a tree", "products of about four columns", "reasoned"),
+    "leaf_rows": Setting(50, "slots in a leaf, at least", "a click rate of 50 slots is known within .07", "reasoned"),
+    "rate": Setting(0.08, "step of a tree", "slow enough for 60 trees to be few", "reasoned"),
     "wrong_sampler": Setting(
         3.5, "standard errors", "ranks of the logged rankings among drawn ones are uniform if the sampler is the "
-        "logger's; four tests, false alarms below 1 in 500", "reasoned",
+        "logger's; eight tests, false alarms below 1 in 250", "reasoned",
     ),
-    "fewest": Setting(50, "units on either side", "with fewer nothing can be learned or certified", "reasoned"),
+    "likely_draws": Setting(16, "rankings a row", "enough for ranks by probability", "reasoned"),
+    "fewest": Setting(20, "units on either side", "with fewer nothing can be learned or certified", "reasoned"),
+    "many": Setting(
+        150, "certifying units", "a t bound needs many: with 60 it certified noise in 13 % of logs at level 95 %",
+        "docs/evidence/learning.md",
+    ),
     "exposed": Setting(4000, "rows", "rows from which exposure of items is averaged", "reasoned"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from counterrank.models.base import ModelKind, Prediction, RewardModel
 from counterrank.models.choice import fit_best, fit_close
 from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models
 from counterrank.models.clicks.base import ALL, ListModel, Variant, squared_loss
-from counterrank.models.clicks.boosting import fit_boosting
+from counterrank.models.clicks.boosting import BoostedModel, described, fit_boosting, with_place
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, number_table
 from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
@@ -29,6 +29,7 @@ from counterrank.models.mixture import MixtureModel
 
 __all__ = [
     "AmountModel",
+    "BoostedModel",
     "Encoding",
     "Means",
     "NumberModel",
@@ -52,6 +53,7 @@ __all__ = [
     "Variant",
     "can_sample",
     "context_columns",
+    "described",
     "factored_draws",
     "fit_best",
     "fit_boosting",
@@ -66,4 +68,5 @@ __all__ = [
     "squared_loss",
     "train",
     "whole_distribution",
+    "with_place",
 ]

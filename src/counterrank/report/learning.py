@@ -59,7 +59,7 @@ def path_drawing(model: Model) -> plot.Drawing:
         x_ticks=[(p.x, f"{p.x:g}") for p in points],
     )
     series = [plot.Series(points=points), plot.Series(points=bounds, look="t1 dash1", shape=1)]
-    return plot.Drawing(series, frame, "Ambition against evidence", ["estimated lift", "bound it promises"])
+    return plot.Drawing(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
 
 
 def segments_drawing(model: Model) -> rows.Drawing:
@@ -88,7 +88,7 @@ def losers(model: Model) -> list[str]:
 def learning_page(model: Model) -> str:
     """Return one self-contained page."""
     path_table = parts.table(
-        ("best of", "estimated lift", "bound it promises", "effective rows"),
+        ("best of", "estimated lift", "bound to expect", "effective rows"),
         [(f"{s.get('m')}", plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
          for s in listed(model.get("path"))],
     )  # fmt: skip
@@ -97,7 +97,7 @@ def learning_page(model: Model) -> str:
     if listed(model.get("segments")):
         told = "Bars are adjusted for looking at all of them."
         figures.append(parts.figure("For whom", told, segments_drawing(model).svg()))
-    lift = table(model.get("lift"))
+    lift, sort = table(model.get("lift")), table(model.get("sort")).get("value")
     return page(
         "learning.html.j2",
         certified=bool(model.get("certified")),
@@ -110,6 +110,7 @@ def learning_page(model: Model) -> str:
         figures=parts.grid(*figures),
         losers=losers(model),
         exposure=_exposure(model),
+        sort=plain(sort, lift.get("stderr"), sign=True) if known(sort) else "",
         assumed=_ASSUMED.get(str(model.get("grade")), ""),
         next_time=_NEXT_TIME,
         rows=_rows_in_words(model),
@@ -159,13 +160,15 @@ def learning_terminal(model: Model) -> "Iterator[RenderableType]":
     yield safe(model.get("sentence"), "bold")
     yield safe(_rows_in_words(model), "dim")
     shown = Table(title="From today's policy to the best ranking it could have shown", **LOOK)
-    for name in ("best of", "estimated lift", "bound it promises", "effective rows", ""):
+    for name in ("best of", "estimated lift", "bound to expect", "effective rows", ""):
         shown.add_column(name, justify="right" if name else "left")
     for step in listed(model.get("path")):
         mark = "← chosen" if step.get("m") == model.get("m") else ""
         cells = (step.get("m"), plain(step.get("value"), sign=True), plain(step.get("low"), sign=True))
         shown.add_row(*(safe(cell) for cell in (*cells, count(step.get("ess")), mark)))
     yield shown
+    if known(ambitious := table(model.get("sort")).get("value")):
+        yield safe(f"  a plain sort by score: the model expects {plain(ambitious, sign=True)}; not certified", "dim")
     for row in listed(model.get("segments")):
         ends = span(row.get("low"), row.get("high"), row.get("stderr"), sign=True)
         label = f"{column_name(row.get('column'))} = {row.get('label')}"

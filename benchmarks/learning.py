@@ -1,0 +1,196 @@
+"""Does a certificate keep its word, and how much of what is possible does it show? Rates over logs with known truth.
+
+    python benchmarks/learning.py --runs 100 --out out/learning
+    python benchmarks/learning.py --cells noise-2k,dbn-2k --draws fresh --runs 400
+    python benchmarks/learning.py --report                   print what is there
+    python benchmarks/learning.py --cost 20000               CPU relative to LightGBM's own fit
+
+Every run is a world and a log of its own (`counterrank.simulate.World`, Plackett-Luce logger); runs are kept under
+--out, a line each: run again to resume. Both grades are read off one run, which is what two runs would give: the grade
+decides the bound alone. `develop` is for choosing settings, `fresh` for judging them once.
+
+possible: the gain of sorting by the items' true relevance. share: certified bounds (0 where nothing is certified) /
+possible. sort: the gain of the uncertified sort by the learned score / possible. false: bound above the true gain.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import counterrank as cr
+from counterrank.errors import LogError
+from counterrank.inference import critical_value
+from counterrank.learning.settings import SETTINGS
+from counterrank.simulate import World
+from counterrank.simulate.kernels import clicks
+from counterrank.simulate.worlds import KINDS, parameters
+
+SEEDS = {"develop": 1_000_003, "fresh": 7_000_003}
+Row = dict[str, Any]
+#: Options of the world, rows, and what is wrong with the log.
+CELLS: dict[str, tuple[dict[str, Any], int, str]] = {
+    "noise-100": ({"behavior": "dbn", "K": 5, "items": 20}, 100, "noise"),
+    "noise-2k": ({"behavior": "dbn", "K": 5, "items": 20}, 2_000, "noise"),
+    "noise-20k": ({"behavior": "dbn", "K": 5, "items": 20}, 20_000, "noise"),
+    "dbn-100": ({"behavior": "dbn", "K": 5, "items": 20}, 100, ""),
+    "dbn-2k": ({"behavior": "dbn", "K": 5, "items": 20}, 2_000, ""),
+    "position-2k": ({"behavior": "position", "K": 5, "items": 20}, 2_000, ""),
+    "redundancy-2k": ({"behavior": "redundancy", "K": 5, "items": 20}, 2_000, ""),
+    "bent-2k": ({"behavior": "dbn", "K": 5, "items": 20, "bend": True}, 2_000, ""),
+    "dbn-20k": ({"behavior": "dbn", "K": 5, "items": 20}, 20_000, ""),
+    "dbn-k10-20k": ({"behavior": "dbn", "K": 10, "items": 20}, 20_000, ""),
+    "wrong-2k": ({"behavior": "dbn", "K": 5, "items": 20}, 2_000, "temperature"),
+}
+#: Requests on which the truth is drawn, and how sharp a wrong log says the logger is.
+TRUTH, WRONG = 4_000, 0.7
+
+
+def page_value(world: World, context: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """Return the expected clicks (n,) of rankings (n, K) of a world of one kind of user."""
+    made = parameters(world)
+    appeal = relevance(world, context, items)
+    kind = np.full(len(items), KINDS.index(world.behavior))
+    users = (kind, appeal, made.hold[items], made.group[items], made.curve, made.gaps, made.pull, made.go)
+    return clicks.expected(*users).sum(axis=1)
+
+
+def relevance(world: World, context: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """Return the log odds of items (n, C) where they are looked at."""
+    made = parameters(world)
+    found = clicks.linear(context, items, made.appeal.coef, made.appeal.bias)
+    if world.bend:
+        bent = clicks.linear(context, items, made.bend.coef, made.bend.bias)
+        found += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
+    return found
+
+
+def one(cell: str, run: int, draws: str, model: str) -> Row:
+    """Return what learning said of one log, and what is true."""
+    options, n, wrong = CELLS[cell]
+    world = World(seed=SEEDS[draws] + run, **options)
+    rng = np.random.default_rng([world.seed, n])
+    drawn = world.draw(n, rng)
+    log = drawn.to_log()
+    if wrong == "noise":
+        log = replace(log, reward=(rng.random(log.reward.shape) < 0.3).astype(float))
+    if wrong == "temperature":
+        log = replace(log, propensity=cr.PlackettLuce(drawn.old_scores / WRONG))
+    began = time.process_time()
+    try:
+        learned = cr.learn(log, seed=run, model=model)
+    except LogError as refused:
+        return {"cell": cell, "run": run, "refused": str(refused)[:80]}
+    found = learned.certificate
+    row: Row = {"cell": cell, "run": run, "cpu": time.process_time() - began, "m": found.m}
+    low_t = found.value - critical_value(2 * found.level - 1, found.rows["certify"] - 1) * found.stderr
+    if found.rows["certify"] < SETTINGS["many"].value:
+        low_t = -np.inf  # refused at this grade
+    row |= {"value": found.value, "free": found.low, "t": low_t, "true": 0.0, "possible": 0.0, "sort": 0.0}
+    return row if wrong == "noise" else row | truth(world, learned.policy, rng)
+
+
+def truth(world: World, policy: cr.LearnedPolicy, rng: np.random.Generator) -> Row:
+    """Return true gains on new requests: of what is exported, of the sort by score, of the sort by true relevance."""
+    other = world.draw(TRUTH, rng)
+    log, K = other.to_log(), world.K
+    old = page_value(world, other.context, other.action).mean()
+    served = policy.bind(log).sample(K, rng)[:, 0]
+    sort = replace(policy, kind="top").bind(log).sample(K, rng)[:, 0]
+    best = np.argsort(-relevance(world, other.context, other.candidates), axis=1)[:, :K]
+    pages = (served, sort, np.take_along_axis(other.candidates, best, axis=1))
+    gains = [float(page_value(world, other.context, page).mean() - old) for page in pages]
+    return dict(zip(("true", "sort", "possible"), gains, strict=True))
+
+
+def kept(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    """Yield the lines of the table: rates and means by cell."""
+    yield "| | runs | refused | shipped, free / t | false, free / t | share, free / t | sort | CPU s |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for cell in CELLS:
+        own = [row for row in rows if row["cell"] == cell]
+        ran = [row for row in own if "refused" not in row]
+        if not own:
+            continue
+        cells = [cell, str(len(own)), f"{1 - len(ran) / len(own):.3f}"]
+        for of in (_shipped, _false):
+            cells.append(" / ".join(f"{np.mean([of(r, g) for r in own]):.3f}" for g in ("free", "t")))
+        # Shares of sums: in some worlds next to nothing is possible.
+        possible = sum(row["possible"] for row in ran)
+        parts = [sum(max(row[g], 0.0) for row in ran) for g in ("free", "t")]
+        cells.append(" / ".join(f"{part / possible:.2f}" for part in parts) if possible else "")
+        cells.append(f"{sum(row['sort'] for row in ran) / possible:.2f}" if possible else "")
+        cells.append(f"{np.mean([row['cpu'] for row in ran]):.1f}" if ran else "")
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped(row: Row, grade: str) -> bool:
+    return row.get(grade, -1.0) > 0
+
+
+def _false(row: Row, grade: str) -> bool:
+    return row.get(grade, -np.inf) > row.get("true", 0.0)
+
+
+def cost(n: int, items: int = 50, features: int = 30, K: int = 10) -> None:
+    """Print the CPU of learning from n requests of candidates with features, relative to LightGBM's own fit."""
+    import lightgbm
+
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(items, features))
+    x = rng.normal(size=(n, features))
+    scores = 0.3 * x @ table.T / np.sqrt(features)
+    logger = cr.PlackettLuce(scores)
+    action = logger.sample(K, rng)[:, 0]
+    odds = np.take_along_axis(3.0 * scores, action, axis=1) - 1.0 - 0.1 * np.arange(K)
+    reward = (rng.random(action.shape) < 1 / (1 + np.exp(-odds))).astype(float)
+    named = cr.ItemFeatures(table, tuple(f"z_{j}" for j in range(features)))
+    log = cr.RankingLog(action=action, reward=reward, propensity=logger, context=x, item_features=named)
+    cr.learn(log.take(slice(0, 500)))
+    began = time.process_time()
+    cr.learn(log)
+    learning = time.process_time() - began
+    began = time.process_time()
+    place = np.broadcast_to(np.arange(K, dtype=float), action.shape).reshape(-1, 1)
+    columns = np.concatenate([np.repeat(x, K, axis=0), table[action.ravel()], place], axis=1)
+    lightgbm.LGBMClassifier(n_jobs=1, verbose=-1).fit(columns, reward.ravel())
+    fit = time.process_time() - began
+    print(f"{n:,} x {items} x {features}: learn {learning:.1f} s, LightGBM {fit:.1f} s, ratio {learning / fit:.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", default=",".join(name for name in CELLS if "20k" not in name))
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--draws", choices=list(SEEDS), default="develop")
+    parser.add_argument("--model", choices=["linear", "boosting"], default="linear")
+    parser.add_argument("--out", type=Path, default=Path("out/learning"))
+    parser.add_argument("--report", action="store_true", help="print what is there")
+    parser.add_argument("--cost", type=int, metavar="N", help="measure CPU on N requests instead")
+    given = parser.parse_args()
+    if given.cost:
+        cost(given.cost)
+        return
+    given.out.mkdir(parents=True, exist_ok=True)
+    path = given.out / f"{given.draws}-{given.model}.jsonl"
+    done = {(row["cell"], row["run"]) for row in kept(path)}
+    wanted = [] if given.report else [(cell, run) for run in range(given.runs) for cell in given.cells.split(",")]
+    for cell, run in wanted:
+        if (cell, run) not in done:
+            row = one(cell, run, given.draws, given.model)
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    print("\n".join(table(kept(path))))
+
+
+if __name__ == "__main__":
+    main()
