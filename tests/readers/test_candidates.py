@@ -294,19 +294,8 @@ def test_scores_without_a_kind_say_what_to_say(tmp_path):
     assert_same(log, in_memory(rows))
 
 
-def test_a_target_that_is_a_rule_in_a_file(tmp_path):
-    from counterrank.policies.rules import LinearScorer, Rule
-
-    rows = world()
-    expected = in_memory(rows)
-    level = np.random.default_rng(1).normal(size=12)
-    rule = Rule("plackett-luce", LinearScorer(np.arange(12), level), temperature=0.5)
-    cr.save_policy(rule, tmp_path / "policy.json")
-    path = write(rows, tmp_path / "log.parquet")
-    options = {"logger": SPECS["propensity"], "policies": {"ruled": str(tmp_path / "policy.json")}, "targets": "ruled"}
-    wanted = rule.bind(expected).prefix_log_prob(expected.action)
-    for log in (read_log(path, **options), concat(list(scan_log(path, **options).batches(rows=17)))):
-        np.testing.assert_allclose(log.targets["ruled"].prefix_log_prob(log.action), wanted, atol=1e-12)
+def test_a_logger_is_no_saved_policy(tmp_path):
+    path = write(world(), tmp_path / "log.parquet")
     with pytest.raises(ConfigError, match="the logger's scores stand in the log"):
         read_log(path, logger=str(tmp_path / "policy.json"))
 
