@@ -72,7 +72,7 @@ def test_missing_rewards(tmp_path, columns):
     reward[4, 1] = np.nan
     rows = audit_file(written(tmp_path, columns, reward=reward), ["new"])
     found = next(row for row in of(rows, "failed") if row["check"] == "rewards")
-    assert found["examples"][0]["row"] == 4 and "missing_reward" in found["remedy"]
+    assert found["examples"][0]["row"] == 4 and "missing-reward" in found["remedy"]
 
 
 def test_a_distribution_that_does_not_sum_to_one(tmp_path, columns):
