@@ -39,6 +39,10 @@ def test_every_listed_name_runs_or_says_why(log):
     for name in registry.names():
         if "aips" in name:
             continue
+        if name in ("pbm", "click-model", "interpol"):
+            with pytest.raises(EstimatorError, match="scores"):
+                registry.get(name).estimate(log, "new")
+            continue
         found = registry.get(name).estimate(log, "new")
         assert found.estimator == name
         assert np.isfinite([found.value, found.stderr]).all(), name

@@ -262,19 +262,21 @@ def test_no_relative_lift_over_nothing_and_none_from_one_row():
 
 
 def test_weights_too_large_for_a_number_are_said_where_they_are():
+    """Single propensities below 1e-100 are refused at the door; products of smaller ones overflow here."""
     p0 = np.full((3, 3), 0.5)
-    p0[1, 1] = 1e-200
-    log = cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0)
-    with pytest.raises(cr.CounterrankError, match=r"'iips' overflows: the largest weight at position 2 is 5e\+199"):
-        cr.IIPS().estimate(log, np.full((3, 3), 0.5))
-    with pytest.raises(cr.CounterrankError, match="position 3"):
-        cr.IIPS().estimate(
-            cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=p0[:, [0, 2, 1]]),
-            np.full((3, 3), 0.5),
-        )
-    # At a position that does not count the sums over rows are numbers, those of the position are not.
+    p0[1, 1:] = 1e-99
+
+    def log_of(values):
+        return cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=values)
+
+    target = np.full((3, 3), 0.5)
+    with pytest.raises(cr.CounterrankError, match=r"'rips' overflows: the largest weight at position 3 is 2.5e\+197"):
+        cr.RIPS().estimate(log_of(p0), target)
     with pytest.raises(cr.CounterrankError, match="position 2"):
-        cr.IIPS().estimate(log.with_position_weights(np.array([1.0, 0.0, 1.0])), np.full((3, 3), 0.5))
+        cr.RIPS().estimate(log_of(p0[:, [1, 2, 0]]), target)
+    # At a position that does not count the sums over rows are numbers, those of the position are not.
+    with pytest.raises(cr.CounterrankError, match="position 3"):
+        cr.RIPS().estimate(log_of(p0).with_position_weights(np.array([1.0, 1.0, 0.0])), target)
 
 
 def test_groups_in_rankings_that_end_early_and_groups_the_logger_never_shows():

@@ -34,16 +34,16 @@ def test_half_a_length_is_in_units_of_the_value():
 
 
 def log_capital(mu, values, rows, lowest, delta, spread):
-    """The mean capital of four stakes, bet by bet."""
-    n, capitals = len(values), []
-    for share in (0.25, 0.5, 1.0, 1.5):
-        stake = share * math.sqrt(2 * math.log(1 / delta) / n) / spread
+    """The capital that is divided among four stakes, bet by bet."""
+    n, total = len(values), 0.0
+    for size, share in ((0.25, 0.1), (0.5, 0.2), (1.0, 0.5), (1.5, 0.2)):
+        stake = size * math.sqrt(2 * math.log(1 / delta) / n) / spread
         stake = min(stake, 0.9 / max((mu - lowest) * max(rows), 1e-300))
-        capital = 1.0
+        capital = share
         for x, c in zip(values, rows, strict=True):
             capital *= 1 + stake * (x - mu * c)
-        capitals.append(capital)
-    return math.log(sum(capitals) / 4)
+        total += capital
+    return math.log(total)
 
 
 @pytest.mark.parametrize("lowest, spread", [(0.0, 0.3), (-0.5, 0.3), (0.0, 0.002), (-2.0, 5.0)])

@@ -1,6 +1,7 @@
 """Every engine gives what memory gives, whatever happens to its workers."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,9 +47,20 @@ def test_the_laws_of_sources_hold(make, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tree_and_automatic_choice_equal_those_in_memory(make, engine):
+    """Rows of a distributed frame have no numbers, so what `auto` draws for them is other draws: then it agrees
+    within a fiftieth of its standard error, and everything else to the last digits.
+    """
     wanted = ["aips", "dr-order-2", "auto"]
     expected = cr.evaluate(make("memory"), ["new"], estimators=wanted)
     found = cr.evaluate(make(engine), ["new"], estimators=wanted)
+    if engine.endswith("-frame"):
+        mine, theirs = (result.estimate("new", "auto") for result in (found, expected))
+        assert abs(mine.value - theirs.value) < theirs.stderr / 50
+        assert mine.stderr == pytest.approx(theirs.stderr, rel=0.05)
+        found, expected = (
+            replace(result, estimates=tuple(e for e in result.estimates if e.estimator != "auto"))
+            for result in (found, expected)
+        )
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
 
 

@@ -95,7 +95,7 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
             raise ConfigError(f"{job}: '{name}' is true or false, got {value!r}")
         if value or option.secondary_opts:
             yield flag if value else option.secondary_opts[0]
-    elif value is True and isinstance(option.flag_value, str):
+    elif value is True and isinstance(option.flag_value, (str, int)):  # its value may be left out
         yield flag
     elif option.multiple:
         for text in _many(name, value, job):

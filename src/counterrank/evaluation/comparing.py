@@ -9,7 +9,7 @@ from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.judging import Rival
 from counterrank.evaluation.passing import Pairing
-from counterrank.inference import Looks, holm
+from counterrank.inference import Looks, holm, two_sided
 
 #: One look, planned beforehand.
 ONCE = Looks()
@@ -29,17 +29,40 @@ def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
 
 
 def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing) -> list[Rival]:
-    """Return the plain estimates of the same target that assume less than the chosen one."""
+    """Return the plain estimates of the same target that assume less than the chosen one.
+
+    One whose own assumption is contradicted, by a usable estimate that assumes still less, is no judge of others: where
+    people do not read from the top, RIPS is wrong, and its difference to anything says nothing.
+    """
     length, basis = len(chosen.by_position), parse(chosen.basis)
     own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
-    result = []
-    for job, estimate in zip(jobs, found, strict=True):
-        if job.target != chosen.target or not parse(job.name).plain or job is own:
-            continue
-        if parse(job.name).assumes_less(basis, length):
-            stderr = pairs.stderr_of_difference(own, job)
-            result.append(Rival(job.name, chosen.value - estimate.value, stderr, usable(estimate)))
-    return result
+    plain = [
+        (job, one)
+        for job, one in zip(jobs, found, strict=True)
+        if job.target == chosen.target and parse(job.name).plain and job is not own
+    ]
+
+    def contradicted(job: Job, estimate: Estimate) -> bool:
+        stricter = [
+            (other, one)
+            for other, one in plain
+            if other is not job and parse(other.name).assumes_less(parse(job.name), length) and usable(one)
+        ]
+        return any(
+            two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other)) < SIGNIFICANT
+            for other, one in stricter
+        )
+
+    return [
+        Rival(
+            job.name,
+            chosen.value - one.value,
+            pairs.stderr_of_difference(own, job),
+            usable(one) and not contradicted(job, one),
+        )
+        for job, one in plain
+        if parse(job.name).assumes_less(basis, length)
+    ]
 
 
 def usable(estimate: Estimate) -> bool:

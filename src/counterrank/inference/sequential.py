@@ -29,7 +29,7 @@ class Looks:
         """Return how many standard errors an interval reaches to either side, from n rows.
 
         >>> round(Looks().critical(0.95, 500), 3), round(Looks(10_000).critical(0.95, 10_000), 3)
-        (1.96, 3.032)
+        (1.96, 3.035)
         """
         if self.rows is None:
             return critical_value(level)

@@ -24,7 +24,8 @@ _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrap
 
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
-    compiled: Function = numba.njit(**_OPTIONS)(function)
+    # Said out loud: unless told otherwise, numba compiles a helper with the fast math of whoever calls it first.
+    compiled: Function = numba.njit(**_OPTIONS, fastmath=False)(function)
     return compiled
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.log import RankingLog
-from counterrank.policies import Policy, drawn_weight
+from counterrank.policies import Policy, drawn_weight, settled
 from counterrank.progress import reporter
 
 Floats = NDArray[np.float64]
@@ -67,8 +67,8 @@ def draw(log: RankingLog, logger: Policy, value: ListValue, draws: int, rng: np.
     below = np.empty(log.n, dtype=np.int64)
     for rows, rankings in blocks(log, logger, draws, rng):
         at = np.arange(log.n)[rows]
-        own[rows] = value(at, log.action[rows][:, None, :])[:, 0]
-        drawn = value(at, rankings)
+        own[rows] = settled(value(at, log.action[rows][:, None, :])[:, 0])
+        drawn = settled(value(at, rankings))
         # Ties are broken by random keys: then ranks are uniform under the logger, whatever q is.
         keys, mine = rng.random(drawn.shape), rng.random(len(at))
         ties = drawn == own[rows][:, None]

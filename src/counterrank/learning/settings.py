@@ -36,8 +36,8 @@ SETTINGS = {
     "leaf_rows": Setting(50, "slots in a leaf, at least", "a click rate of 50 slots is known within .07", "reasoned"),
     "rate": Setting(0.08, "step of a tree", "slow enough for 60 trees to be few", "reasoned"),
     "wrong_sampler": Setting(
-        3.5, "standard errors", "ranks of the logged rankings among drawn ones are uniform if the sampler is the "
-        "logger's; eight tests, false alarms below 1 in 250", "reasoned",
+        4.5, "standard errors", "ranks of the logged rankings among drawn ones are uniform if the sampler is the "
+        "logger's; eight tests, false alarms about 1 in 20,000 logs (3.5 refused 1 good log of 40)", "reasoned",
     ),
     "likely_draws": Setting(16, "rankings a row", "enough for ranks by probability", "reasoned"),
     "fewest": Setting(20, "units on either side", "with fewer nothing can be learned or certified", "reasoned"),

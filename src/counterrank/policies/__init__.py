@@ -3,7 +3,7 @@
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
-from counterrank.policies.best_of import BestOf, drawn_weight
+from counterrank.policies.best_of import BestOf, drawn_weight, settled
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import (
@@ -73,6 +73,7 @@ __all__ = [
     "pooled",
     "position_matrix",
     "save_policy",
+    "settled",
     "shown_outside",
     "subset_log_ratio",
     "superset_mask",

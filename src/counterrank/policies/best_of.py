@@ -142,7 +142,7 @@ class BestOf(Policy):
             raise PolicyError(f"the score returned shape {values.shape}, expected {rankings.shape[:2]}")
         if np.isnan(values).any():
             raise PolicyError(f"row {rows[np.argwhere(np.isnan(values))[0][0]]}: the score of a ranking is NaN")
-        return values
+        return settled(values)
 
     def _drawn(self, rows: Ints, length: int, rng: np.random.Generator, size: int) -> Ints:
         if self.logger.n_rows == 1:
@@ -167,6 +167,18 @@ class BestOf(Policy):
         rng = RowRandom(self.numbers[rows], [self.seed, length])
         drawn = self._drawn(rows, length, rng, self.draws)
         return self._scored(rows, drawn), rng.random((len(rows), 1 + self.draws))
+
+
+def settled(scores: Floats) -> Floats:
+    """Return scores without their last digits, so that those which differ by rounding are ties.
+
+    The same ranking scored in another batch may come out a rounding error higher; then it would win or lose every time,
+    where a tie is broken by chance.
+
+    >>> bool(settled(np.array([0.1 + 0.2])) == settled(np.array([0.3])))
+    True
+    """
+    return scores.astype(np.float32).astype(np.float64)
 
 
 def drawn_weight(below: Ints, draws: int, m: int) -> Floats:

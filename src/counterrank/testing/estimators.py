@@ -49,7 +49,7 @@ def check_estimator(
         _on_policy(estimator, log, seed)
     if shift:
         _shift(estimator, log, found, seed)
-    _refusals(estimator, random_log(rng), seed)
+    _refusals(estimator, random_log(np.random.default_rng(seed)), seed)
     if unbiased:
         world = space(rng)
         exact = estimator.estimate(exact_log(world), "new", seed=seed)
