@@ -286,7 +286,7 @@ def test_targets_of_the_log_do_not_matter(log):
 
 
 def test_a_slightly_wrong_temperature_is_seen_in_the_probabilities_of_pages():
-    """0.8 for 1, on five logs: ranks by probability are away from the middle by more than six standard errors."""
+    """0.8 for 1, on five logs: ranks by probability among fresh draws are away from the middle."""
     refused = 0
     for seed in range(5):
         with contextlib.suppress(LogError):
