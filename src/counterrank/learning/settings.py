@@ -15,7 +15,7 @@ class Setting:
 
 SETTINGS = {
     "learn_share": Setting(
-        0.4, "of the units", "the model needs fewer rows than the certificate", "measurements in docs/evidence"
+        0.4, "of the units", "the model needs fewer rows than the certificate", "a prototype, not measured again"
     ),
     "draws": Setting(
         64, "rankings a row", "reference draws of the logger: twice the largest m, so that its weight is not all or "
@@ -24,11 +24,11 @@ SETTINGS = {
     "largest_m": Setting(32, "rankings", "more draws for a page than anyone serves", "reasoned"),
     "cap": Setting(
         0.8, "quantile of predicted list values", "the control variate ends here: the bound's lower end grows "
-        "with it, its use does not", "measurements in docs/evidence",
+        "with it, its use does not", "a prototype, not measured again",
     ),
     "caution": Setting(
         1.25, "of the bound's usual distance", "m is chosen for the bound to expect: models expect too much, and a "
-        "bound missed is worth nothing", "35 logs of docs/evidence/learning.md, development draws",
+        "bound missed is worth nothing", "35 records of about 18 development logs, docs/evidence/learning.md",
     ),
     "folds": Setting(4, "folds of the learning rows", "m is chosen on rows that did not fit the model", "reasoned"),
     "trees": Setting(60, "trees", "with the click model's key among the columns few are needed", "reasoned"),
