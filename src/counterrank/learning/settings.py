@@ -1,19 +1,8 @@
 """The numbers of learning: one table, each with its unit, its reason and what it was set on."""
 
-from dataclasses import dataclass
+from counterrank.settings import Setting
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A number that somebody chose."""
-
-    value: float
-    unit: str
-    why: str
-    set_on: str
-
-
-SETTINGS = {
+SETTINGS: dict[str, Setting[float]] = {
     "learn_share": Setting(
         0.4, "of the units", "the model needs fewer rows than the certificate", "a prototype, not measured again"
     ),

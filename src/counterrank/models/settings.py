@@ -5,32 +5,22 @@ penalty of order one, next to rows in the hundreds), "development draws" (benchm
 "not recorded" (chosen while the model was built; nobody wrote down on what). Random streams are at the end.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
 import numpy as np
 
+from counterrank.settings import Setting
+
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    value: Any
-    unit: str
-    why: str
-    set_on: str
-
-
-TABLE: dict[str, Setting] = {}
+TABLE: dict[str, Setting[Any]] = {}
 
 
 def _set(name: str, value: Value, unit: str, why: str, set_on: str) -> Value:
     """Enter a setting into the table, and return its value."""
-    TABLE[name] = Setting(name, value, unit, why, set_on)
+    TABLE[name] = Setting(value, unit, why, set_on)
     return value
 
 

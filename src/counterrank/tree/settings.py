@@ -1,26 +1,9 @@
 """Every tuned number of the behaviour tree: value, unit, why, and what it was set on; and how far a tree may grow."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from counterrank.errors import ConfigError
-
-Number = TypeVar("Number", int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting(Generic[Number]):
-    """A tuned number: what it counts, why it is there, and what its value was set on.
-
-    >>> MAX_DEPTH.value, MAX_DEPTH.unit
-    (5, 'levels')
-    """
-
-    value: Number
-    unit: str
-    why: str
-    set_on: str
-
+from counterrank.settings import Setting
 
 # --- growth; users change these through `Limits` -------------------------------------------------------------------
 MAX_DEPTH = Setting(5, "levels", "32 groups are more than most logs tell apart", "Kiyohara et al. (2023), Algorithm 1")
