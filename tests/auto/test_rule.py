@@ -92,5 +92,5 @@ def test_without_models_what_richer_weights_show_is_allowed_for():
 
 
 def test_settings_say_why():
-    for name, setting in SETTINGS.items():
-        assert setting.name == name and setting.unit and setting.why and setting.set_on
+    for setting in SETTINGS.values():
+        assert setting.unit and setting.why and setting.set_on
