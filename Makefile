@@ -14,6 +14,7 @@ setup: $(VENV)/.complete
 $(VENV)/.demo: pyproject.toml
 	@$(MAKE) --no-print-directory venv
 	@$(call install,-e .)
+	@$(BIN)/counterrank warmup
 	@touch $@
 
 $(VENV)/.complete: pyproject.toml
