@@ -32,14 +32,20 @@ def wall_seconds(run: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
-def child(*arguments: str, python: str = sys.executable, one_thread: bool = False) -> dict[str, Any]:
+def child(
+    *arguments: str, python: str = sys.executable, one_thread: bool = False
+) -> dict[str, Any]:
     """Run Python with these arguments in a process of its own; return the JSON it prints last."""
     settings = dict(os.environ)
     if one_thread:
         settings |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    done = subprocess.run([python, *arguments], capture_output=True, text=True, env=settings, check=False)
+    done = subprocess.run(
+        [python, *arguments], capture_output=True, text=True, env=settings, check=False
+    )
     if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message")
+        raise RuntimeError(
+            done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
+        )
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 

@@ -1,12 +1,14 @@
-"""Accuracy over a population of environments: MSE against the best classic estimator, coverage and width.
+"""Accuracy over a population of environments: MSE against the best classic estimator, coverage and
+width.
 
-    python benchmarks/accuracy_study.py --draws test --environments 30 --replicates 20 --out out/accuracy
+    python benchmarks/accuracy_study.py --draws test --environments 30 --replicates 20 --out
+    out/accuracy
 
-Environments are balanced over five families (published, paper, binary, triple, multiplicative), K in {4, 8, 12},
-A in {3, 10, 20}, n in {2k, 8k, 32k} and policies with or without context; their other parameters are drawn afresh.
-Sets of draws share no seed. Results are kept per environment; run again to resume or to add replicates.
-`--published` runs the published environment at its 18 points instead. Rankings of real shape have a study of their own:
-`real_rankings.py`.
+Environments are balanced over five families (published, paper, binary, triple, multiplicative), K
+in {4, 8, 12}, A in {3, 10, 20}, n in {2k, 8k, 32k} and policies with or without context; their
+other parameters are drawn afresh. Sets of draws share no seed. Results are kept per environment;
+run again to resume or to add replicates. `--published` runs the published environment at its 18
+points instead. Rankings of real shape have a study of their own: `real_rankings.py`.
 """
 
 import argparse
@@ -41,12 +43,17 @@ PUBLISHED = {
 
 
 def population(draws: str, count: int) -> list[dict[str, Any]]:
-    """Return the environments: within each family, every K, A and n equally often, in shuffled combinations."""
+    """Return the environments: within each family, every K, A and n equally often, in shuffled
+    combinations.
+    """
     rng = np.random.default_rng(SEEDS[draws])
     per_family = -(-count // len(FAMILIES))
     cells = {}
     for family in FAMILIES:
-        columns = [np.resize(rng.permutation(values), per_family) for values in ((4, 8, 12), (3, 10, 20), (2, 8, 32))]
+        columns = [
+            np.resize(rng.permutation(values), per_family)
+            for values in ((4, 8, 12), (3, 10, 20), (2, 8, 32))
+        ]
         columns = [rng.permutation(column) for column in columns]
         context = rng.permutation(np.resize([0, 1], per_family))
         cells[family] = list(zip(*columns, context, strict=True))
@@ -54,7 +61,9 @@ def population(draws: str, count: int) -> list[dict[str, Any]]:
     for e in range(count):
         family = FAMILIES[e % len(FAMILIES)]
         K, A, thousands, context = (int(v) for v in cells[family][e // len(FAMILIES)])
-        form = family if family in ("published", "paper") else str(rng.choice(["published", "paper"]))
+        form = (
+            family if family in ("published", "paper") else str(rng.choice(["published", "paper"]))
+        )
         options = {
             "form": form,
             "reward": "pairwise" if family in ("published", "paper") else family,
@@ -65,7 +74,9 @@ def population(draws: str, count: int) -> list[dict[str, Any]]:
             "context_policies": bool(context),
         }
         seed = int(rng.integers(10**9))
-        out.append({"id": e, "family": family, "n": 1000 * thousands, "seed": seed, "options": options})
+        out.append(
+            {"id": e, "family": family, "n": 1000 * thousands, "seed": seed, "options": options}
+        )
     return out
 
 
@@ -84,8 +95,12 @@ def environment(cell: dict[str, Any]) -> simulate.Environment:
 
 
 def oracle_tree(env: simulate.Environment, truth: simulate.Truth, log: Any) -> Estimator:
-    """Return the paper's AIPS: a tree on the true masks, grown on the same rows against the true values (noise .3)."""
-    models = [Candidate(name, mask) for name, mask in zip(env.behavior_names, env.masks, strict=True)]
+    """Return the paper's AIPS: a tree on the true masks, grown on the same rows against the true
+    values (noise .3).
+    """
+    models = [
+        Candidate(name, mask) for name, mask in zip(env.behavior_names, env.masks, strict=True)
+    ]
     tree = BehaviorTree(candidates=models, mse=Oracle(values=truth.by_position, noise=0.3))
     return AIPS(behavior=tree.fit(log, "new"), name="aips-oracle")
 
@@ -129,10 +144,21 @@ def run(cell: dict[str, Any], draws: str, replicates: int, out: Path) -> dict[st
     rows = [json.loads(line) for line in lines[1:]][:replicates]
     for r in range(len(rows), replicates):
         began = time.process_time()
-        rows.append(replicate(cell, env, truth, [SEEDS[draws.removeprefix("published-")], len(draws), cell["id"], r]))
+        rows.append(
+            replicate(
+                cell,
+                env,
+                truth,
+                [SEEDS[draws.removeprefix("published-")], len(draws), cell["id"], r],
+            )
+        )
         with path.open("a") as sink:
             sink.write(json.dumps(rows[-1]) + "\n")
-        print(f"{draws} {cell['id']} {cell['family']} replicate {r} {time.process_time() - began:.1f} s", flush=True)
+        print(
+            f"{draws} {cell['id']} {cell['family']} replicate {r} "
+            f"{time.process_time() - began:.1f} s",
+            flush=True,
+        )
     return {**head, "replicates": rows}
 
 
@@ -141,7 +167,9 @@ def errors(cell: dict[str, Any], name: str) -> float:
 
 
 def covered(cell: dict[str, Any], name: str) -> float:
-    return float(np.mean([row[name][1] <= cell["truth"] <= row[name][2] for row in cell["replicates"]]))
+    return float(
+        np.mean([row[name][1] <= cell["truth"] <= row[name][2] for row in cell["replicates"]])
+    )
 
 
 def width(cell: dict[str, Any], name: str) -> float:
@@ -162,12 +190,15 @@ def table(cells: list[dict[str, Any]]) -> None:
     names = list(cells[0]["replicates"][0])
     best = np.array([min(errors(c, name) for name in CLASSIC) for c in cells])
     oracle = np.array([errors(c, "aips-oracle") for c in cells])
-    print("| estimator | geo-mean MSE vs best of IPS/IIPS/RIPS | worst | > 1.1x | vs oracle AIPS | coverage | lowest "
+    print("| estimator | geo-mean MSE vs best of IPS/IIPS/RIPS | worst | > 1.1x | vs oracle AIPS "
+          "| coverage | lowest "
           "family | width vs auto | width / A-B, median |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|")
     for name in names:
         mse = np.array([errors(c, name) for c in cells])
-        cover = {f: np.mean([covered(c, name) for c in cells if c["family"] == f]) for f in FAMILIES}
+        cover = {
+            f: np.mean([covered(c, name) for c in cells if c["family"] == f]) for f in FAMILIES
+        }
         cover = {f: v for f, v in cover.items() if not np.isnan(v)}
         low = min(cover, key=lambda f: cover[f])
         wide = geometric([width(c, name) / max(width(c, "auto"), 1e-300) for c in cells])
@@ -175,23 +206,39 @@ def table(cells: list[dict[str, Any]]) -> None:
         print(
             f"| {name} | {geometric(mse / best):.3f} | {(mse / best).max():.3g} | {lost} "
             f"| {geometric(mse / oracle):.3f} | {np.mean([covered(c, name) for c in cells]):.3f} "
-            f"| {cover[low]:.2f} {low} | {wide:.2f} | {np.median([width(c, name) / arm(c) for c in cells]):.2f} |"
+            f"| {cover[low]:.2f} {low} | {wide:.2f} | "
+            f"{np.median([width(c, name) / arm(c) for c in cells]):.2f} |"
         )
     mse = np.array([errors(c, "auto") for c in cells])
-    for label, key in (("family", lambda c: c["family"]), ("K", lambda c: c["options"]["K"]),
-                       ("A", lambda c: c["options"].get("actions", 3)), ("n", lambda c: c["n"])):  # fmt: skip
+    for label, key in (
+        ("family", lambda c: c["family"]),
+        ("K", lambda c: c["options"]["K"]),
+        # fmt: skip
+        ("A", lambda c: c["options"].get("actions", 3)),
+        ("n", lambda c: c["n"]),
+    ):
         for value in sorted({key(c) for c in cells}, key=str):
             pick = [i for i, c in enumerate(cells) if key(c) == value]
             cover_ = np.mean([covered(cells[i], "auto") for i in pick])
-            print(f"auto, {label} {value}: geo {geometric(mse[pick] / best[pick]):.3f}, coverage {cover_:.3f}")
+            print(
+                f"auto, {label} {value}: geo {geometric(mse[pick] / best[pick]):.3f}, coverage "
+                f"{cover_:.3f}"
+            )
     for i in np.flatnonzero(mse / best > 1.1):
         c = cells[i]
-        print(f"loser {c['id']}: {c['family']} K={c['options']['K']} A={c['options'].get('actions', 3)} n={c['n']} "
-              f"context={c['options'].get('context_policies')} ratio {mse[i] / best[i]:.2f}")  # fmt: skip
+        print(
+            f"loser {c['id']}: {c['family']} K={c['options']['K']} "
+            f"A={c['options'].get('actions', 3)} n={c['n']} "
+            # fmt: skip
+            f"context={c['options'].get('context_policies')} ratio {mse[i] / best[i]:.2f}"
+        )
 
 
 def published_table(cells: list[dict[str, Any]]) -> None:
-    print("| n | K | delta | auto MSE/V^2 | published AIPS | ratio | coverage |\n|---|---|---|---|---|---|---|")
+    print(
+        "| n | K | delta | auto MSE/V^2 | published AIPS | ratio | coverage "
+        "|\n|---|---|---|---|---|---|---|"
+    )
     for c in cells:
         key = (c["n"], c["options"]["K"], c["options"]["delta"])
         relative = errors(c, "auto") / c["truth"] ** 2
@@ -206,11 +253,15 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("out/accuracy"))
     parser.add_argument("--published", action="store_true")
-    parser.add_argument("--part", default="0/1", help="i/m: every m-th environment from the i-th, for m processes")
+    parser.add_argument(
+        "--part", default="0/1", help="i/m: every m-th environment from the i-th, for m processes"
+    )
     parser.add_argument("--report", action="store_true", help="only print what is there")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    cells = published_points() if options.published else population(options.draws, options.environments)
+    cells = (
+        published_points() if options.published else population(options.draws, options.environments)
+    )
     part, parts = (int(v) for v in options.part.split("/"))
     cells = cells[part::parts]
     draws = f"published-{options.draws}" if options.published else options.draws

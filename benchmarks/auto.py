@@ -4,9 +4,9 @@
     python benchmarks/auto.py --n 1000000 --items 100
     python benchmarks/auto.py --n 1000000 --items 3 --k 8 --factored
 
-Up to 50,000 rankings: one scikit-learn gradient boosting on the shown items, averaged over 8 draws of the target.
-Longer logs: RIPS in plain NumPy with the policies' probabilities given (`--factored`: IPS).
-OMP_NUM_THREADS=1 keeps idle threads out.
+Up to 50,000 rankings: one scikit-learn gradient boosting on the shown items, averaged over 8 draws
+of the target. Longer logs: RIPS in plain NumPy with the policies' probabilities given
+(`--factored`: IPS). OMP_NUM_THREADS=1 keeps idle threads out.
 """
 
 import argparse
@@ -34,7 +34,9 @@ def seconds(action: Callable[[], object], repeat: int = 3) -> float:
 
 
 def boosting(log: cr.RankingLog) -> float:
-    """Return the mean of a gradient boosting on item, position, context and item features over drawn rankings."""
+    """Return the mean of a gradient boosting on item, position, context and item features over
+    drawn rankings.
+    """
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     drawn = log.targets["new"].sample(log.K, np.random.default_rng(0), size=DRAWS)
@@ -48,7 +50,9 @@ def boosting(log: cr.RankingLog) -> float:
             parts.append(log.item_features.values[items.reshape(-1)])
         return np.concatenate(parts, axis=1)
 
-    model = HistGradientBoostingRegressor().fit(columns(log.action[:, None, :]), log.reward.reshape(-1))
+    model = HistGradientBoostingRegressor().fit(
+        columns(log.action[:, None, :]), log.reward.reshape(-1)
+    )
     return float(model.predict(columns(drawn)).sum() / len(log.action) / DRAWS)
 
 
@@ -69,8 +73,14 @@ def factored(n: int, K: int, actions: int, repeat: int) -> None:
     env = random(1, K=K, actions=actions)
     cr.Auto().estimate(env.draw(3000, np.random.default_rng(0)).to_log(), "new")
     log = env.draw(n, np.random.default_rng(1)).to_log()
-    own, other = seconds(lambda: cr.Auto().estimate(log, "new"), repeat), seconds(lambda: plain_ips(log))
-    print(f"n={n} actions={actions} K={K} factored: auto {own:.2f} s, NumPy IPS {other:.3f} s = {own / other:.1f} x")
+    own, other = (
+        seconds(lambda: cr.Auto().estimate(log, "new"), repeat),
+        seconds(lambda: plain_ips(log)),
+    )
+    print(
+        f"n={n} actions={actions} K={K} factored: auto {own:.2f} s, NumPy IPS {other:.3f} s = "
+        f"{own / other:.1f} x"
+    )
 
 
 def conditionals(policy: cr.Policy, action: np.ndarray) -> np.ndarray:
@@ -97,12 +107,21 @@ def main() -> None:
         log = world.log(options.n, 0)
         own = seconds(lambda log=log: cr.Auto().estimate(log, "new"), options.repeat)
         if options.n <= 50_000:
-            name, other = "gradient boosting", seconds(lambda log=log: boosting(log), options.repeat)
+            name, other = (
+                "gradient boosting",
+                seconds(lambda log=log: boosting(log), options.repeat),
+            )
         else:
-            p0, p1 = (conditionals(policy, log.action) for policy in (log.propensity, log.targets["new"]))
-            name, other = "NumPy RIPS", seconds(lambda log=log, p0=p0, p1=p1: plain_rips(log, p0, p1))
+            p0, p1 = (
+                conditionals(policy, log.action) for policy in (log.propensity, log.targets["new"])
+            )
+            name, other = (
+                "NumPy RIPS",
+                seconds(lambda log=log, p0=p0, p1=p1: plain_rips(log, p0, p1)),
+            )
             promised = 60.0
-        print(f"n={options.n} items={items} K={K}: auto {own:.2f} s, {name} {other:.3f} s = {own / other:.2f} x "
+        print(f"n={options.n} items={items} K={K}: auto {own:.2f} s, {name} {other:.3f} s = "
+              f"{own / other:.2f} x "
               f"(promised {promised})", flush=True)  # fmt: skip
 
 

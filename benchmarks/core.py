@@ -1,10 +1,12 @@
-"""IPS, IIPS and RIPS with variances and effective sample sizes, against plain NumPy IPS, a copy and a read of the data.
+"""IPS, IIPS and RIPS with variances and effective sample sizes, against plain NumPy IPS, a copy and
+a read of the data.
 
-The estimators read three (n, K) arrays once (24 n K bytes) and write three row totals. The copy reads and writes those
-24 n K bytes; the read takes the largest of them, which a core does about as fast as memory delivers.
+The estimators read three (n, K) arrays once (24 n K bytes) and write three row totals. The copy
+reads and writes those 24 n K bytes; the read takes the largest of them, which a core does about as
+fast as memory delivers.
 
-Process CPU time, best of several runs, one thread, all in one process, so that the ratios mean something on a busy
-machine. Run: OMP_NUM_THREADS=1 python benchmarks/core.py [n] [K]
+Process CPU time, best of several runs, one thread, all in one process, so that the ratios mean
+something on a busy machine. Run: OMP_NUM_THREADS=1 python benchmarks/core.py [n] [K]
 """
 
 import sys
@@ -63,7 +65,10 @@ def main(n: int = 1_000_000, length: int = 8) -> None:
                 view = View(batch, "new")
                 return States(plan.partial(view).state for plan in plans)
 
-            return [plan.finish(state) for plan, state in zip(plans, source.reduce(partial), strict=True)]
+            return [
+                plan.finish(state)
+                for plan, state in zip(plans, source.reduce(partial), strict=True)
+            ]
 
         return run
 

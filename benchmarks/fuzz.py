@@ -76,20 +76,32 @@ def table_targets(folder: Path) -> list[Target]:
         return list(scan_log(path, targets="new").batches(rows=4))
 
     names = ("log.parquet", "plain.parquet", "log.feather", "log.csv", "log.jsonl")
-    return [Target(name, (folder / name).read_bytes(), read) for name in names for read in (whole, streamed)]
+    return [
+        Target(name, (folder / name).read_bytes(), read)
+        for name in names
+        for read in (whole, streamed)
+    ]
 
 
 def vowpal_targets() -> list[Target]:
     """Return logs of Vowpal Wabbit."""
     outcome = {"_label_cost": -1.0, "_a": [1, 0], "_p": [0.75, 0.25]}
     event = {
-        "c": {"user": {"age": 3, "from": "AT"}, "_multi": [{"b_": "1"}, {"b_": "2"}], "_slots": [{"s": 1}, {"s": 2}]},
+        "c": {
+            "user": {"age": 3, "from": "AT"},
+            "_multi": [{"b_": "1"}, {"b_": "2"}],
+            "_slots": [{"s": 1}, {"s": 2}],
+        },
         "_label_cost": -2.0,
         "_outcomes": [outcome, outcome | {"_a": [0], "_p": [1.0]}],
     }
     lines = "".join(json.dumps(event) + "\n" for _ in range(4)).encode()
     return [
-        Target(f"log.{kind}", lines, lambda path, kind=kind: cr.read_log(path, format=kind, targets="uniform"))
+        Target(
+            f"log.{kind}",
+            lines,
+            lambda path, kind=kind: cr.read_log(path, format=kind, targets="uniform"),
+        )
         for kind in ("vw-ccb", "vw-slates")
     ]
 
@@ -118,7 +130,9 @@ reward = "reward"
     action = rng.integers(0, 2, (200, 2))
     clicks = (action == (x[:, :1] > 0)) + 0.1 * rng.normal(size=(200, 2))
     ranked = cr.RankingLog(action=action, reward=clicks, propensity=half, context=x)
-    cr.BehaviorTree(candidates=cr.candidates(2)).fit(ranked, rng.uniform(0.2, 0.8, (200, 2))).save(folder / "tree.json")
+    cr.BehaviorTree(candidates=cr.candidates(2)).fit(ranked, rng.uniform(0.2, 0.8, (200, 2))).save(
+        folder / "tree.json"
+    )
     cr.save_policy(cr.PlackettLuce(rng.normal(size=(2, 4))), folder / "luce.npz")
     mixture = cr.Mixture([cr.Softmax(rng.normal(size=(2, 3))), cr.Uniform(3)], [0.5, 0.5])
     cr.save_policy(mixture, folder / "mixture.npz")
@@ -133,7 +147,10 @@ reward = "reward"
         Target("log.toml", config, ReadOptions.from_toml),
         Target("command.toml", config, from_command),
         Target("tree.json", (folder / "tree.json").read_bytes(), tree),
-        *(Target(name, (folder / name).read_bytes(), policy) for name in ("luce.npz", "mixture.npz")),
+        *(
+            Target(name, (folder / name).read_bytes(), policy)
+            for name in ("luce.npz", "mixture.npz")
+        ),
     ]
 
 
@@ -170,7 +187,9 @@ def _odd_archive(good: bytes, rng: np.random.Generator) -> bytes:
     arrays = dict(np.load(io.BytesIO(good)))
     name = list(arrays)[rng.integers(len(arrays))]
     if name == "header" or rng.random() < 0.3:
-        arrays["header"] = np.frombuffer(damaged(arrays["header"].tobytes(), "", rng), dtype=np.uint8)
+        arrays["header"] = np.frombuffer(
+            damaged(arrays["header"].tobytes(), "", rng), dtype=np.uint8
+        )
     else:
         value = arrays[name]
         odd = [value.ravel(), value[None], value * np.nan, value.astype(str), value.astype(complex),
@@ -209,7 +228,10 @@ def main(seconds: float = 600.0, seed: int = 0) -> int:
                     counts[one_round(target, folder, [seed, turn, i])] += 1
                 except Exception:
                     failures += 1
-                    print(f"{target.name}, seed [{seed}, {turn}, {i}]:\n{traceback.format_exc(limit=-4)}")
+                    print(
+                        f"{target.name}, seed [{seed}, {turn}, "
+                        f"{i}]:\n{traceback.format_exc(limit=-4)}"
+                    )
             if time.monotonic() > stop:
                 break
     print(f"{turn + 1} rounds of {len(everything)} readers: {counts}, {failures} failures")
@@ -217,4 +239,6 @@ def main(seconds: float = 600.0, seed: int = 0) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(*(float(argument) for argument in sys.argv[1:2]), *map(int, sys.argv[2:3])), 1))
+    sys.exit(
+        min(main(*(float(argument) for argument in sys.argv[1:2]), *map(int, sys.argv[2:3])), 1)
+    )

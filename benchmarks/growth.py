@@ -1,4 +1,6 @@
-"""Speed against plain NumPy and a copy of the data; how cost grows with n, K, candidates and actions."""
+"""Speed against plain NumPy and a copy of the data; how cost grows with n, K, candidates and
+actions.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -48,7 +50,9 @@ def copying(log: cr.RankingLog) -> Callable[[], object]:
 
 
 def speed(sizes: Sequence[int]) -> None:
-    """Print `evaluate` against NumPy's IPS (one value and its spread) and against copying the three arrays."""
+    """Print `evaluate` against NumPy's IPS (one value and its spread) and against copying the three
+    arrays.
+    """
     rows = []
     for n in sizes:
         log = make_log(n)
@@ -57,7 +61,15 @@ def speed(sizes: Sequence[int]) -> None:
             if all(name in registry.names() for name in names):
                 repeats = 2 if n > 200_000 and label not in ("ips",) else 5
                 spent = cpu_seconds(evaluation(log, names), repeats)
-                rows.append((f"{n:,}", label, f"{spent / plain:.1f}", f"{spent / copy:.1f}", f"{spent / n * 1e6:.2f}"))
+                rows.append(
+                    (
+                        f"{n:,}",
+                        label,
+                        f"{spent / plain:.1f}",
+                        f"{spent / copy:.1f}",
+                        f"{spent / n * 1e6:.2f}",
+                    )
+                )
     show("Speed, K = 8", ["n", "evaluate()", "x NumPy IPS", "x copy", "CPU s per million"], rows)
 
 
@@ -72,7 +84,10 @@ def exponents(*, quick: bool = False) -> None:
         by_n = [(m, make_log(m)) for m in (n, 2 * n, 4 * n)]
         by_k = [(k, make_log(n, K=k)) for k in lengths]
         by_a = [(a, make_log(n, actions=a)) for a in actions]
-        slopes = [_slope([(x, cpu_seconds(evaluation(log, names), 2)) for x, log in way]) for way in (by_n, by_k, by_a)]
+        slopes = [
+            _slope([(x, cpu_seconds(evaluation(log, names), 2)) for x, log in way])
+            for way in (by_n, by_k, by_a)
+        ]
         rows.append((label, *(f"{value:.2f}" for value in slopes), _by_candidates(label, n)))
     header = ["", f"n, {n:,} to {4 * n:,}", "K, 4 to 16", "actions, 3 to 30", "candidates, 3 to 12"]
     show("Growth: fitted exponents of CPU time", header, rows)
@@ -84,10 +99,14 @@ def _by_candidates(label: str, n: int) -> str:
         return ""
     log = make_log(n)
     rng = np.random.default_rng(0)
-    masks = [np.tril(rng.random((log.K, log.K)) < 0.5) | np.eye(log.K, dtype=bool) for _ in range(12)]
+    masks = [
+        np.tril(rng.random((log.K, log.K)) < 0.5) | np.eye(log.K, dtype=bool) for _ in range(12)
+    ]
 
     def grow(count: int) -> Callable[[], object]:
-        return lambda: cr.BehaviorTree(candidates=cr.candidates(log.K, masks[:count])).fit(log, "new")
+        return lambda: cr.BehaviorTree(candidates=cr.candidates(log.K, masks[:count])).fit(
+            log, "new"
+        )
 
     return f"{_slope([(m, cpu_seconds(grow(m), 2)) for m in (3, 6, 12)]):.2f}"
 

@@ -1,6 +1,7 @@
 """Coverage of intervals, power of the negative tests, false alarms: one page, measured.
 
-Run: python -m benchmarks.guarantees [repetitions] [FILE]      (make guarantees writes docs/evidence/guarantees.md)
+Run: python -m benchmarks.guarantees [repetitions] [FILE]      (make guarantees writes
+docs/evidence/guarantees.md)
 """
 
 import sys
@@ -26,7 +27,10 @@ GROUP = 25
 
 def logs(world: World, n: int, count: int, seed: int, *, rows_per_unit: int = 1) -> list[Log]:
     """Return independent logs of a world."""
-    return [world.draw(n, np.random.default_rng([seed, i]), rows_per_unit=rows_per_unit) for i in range(count)]
+    return [
+        world.draw(n, np.random.default_rng([seed, i]), rows_per_unit=rows_per_unit)
+        for i in range(count)
+    ]
 
 
 def held(intervals: list[tuple[float, float]], truth: float) -> int:
@@ -63,7 +67,9 @@ def coverage(repetitions: int) -> list[str]:
 
 
 def bias_alarm(name: str, world: World, group: list[Log]) -> bool:
-    """Whether the mean of estimates lies 5 standard errors from the truth: the test of unbiasedness."""
+    """Whether the mean of estimates lies 5 standard errors from the truth: the test of
+    unbiasedness.
+    """
     values = np.array([registry.get(name).estimate(log, "new").value for log in group])
     return bool(abs(values.mean() - world.truth) > 5 * values.std(ddof=1) / np.sqrt(len(values)))
 
@@ -84,11 +90,18 @@ def detection(repetitions: int) -> list[str]:
     for name, wrong in (("iips", True), ("rips", False), ("ips", False)):
         alarms = sum(bias_alarm(name, far, group) for group in groups)
         rows.append(
-            f"| unbiased? `{name}` on cascades, {GROUP} logs of 4000 | {_kind(wrong)} | {share(alarms, count)} |"
+            f"| unbiased? `{name}` on cascades, {GROUP} logs of 4000 | {_kind(wrong)} | "
+            f"{share(alarms, count)} |"
         )
-    for title, interval, wrong in (("units ignored", without_units, True), ("by unit", by("ips", "t"), False)):
+    for title, interval, wrong in (
+        ("units ignored", without_units, True),
+        ("by unit", by("ips", "t"), False),
+    ):
         alarms = sum(level_alarm(interval, clustered, group) for group in units)
-        rows.append(f"| level 95 %? {title}, {2 * GROUP} logs of 1000 | {_kind(wrong)} | {share(alarms, count)} |")
+        rows.append(
+            f"| level 95 %? {title}, {2 * GROUP} logs of 1000 | {_kind(wrong)} | "
+            f"{share(alarms, count)} |"
+        )
     return rows
 
 
@@ -119,10 +132,17 @@ def audits(repetitions: int) -> list[str]:
         rng = np.random.default_rng(0)
         worst = []
         for log in drawn:
-            found = {finding.status for finding in audit(MemorySource(_spoil(log, how, rng)), ["new"])}
-            worst.append("failed" if "failed" in found else "warned" if "warned" in found else "passed")
+            found = {
+                finding.status for finding in audit(MemorySource(_spoil(log, how, rng)), ["new"])
+            }
+            worst.append(
+                "failed" if "failed" in found else "warned" if "warned" in found else "passed"
+            )
         count = len(worst)
-        rows.append(f"| {how} | {share(worst.count('failed'), count)} | {share(worst.count('warned'), count)} |")
+        rows.append(
+            f"| {how} | {share(worst.count('failed'), count)} | "
+            f"{share(worst.count('warned'), count)} |"
+        )
     return rows
 
 

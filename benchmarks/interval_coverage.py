@@ -1,6 +1,7 @@
 """How often do the intervals hold the true value? Prints the tables of docs/intervals.md.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py [repetitions]      (1000 take a few minutes)
+Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py [repetitions]      (1000 take a few
+minutes)
 """
 
 import itertools
@@ -23,7 +24,9 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class World:
-    """Three contexts, three items, rankings of three; a click depends on the item and those above it (cascade)."""
+    """Three contexts, three items, rankings of three; a click depends on the item and those above
+    it (cascade).
+    """
 
     seed: int = 1
     exploration: float = 0.4
@@ -56,18 +59,26 @@ class World:
         places = np.arange(K)
         steps = logger.cumsum(axis=-1)[x]  # (n, K, A)
         action = (rng.random((n, K, 1)) > steps).sum(axis=-1).clip(max=A - 1)
-        q = np.stack([chance[x, k, action[:, 0], action[:, 1], action[:, 2]] for k in range(K)], axis=1)
+        q = np.stack(
+            [chance[x, k, action[:, 0], action[:, 1], action[:, 2]] for k in range(K)], axis=1
+        )
         reward = (rng.random((n, K)) < q).astype(float)
         if rows_per_unit > 1:
             reward += rng.normal(0, 1, unit[-1] + 1)[unit][:, None]
         p0, p1 = (table[x[:, None], places, action] for table in (logger, target))
         return cr.RankingLog(
-            action=action, reward=reward, propensity=p0, targets={"new": p1}, unit=unit if rows_per_unit > 1 else None
+            action=action,
+            reward=reward,
+            propensity=p0,
+            targets={"new": p1},
+            unit=unit if rows_per_unit > 1 else None,
         )
 
 
 def fixed_normaliser(log: cr.RankingLog) -> tuple[float, float]:
-    """The wrong way: a self-normalised value with the error of a mean, as if the normaliser were a constant."""
+    """The wrong way: a self-normalised value with the error of a mean, as if the normaliser were a
+    constant.
+    """
     rho = log.targets["new"].values / log.propensity.values  # type: ignore[union-attr]
     w = rho.prod(axis=1)
     totals = w * log.reward.sum(axis=1) / w.mean()
@@ -111,17 +122,36 @@ def main(repetitions: int = 1000) -> None:
     error = 1.96 * np.sqrt(0.95 * 0.05 / repetitions)
     print(f"{repetitions} logs a cell; a true 95 % shows as 0.950 +- {error:.3f}")
     independent = {
-        **{f"ips {m}": by("ips", m) for m in ("normal", "t", "bootstrap", "poisson", "bernstein", "cressie-read")},
+        **{
+            f"ips {m}": by("ips", m)
+            for m in ("normal", "t", "bootstrap", "poisson", "bernstein", "cressie-read")
+        },
         **{f"rips {m}": by("rips", m) for m in ("t", "cressie-read")},
         **{f"snips {m}": by("snips", m) for m in ("t", "bootstrap")},
         "snips, fixed normaliser (wrong)": fixed_normaliser,
         "iips t (biased here)": by("iips", "t"),
     }
-    table("Independent rows", independent, (200, 1000, 5000), repetitions=repetitions, world=World())
-    clustered = {"ips t, by unit": by("ips", "t"), "ips bootstrap, by unit": by("ips", "bootstrap"),
-                 "snips t, by unit": by("snips", "t"), "ips t, units ignored (wrong)": without_units}  # fmt: skip
-    similar = World(exploration=0.9)  # near the logger, so that the units and not the weights make the error
-    table("Ten rows a unit", clustered, (1000, 5000), repetitions=repetitions, world=similar, rows_per_unit=10)
+    table(
+        "Independent rows", independent, (200, 1000, 5000), repetitions=repetitions, world=World()
+    )
+    clustered = {
+        "ips t, by unit": by("ips", "t"),
+        "ips bootstrap, by unit": by("ips", "bootstrap"),
+        # fmt: skip
+        "snips t, by unit": by("snips", "t"),
+        "ips t, units ignored (wrong)": without_units,
+    }
+    similar = World(
+        exploration=0.9
+    )  # near the logger, so that the units and not the weights make the error
+    table(
+        "Ten rows a unit",
+        clustered,
+        (1000, 5000),
+        repetitions=repetitions,
+        world=similar,
+        rows_per_unit=10,
+    )
 
 
 if __name__ == "__main__":

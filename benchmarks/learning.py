@@ -1,16 +1,19 @@
-"""Does a certificate keep its word, and how much of what is possible does it show? Rates over logs with known truth.
+"""Does a certificate keep its word, and how much of what is possible does it show? Rates over logs
+with known truth.
 
     python benchmarks/learning.py --runs 100 --out out/learning
     python benchmarks/learning.py --cells noise-2k,dbn-2k --draws fresh --runs 400
     python benchmarks/learning.py --report                   print what is there
     python benchmarks/learning.py --cost 20000               CPU relative to LightGBM's own fit
 
-Every run is a world and a log of its own (`counterrank.simulate.World`, Plackett-Luce logger); runs are kept under
---out, a line each: run again to resume. Both grades are read off one run, which is what two runs would give: the grade
-decides the bound alone. `develop` is for choosing settings, `fresh` for judging them once.
+Every run is a world and a log of its own (`counterrank.simulate.World`, Plackett-Luce logger); runs
+are kept under --out, a line each: run again to resume. Both grades are read off one run, which is
+what two runs would give: the grade decides the bound alone. `develop` is for choosing settings,
+`fresh` for judging them once.
 
-possible: the gain of sorting by the items' true relevance. share: certified bounds (0 where nothing is certified) /
-possible. sort: the gain of the uncertified sort by the learned score / possible. false: bound above the true gain.
+possible: the gain of sorting by the items' true relevance. share: certified bounds (0 where nothing
+is certified) / possible. sort: the gain of the uncertified sort by the learned score / possible.
+false: bound above the true gain.
 """
 
 import argparse
@@ -56,7 +59,16 @@ def page_value(world: World, context: np.ndarray, items: np.ndarray) -> np.ndarr
     made = parameters(world)
     appeal = relevance(world, context, items)
     kind = np.full(len(items), KINDS.index(world.behavior))
-    users = (kind, appeal, made.hold[items], made.group[items], made.curve, made.gaps, made.pull, made.go)
+    users = (
+        kind,
+        appeal,
+        made.hold[items],
+        made.group[items],
+        made.curve,
+        made.gaps,
+        made.pull,
+        made.go,
+    )
     return clicks.expected(*users).sum(axis=1)
 
 
@@ -88,15 +100,26 @@ def one(cell: str, run: int, draws: str, model: str) -> Row:
         return {"cell": cell, "run": run, "refused": str(refused)[:80]}
     found = learned.certificate
     row: Row = {"cell": cell, "run": run, "cpu": time.process_time() - began, "m": found.m}
-    low_t = found.value - critical_value(2 * found.level - 1, found.rows["certify"] - 1) * found.stderr
+    low_t = (
+        found.value - critical_value(2 * found.level - 1, found.rows["certify"] - 1) * found.stderr
+    )
     if found.rows["certify"] < SETTINGS["many"].value:
         low_t = -np.inf  # refused at this grade
-    row |= {"value": found.value, "free": found.low, "t": low_t, "true": 0.0, "possible": 0.0, "sort": 0.0}
+    row |= {
+        "value": found.value,
+        "free": found.low,
+        "t": low_t,
+        "true": 0.0,
+        "possible": 0.0,
+        "sort": 0.0,
+    }
     return row if wrong == "noise" else row | truth(world, learned.policy, rng)
 
 
 def truth(world: World, policy: cr.LearnedPolicy, rng: np.random.Generator) -> Row:
-    """Return true gains on new requests: of what is exported, of the sort by score, of the sort by true relevance."""
+    """Return true gains on new requests: of what is exported, of the sort by score, of the sort by
+    true relevance.
+    """
     other = world.draw(TRUTH, rng)
     log, K = other.to_log(), world.K
     old = page_value(world, other.context, other.action).mean()
@@ -114,7 +137,10 @@ def kept(path: Path) -> list[Row]:
 
 def table(rows: list[Row]) -> Iterator[str]:
     """Yield the lines of the table: rates and means by cell."""
-    yield "| | runs | refused | shipped, free / t | false, free / t | share, free / t | sort | CPU s |"
+    yield (
+        "| | runs | refused | shipped, free / t | false, free / t | share, free / t | sort | "
+        "CPU s |"
+    )
     yield "|---|---|---|---|---|---|---|---|"
     for cell in CELLS:
         own = [row for row in rows if row["cell"] == cell]
@@ -123,7 +149,9 @@ def table(rows: list[Row]) -> Iterator[str]:
             continue
         cells = [cell, str(len(own)), f"{1 - len(ran) / len(own):.3f}"]
         for of in (_shipped, _false):
-            cells.append(" / ".join(f"{np.mean([of(r, g) for r in own]):.3f}" for g in ("free", "t")))
+            cells.append(
+                " / ".join(f"{np.mean([of(r, g) for r in own]):.3f}" for g in ("free", "t"))
+            )
         # Shares of sums: in some worlds next to nothing is possible.
         possible = sum(row["possible"] for row in ran)
         parts = [sum(max(row[g], 0.0) for row in ran) for g in ("free", "t")]
@@ -142,7 +170,9 @@ def _false(row: Row, grade: str) -> bool:
 
 
 def cost(n: int, items: int = 50, features: int = 30, K: int = 10) -> None:
-    """Print the CPU of learning from n requests of candidates with features, relative to LightGBM's own fit."""
+    """Print the CPU of learning from n requests of candidates with features, relative to LightGBM's
+    own fit.
+    """
     import lightgbm
 
     rng = np.random.default_rng(0)
@@ -154,7 +184,9 @@ def cost(n: int, items: int = 50, features: int = 30, K: int = 10) -> None:
     odds = np.take_along_axis(3.0 * scores, action, axis=1) - 1.0 - 0.1 * np.arange(K)
     reward = (rng.random(action.shape) < 1 / (1 + np.exp(-odds))).astype(float)
     named = cr.ItemFeatures(table, tuple(f"z_{j}" for j in range(features)))
-    log = cr.RankingLog(action=action, reward=reward, propensity=logger, context=x, item_features=named)
+    log = cr.RankingLog(
+        action=action, reward=reward, propensity=logger, context=x, item_features=named
+    )
     cr.learn(log.take(slice(0, 500)))
     began = time.process_time()
     cr.learn(log)
@@ -164,11 +196,16 @@ def cost(n: int, items: int = 50, features: int = 30, K: int = 10) -> None:
     columns = np.concatenate([np.repeat(x, K, axis=0), table[action.ravel()], place], axis=1)
     lightgbm.LGBMClassifier(n_jobs=1, verbose=-1).fit(columns, reward.ravel())
     fit = time.process_time() - began
-    print(f"{n:,} x {items} x {features}: learn {learning:.1f} s, LightGBM {fit:.1f} s, ratio {learning / fit:.1f}")
+    print(
+        f"{n:,} x {items} x {features}: learn {learning:.1f} s, LightGBM {fit:.1f} s, ratio "
+        f"{learning / fit:.1f}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cells", default=",".join(name for name in CELLS if "20k" not in name))
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--draws", choices=list(SEEDS), default="develop")
@@ -183,7 +220,11 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"{given.draws}-{given.model}.jsonl"
     done = {(row["cell"], row["run"]) for row in kept(path)}
-    wanted = [] if given.report else [(cell, run) for run in range(given.runs) for cell in given.cells.split(",")]
+    wanted = (
+        []
+        if given.report
+        else [(cell, run) for run in range(given.runs) for cell in given.cells.split(",")]
+    )
     for cell, run in wanted:
         if (cell, run) not in done:
             row = one(cell, run, given.draws, given.model)

@@ -1,9 +1,10 @@
-"""MSE estimates compared over simulated environments: python benchmarks/mse_study.py [runs [name ...]] > table.
+"""MSE estimates compared over simulated environments: python benchmarks/mse_study.py [runs [name
+...]] > table.
 
-Each row is a way to choose the behaviour; each number is its MSE over V^2, or relative to the best of IPS, IIPS and
-RIPS in the same environment. All trees are cross-fitted; the choice sees the log alone, except "oracle". The summary is
-the geometric mean over environments. Names (gl, pasif, ...) leave out all other estimates but the oracle. About 6 CPU
-minutes with 20 runs.
+Each row is a way to choose the behaviour; each number is its MSE over V^2, or relative to the best
+of IPS, IIPS and RIPS in the same environment. All trees are cross-fitted; the choice sees the log
+alone, except "oracle". The summary is the geometric mean over environments. Names (gl, pasif, ...)
+leave out all other estimates but the oracle. About 6 CPU minutes with 20 runs.
 """
 
 import sys
@@ -26,7 +27,9 @@ CLASSIC = ("IPS", "IIPS", "RIPS")
 
 
 def environments() -> dict[str, tuple[Environment, int]]:
-    """Return environments and log sizes: published, the paper's text, and fresh parameters of several reward models."""
+    """Return environments and log sizes: published, the paper's text, and fresh parameters of
+    several reward models.
+    """
     return {
         "published 2k": (published(), 2_000),
         "published 8k": (published(), 8_000),
@@ -60,7 +63,9 @@ def classic(drawn: SimulatedLog, log: RankingLog, ratios: Ratios) -> Estimates:
 def trees(env: Environment, fresh: RankingLog) -> dict[str, BehaviorTree]:
     six = [Candidate(n, m) for n, m in zip(env.behavior_names, env.masks, strict=True)]
     some = candidates(env.K)
-    out = {"oracle, six": BehaviorTree(candidates=six, mse=Oracle(true_value(env).by_position, fresh))}
+    out = {
+        "oracle, six": BehaviorTree(candidates=six, mse=Oracle(true_value(env).by_position, fresh))
+    }
     for label, models in (("six", six), ("default", some)):
         for name in FEASIBLE:
             out[f"{name}, {label}"] = BehaviorTree(candidates=models, mse=name)
@@ -71,7 +76,9 @@ def trees(env: Environment, fresh: RankingLog) -> dict[str, BehaviorTree]:
     return out
 
 
-def one_run(env: Environment, n: int, seed: int, spent: dict[str, float], only: list[str]) -> Estimates:
+def one_run(
+    env: Environment, n: int, seed: int, spent: dict[str, float], only: list[str]
+) -> Estimates:
     drawn = env.draw(n, np.random.default_rng([seed, 7]))
     log = drawn.to_log()
     ratios = ratios_of(log, "new")
@@ -87,7 +94,9 @@ def one_run(env: Environment, n: int, seed: int, spent: dict[str, float], only: 
     return out
 
 
-def relative(table: dict[str, dict[str, float]], base: Callable[[dict[str, float]], float]) -> dict[str, list[float]]:
+def relative(
+    table: dict[str, dict[str, float]], base: Callable[[dict[str, float]], float]
+) -> dict[str, list[float]]:
     names = list(next(iter(table.values())))
     return {name: [row[name] / base(row) for row in table.values()] for name in names}
 
@@ -99,11 +108,17 @@ def main() -> None:
     for label, (env, n) in environments().items():
         value = true_value(env).value
         rows = [one_run(env, n, seed, spent, only) for seed in range(runs)]
-        table[label] = {k: float(np.mean([(r[k] - value) ** 2 for r in rows])) / value**2 for k in rows[0]}
+        table[label] = {
+            k: float(np.mean([(r[k] - value) ** 2 for r in rows])) / value**2 for k in rows[0]
+        }
         print(f"{label} done, {time.process_time():.0f} CPU s", file=sys.stderr)
     versus = relative(table, lambda row: min(row[name] for name in CLASSIC))
     oracle = relative(table, lambda row: row["oracle, six"])
-    print("| choice | " + " | ".join(table) + " | vs best of three (worst) | vs oracle tree | CPU ms |")
+    print(
+        "| choice | "
+        + " | ".join(table)
+        + " | vs best of three (worst) | vs oracle tree | CPU ms |"
+    )
     print("|---" * (len(table) + 4) + "|")
     for name in versus:
         cells = " | ".join(f"{row[name]:.2g}" for row in table.values())

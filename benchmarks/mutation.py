@@ -1,9 +1,11 @@
-"""Mutation check of the core formulas: change one operator or number at a time; some test must notice.
+"""Mutation check of the core formulas: change one operator or number at a time; some test must
+notice.
 
 Run: python -m benchmarks.mutation [FILE ...] [--every N] [--seconds S]      (make mutation)
 
-Kernels run as plain Python (no compiled code could be stale), each mutant in a forked process whose import of the
-one module is replaced. Prints the survivors and exits with 1 when there are any that are not known to be equal.
+Kernels run as plain Python (no compiled code could be stale), each mutant in a forked process whose
+import of the one module is replaced. Prints the survivors and exits with 1 when there are any that
+are not known to be equal.
 """
 
 import argparse
@@ -23,7 +25,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
-#: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a file.
+# : Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know
+# a file.
 CORE, ESTIMATORS = "tests/hard/test_survivors.py", "tests/hard/test_survivors_estimators.py"
 INFERENCE, BOUNDS = "tests/hard/test_survivors_inference.py", "tests/inference/test_exact_bounds.py"
 #: Each file and the tests that know its formulas.
@@ -33,7 +36,11 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernels/weighted.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
     "kernels/standard.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
     "estimators/kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
-    "moments.py": (CORE, "tests/kernels/test_moments.py", "tests/inference/test_standard_errors.py"),
+    "moments.py": (
+        CORE,
+        "tests/kernels/test_moments.py",
+        "tests/inference/test_standard_errors.py",
+    ),
     "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
     "behavior.py": (INFERENCE, "tests/core/test_masks.py"),
     "estimators/aggregate.py": (CORE, "tests/inference/test_standard_errors.py"),
@@ -57,14 +64,20 @@ FILES: dict[str, tuple[str, ...]] = {
     "inference/sequential.py": ("tests/inference/test_sequential.py",),
     "diagnostics/weights.py": ("tests/diagnostics/test_weights.py",),
     "diagnostics/report.py": ("tests/diagnostics/test_weights.py",),
-    "diagnostics/overlap.py": ("tests/diagnostics/test_weights.py", "tests/evaluation/test_trust.py"),
+    "diagnostics/overlap.py": (
+        "tests/diagnostics/test_weights.py",
+        "tests/evaluation/test_trust.py",
+    ),
     "audit/kernels.py": ("tests/audit/test_groups.py",),
     "audit/groups.py": ("tests/audit/test_groups.py", "tests/audit/test_diseases.py"),
     "evaluation/comparing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_run.py"),
     "evaluation/judging.py": ("tests/evaluation/test_judging.py", "tests/evaluation/test_pins.py"),
     "evaluation/passing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_trust.py"),
     "evaluation/segments.py": ("tests/evaluation/test_run.py",),
-    "evaluation/widening.py": ("tests/inference/test_sequential.py", "tests/evaluation/test_propensities.py"),
+    "evaluation/widening.py": (
+        "tests/inference/test_sequential.py",
+        "tests/evaluation/test_propensities.py",
+    ),
     "estimators/auto/rule.py": ("tests/auto/test_rule.py", "tests/evaluation/test_pins.py"),
     "estimators/auto/state.py": ("tests/auto/test_members.py", "tests/evaluation/test_pins.py"),
     "estimators/auto/finish.py": ("tests/auto/test_auto.py", "tests/evaluation/test_pins.py"),
@@ -75,15 +88,24 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or, ast.Or: ast.And, ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.RShift: ast.LShift,
 }  # fmt: skip
-#: Mutants that no test can kill because they mean the same: (file, text of the change, part of the line).
+# : Mutants that no test can kill because they mean the same: (file, text of the change, part of the
+# line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/weights.py", "128", "_BLOCK = "),
     ("kernels/weights.py", "1", ".reshape(-1)"),  # any negative length means "the rest"
     ("kernels/accumulate.py", "256", "BLOCK = "),
     ("kernels/standard.py", "256", "_BLOCK = "),
-    ("kernels/standard.py", "Lt", "if shortest < length:"),  # a way around a loop that has nothing to do
+    (
+        "kernels/standard.py",
+        "Lt",
+        "if shortest < length:",
+    ),  # a way around a loop that has nothing to do
     ("kernels/standard.py", "1", ".reshape(-1)"),
-    ("kernels/standard.py", "3", "= np.empty(length * _BLOCK), np.empty((3, _BLOCK))"),  # room that nothing uses
+    (
+        "kernels/standard.py",
+        "3",
+        "= np.empty(length * _BLOCK), np.empty((3, _BLOCK))",
+    ),  # room that nothing uses
     ("kernels/standard.py", "3", "= np.zeros((3, length, 8)), np.zeros((length, 2))"),
     ("kernels/standard.py", "2", "= np.zeros((3, length, 8)), np.zeros((length, 2))"),
     ("kernels/standard.py", "3", "dtype=np.int64), np.zeros((3, BINS, 2))"),
@@ -102,15 +124,39 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/aips.py", "1", "reshape(len(array), -1)"),
     ("estimators/aips.py", "1", ".reshape(-1)"),
     ("estimators/marginal.py", "1", ".reshape(-1)"),
-    ("estimators/marginal.py", "1", "np.arange(group.max() + 1)"),  # one more group, with no action in it
+    (
+        "estimators/marginal.py",
+        "1",
+        "np.arange(group.max() + 1)",
+    ),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
-    ("inference/multiplicity.py", "1.0", "p[order] * count / np.arange("),  # the largest is a p-value itself
+    (
+        "inference/multiplicity.py",
+        "1.0",
+        "p[order] * count / np.arange(",
+    ),  # the largest is a p-value itself
     ("inference/betting.py", "60", "_STEPS = 60"),
     ("inference/bias_aware.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
-    ("inference/bias_aware.py", "Lt", "< check_level(level)"),  # a tie moves the other end by nothing
-    ("inference/intervals.py", "True", "hermitian=True"),  # a covariance is symmetric: both ways give its inverse
-    ("estimators/kernels/orders.py", "1", "poly = np.zeros(orders[J - 1] if J else 1)"),  # nothing reads it
-    ("estimators/kernels/orders.py", "1", "alike = logging.shape[1] == 1"),  # the general way gives the same
+    (
+        "inference/bias_aware.py",
+        "Lt",
+        "< check_level(level)",
+    ),  # a tie moves the other end by nothing
+    (
+        "inference/intervals.py",
+        "True",
+        "hermitian=True",
+    ),  # a covariance is symmetric: both ways give its inverse
+    (
+        "estimators/kernels/orders.py",
+        "1",
+        "poly = np.zeros(orders[J - 1] if J else 1)",
+    ),  # nothing reads it
+    (
+        "estimators/kernels/orders.py",
+        "1",
+        "alike = logging.shape[1] == 1",
+    ),  # the general way gives the same
     ("estimators/kernels/orders.py", "Eq", "alike = logging.shape[1] == 1"),
 )
 
@@ -188,7 +234,9 @@ class Replacement(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
         self.name, self.path, self.tree = name, path, tree
 
-    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: object, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name != self.name:
             return None
         return importlib.machinery.ModuleSpec(name, self, origin=str(self.path))
@@ -199,7 +247,9 @@ class Replacement(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def outcome(name: str, path: Path, tree: ast.Module | None, tests: list[str], seconds: int) -> str:
-    """Run the tests on a mutant (or on the original) in a forked process: "passed", "failed" or "late"."""
+    """Run the tests on a mutant (or on the original) in a forked process: "passed", "failed" or
+    "late".
+    """
     child = os.fork()
     if child == 0:
         signal.alarm(seconds)
@@ -214,7 +264,17 @@ def outcome(name: str, path: Path, tree: ast.Module | None, tests: list[str], se
 
         code = 3
         with contextlib.suppress(BaseException):
-            quiet = ["-x", "-q", "-W", "ignore", "--no-header", "-p", "no:randomly", "-p", "no:xdist"]
+            quiet = [
+                "-x",
+                "-q",
+                "-W",
+                "ignore",
+                "--no-header",
+                "-p",
+                "no:randomly",
+                "-p",
+                "no:xdist",
+            ]
             code = int(pytest.main([*quiet, *tests]))
         os._exit(code)
     _, status = os.waitpid(child, 0)
@@ -228,7 +288,8 @@ def known_equal(file: str, what: str, line: str) -> bool:
 def check(file: str, *, every: int, seconds: int) -> tuple[Counter[str], list[str]]:
     """Return how many mutants of a file were killed, late, equal or survived, and the survivors.
 
-    A mutant that is late may never end, which is noticed, or the machine is busy: give it more seconds.
+    A mutant that is late may never end, which is noticed, or the machine is busy: give it more
+    seconds.
     """
     path = SOURCE / file
     text = path.read_text()
@@ -259,7 +320,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=list(FILES))
     parser.add_argument("--every", type=int, default=1, help="try every n-th mutant only")
-    parser.add_argument("--seconds", type=int, default=90, help="a mutant that takes longer is late")
+    parser.add_argument(
+        "--seconds", type=int, default=90, help="a mutant that takes longer is late"
+    )
     options = parser.parse_args()
     os.environ["NUMBA_DISABLE_JIT"] = "1"
     os.chdir(ROOT)
@@ -274,8 +337,13 @@ def main() -> int:
         start = time.monotonic()
         counts, left = check(file, every=options.every, seconds=options.seconds)
         survivors += left
-        parts = ", ".join(f"{counts[kind]} {kind}" for kind in ("failed", "late", "equal", "survived"))
-        print(f"{file}: {counts.total()} mutants: {parts} ({time.monotonic() - start:.0f} s)", flush=True)
+        parts = ", ".join(
+            f"{counts[kind]} {kind}" for kind in ("failed", "late", "equal", "survived")
+        )
+        print(
+            f"{file}: {counts.total()} mutants: {parts} ({time.monotonic() - start:.0f} s)",
+            flush=True,
+        )
     return 1 if survivors else 0
 
 

@@ -1,7 +1,9 @@
-"""The same numbers by other packages, in an environment of their own: obp's slate IPS, Vowpal Wabbit's estimators.
+"""The same numbers by other packages, in an environment of their own: obp's slate IPS, Vowpal
+Wabbit's estimators.
 
-obp 0.5.7 (Saito et al., Open Bandit Pipeline) pins versions that Python 3.11 cannot install, so its package goes in
-without its dependencies, and its slate module is loaded without torch. vw-estimators 0.2.2 sums row by row.
+obp 0.5.7 (Saito et al., Open Bandit Pipeline) pins versions that Python 3.11 cannot install, so its
+package goes in without its dependencies, and its slate module is loaded without torch.
+vw-estimators 0.2.2 sums row by row.
 """
 
 import json
@@ -46,14 +48,24 @@ def table() -> None:
                 continue
             ratios = (f"{theirs['cpu'] / spent:,.0f}" for spent in (mine, whole))
             rows.append((name, f"{n:,}", *ratios, f"{abs(theirs['value'] / value - 1):.0e}"))
-    header = [f"K = {LENGTH}", "n", "x our estimate", "x our evaluate()", "relative difference of values"]
+    header = [
+        f"K = {LENGTH}",
+        "n",
+        "x our estimate",
+        "x our evaluate()",
+        "relative difference of values",
+    ]
     show("Peers", header, rows)
 
 
 def _arrays(n: int) -> tuple[Any, Any, Any]:
     from counterrank import simulate
 
-    log = simulate.random(0, K=LENGTH, actions=3, reward="binary").draw(n, np.random.default_rng(0)).to_log()
+    log = (
+        simulate.random(0, K=LENGTH, actions=3, reward="binary")
+        .draw(n, np.random.default_rng(0))
+        .to_log()
+    )
     return log.propensity.values, log.target("new").values, log.reward  # type: ignore[union-attr]
 
 
@@ -62,16 +74,29 @@ def _environment() -> str:
     if not (HOME / ".complete").exists():
         venv.create(HOME, with_pip=True, clear=True)
         for packages in PACKAGES:
-            line = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
+            line = [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+                *packages,
+            ]
             done = subprocess.run(line, capture_output=True, text=True, check=False)
             if done.returncode:
-                print(f"cannot install {packages[-1]}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+                print(
+                    f"cannot install {packages[-1]}: {done.stderr.strip().splitlines()[-1]}",
+                    file=sys.stderr,
+                )
         (HOME / ".complete").touch()
     return str(python)
 
 
 def _alone(name: str, p0: Any, p1: Any, reward: Any) -> float:
-    """Validate the log, then value, standard error, interval, lift, effective sample size and flags."""
+    """Validate the log, then value, standard error, interval, lift, effective sample size and
+    flags.
+    """
     import counterrank as cr
 
     log = cr.RankingLog(action=np.zeros(p0.shape, dtype=int), reward=reward, propensity=p0)
@@ -100,7 +125,9 @@ def _obp(data: Any, method: str, **options: Any) -> Any:
     import importlib
     import types
 
-    home = next(Path(folder) / "obp" for folder in sys.path if (Path(folder) / "obp" / "utils.py").exists())
+    home = next(
+        Path(folder) / "obp" for folder in sys.path if (Path(folder) / "obp" / "utils.py").exists()
+    )
     torch = types.ModuleType("torch")
     torch.Tensor = torch.tensor = type("Tensor", (), {})  # type: ignore[attr-defined]
     sys.modules["torch"] = torch
@@ -145,14 +172,21 @@ def _vw(kind: str, data: Any) -> Any:
     from estimators.ccb import pdis_cressieread
 
     found = getattr(pdis_cressieread, kind)()
-    for p0, r, p1 in zip(data["p0"].tolist(), data["reward"].tolist(), data["p1"].tolist(), strict=True):
+    for p0, r, p1 in zip(
+        data["p0"].tolist(), data["reward"].tolist(), data["p1"].tolist(), strict=True
+    ):
         found.add_example(p0, r, p1)
     return found
 
 
 if __name__ == "__main__":
     loaded = dict(np.load(sys.argv[2]))
-    work = {"obp_value": obp_value, "obp_interval": obp_interval, "vw_value": vw_value, "vw_interval": vw_interval}
+    work = {
+        "obp_value": obp_value,
+        "obp_interval": obp_interval,
+        "vw_value": vw_value,
+        "vw_interval": vw_interval,
+    }
     task = work[sys.argv[1]](loaded)
     began = time.process_time()
     result = task()

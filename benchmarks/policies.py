@@ -1,8 +1,9 @@
 """What a row costs: policies against plain NumPy, enumeration, and a copy of the same bytes.
 
-Run: python benchmarks/policies.py [--quick] [--only NAME]. One core; processor time, best of five after a warm-up.
-`candidates` reads ragged lists from Parquet and asks Plackett-Luce over them; `examination` measures how far the
-estimators for deterministic loggers are off in worlds where they are right and where they are wrong.
+Run: python benchmarks/policies.py [--quick] [--only NAME]. One core; processor time, best of five
+after a warm-up. `candidates` reads ragged lists from Parquet and asks Plackett-Luce over them;
+`examination` measures how far the estimators for deterministic loggers are off in worlds where they
+are right and where they are wrong.
 """
 
 import argparse
@@ -25,7 +26,9 @@ SIZES = [(5, 4), (10, 8), (20, 10), (20, 20), (100, 10), (100, 20), (1000, 20), 
 
 
 def best_time(repeats: int, work: Callable[..., object], *inputs: object) -> float:
-    """Return processor seconds of the best repeat, compiled and warm: a busy machine only adds to it."""
+    """Return processor seconds of the best repeat, compiled and warm: a busy machine only adds to
+    it.
+    """
     work(*inputs)
     times = []
     for _ in range(repeats):
@@ -55,7 +58,9 @@ def all_rankings(A: int, K: int) -> np.ndarray:
 def enumerated_positions(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Marginals of one row by adding up every ranking, probabilities vectorised."""
     every = all_rankings(scores.size, items.size)
-    joint = np.exp(numpy_prefix(np.broadcast_to(scores, (len(every), scores.size)).copy(), every)[:, -1])
+    joint = np.exp(
+        numpy_prefix(np.broadcast_to(scores, (len(every), scores.size)).copy(), every)[:, -1]
+    )
     return (every == items).T @ joint
 
 
@@ -64,8 +69,11 @@ def rows_for(A: int, K: int, quick: bool) -> int:
 
 
 def plackett_luce(quick: bool) -> None:
-    print("\nPlackett-Luce, microseconds a row (x = times as long; copy = copying the row's scores)")
-    print(f"{'A':>6} {'K':>3} | {'prefix':>8} {'x NumPy':>8} {'x copy':>7} | {'singles':>9} {'x enum.':>9} "
+    print(
+        "\nPlackett-Luce, microseconds a row (x = times as long; copy = copying the row's scores)"
+    )
+    print(f"{'A':>6} {'K':>3} | {'prefix':>8} {'x NumPy':>8} {'x copy':>7} | {'singles':>9} "
+          f"{'x enum.':>9} "
           f"| {'256 draws':>9} {'+ a mask':>8} | {'sample':>7}")  # fmt: skip
     rng = np.random.default_rng(0)
     for A, K in SIZES:
@@ -90,8 +98,11 @@ def plackett_luce(quick: bool) -> None:
         sampled = best_time(5, policy.sample, K, rng) / n * 1e6
         slower = "-"
         if A <= 10:
-            slower = f"{best_time(1, enumerated_positions, scores[0], items[0]) * 1e6 / singles:.0f}"
-        print(f"{A:>6} {K:>3} | {prefix:>8.2f} {plain / prefix:>8.1f} {prefix / copy:>7.0f} | {singles:>9.1f} "
+            slower = (
+                f"{best_time(1, enumerated_positions, scores[0], items[0]) * 1e6 / singles:.0f}"
+            )
+        print(f"{A:>6} {K:>3} | {prefix:>8.2f} {plain / prefix:>8.1f} {prefix / copy:>7.0f} | "
+              f"{singles:>9.1f} "
               f"{slower:>9} | {once:>9.0f} {each:>8.0f} | {sampled:>7.1f}", flush=True)  # fmt: skip
 
 
@@ -108,11 +119,17 @@ def programme(quick: bool) -> None:
         mask[0, [K // 2, K - 1]] = True
         states = _states(np.array([A - 2]), np.array([K - 2]))[0]
         spent = best_time(3, policy.subset_log_prob, items, mask) / n
-        print(f"{A:>6} {K:>3} {states:>9.0f} {spent * 1e6:>10.1f} {spent / states * 1e9:>11.1f}", flush=True)
+        print(
+            f"{A:>6} {K:>3} {states:>9.0f} {spent * 1e6:>10.1f} {spent / states * 1e9:>11.1f}",
+            flush=True,
+        )
 
 
 def others(quick: bool) -> None:
-    print("\nOther policies, A = 50, K = 10: all K neighbour sets of a row, microseconds a row (x copy of its items)")
+    print(
+        "\nOther policies, A = 50, K = 10: all K neighbour sets of a row, microseconds a row (x "
+        "copy of its items)"
+    )
     rng = np.random.default_rng(2)
     n, A, K = (500 if quick else 5000), 50, 10
     scores = rng.normal(size=(n, A))
@@ -126,7 +143,9 @@ def others(quick: bool) -> None:
         "RandTopN": cp.RandTopN(rankings, 15, A),
         "RandomSwap": cp.RandomSwap(rankings, 0.5, A),
         "FairPairs": cp.FairPairs(rankings, A),
-        "Enumerated": cp.Enumerated(listed, np.full((50, 20), 0.05), rng.integers(0, 50, n), n_actions=A),
+        "Enumerated": cp.Enumerated(
+            listed, np.full((50, 20), 0.05), rng.integers(0, 50, n), n_actions=A
+        ),
         "SlotEpsilonGreedy": cp.SlotEpsilonGreedy(scores, 0.3),
         "epsilon mixture": cp.epsilon_mixture(cp.Deterministic(rankings, A), 0.1),
     }
@@ -155,7 +174,9 @@ def write_scored_log(path: str, n: int, rng: np.random.Generator) -> None:
         items = np.argsort(rng.random((step, CATALOGUE)), axis=1)[:, :CANDIDATES].astype(np.int32)
         tables = [rng.normal(size=(step, CANDIDATES)) for _ in SCORES]
         sets = cp.Candidates(np.arange(step + 1) * CANDIDATES, items.reshape(-1), n_items=CATALOGUE)
-        logger = cp.parse_policy("plackett-luce").bind(candidates=sets, scores=tables[0].reshape(-1))
+        logger = cp.parse_policy("plackett-luce").bind(
+            candidates=sets, scores=tables[0].reshape(-1)
+        )
         columns = {"action": logger.sample(SHOWN, rng)[:, 0], "candidates": items}
         columns |= dict(zip(SCORES, tables, strict=True))
         table = pa.table({name: lists(values) for name, values in columns.items()})
@@ -166,7 +187,9 @@ def write_scored_log(path: str, n: int, rng: np.random.Generator) -> None:
 
 
 def candidates(quick: bool) -> None:
-    """Ask Plackett-Luce over 50 candidates a row, batch by batch from Parquet, as shares of the time to read."""
+    """Ask Plackett-Luce over 50 candidates a row, batch by batch from Parquet, as shares of the
+    time to read.
+    """
     import pyarrow.parquet as pq
 
     n = 100_000 if quick else 1_000_000
@@ -184,7 +207,10 @@ def candidates(quick: bool) -> None:
             offsets = found["offsets"]
             sets = cp.Candidates(offsets - offsets[0], found["candidates"], n_items=CATALOGUE)
             for name in SCORES:
-                question(spec.bind(candidates=sets, scores=found[name]), found["action"].reshape(-1, SHOWN))
+                question(
+                    spec.bind(candidates=sets, scores=found[name]),
+                    found["action"].reshape(-1, SHOWN),
+                )
 
     questions: dict[str, Callable[[cp.Policy, np.ndarray], object]] = {
         "prefixes": lambda policy, shown: policy.prefix_log_prob(shown),
@@ -195,13 +221,20 @@ def candidates(quick: bool) -> None:
         path = os.path.join(folder, "log.parquet")
         write_scored_log(path, n, rng)
         alone = best_time(2, lambda: list(map(len, columns(path))))
-        print(f"\n{n:,} rows x {CANDIDATES} candidates, two policies: reading takes {alone:.2f} s of processor time")
+        print(
+            f"\n{n:,} rows x {CANDIDATES} candidates, two policies: reading takes {alone:.2f} s "
+            "of processor time"
+        )
         for what, question in questions.items():
             start = time.process_time()
             asked(path, question)
             spent = time.process_time() - start
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(f"{what:>26}: {spent:7.1f} s, {spent / alone:6.1f} x reading; peak memory {peak:,.0f} MB", flush=True)
+            print(
+                f"{what:>26}: {spent:7.1f} s, {spent / alone:6.1f} x reading; peak memory "
+                f"{peak:,.0f} MB",
+                flush=True,
+            )
 
 
 def clicks(relevance: np.ndarray, behavior: str, rng: np.random.Generator) -> np.ndarray:
@@ -213,12 +246,16 @@ def clicks(relevance: np.ndarray, behavior: str, rng: np.random.Generator) -> np
     for k in range(K):
         out[:, k] = looking & (rng.random(n) < relevance[:, k])
         clicked = out[:, k] > 0
-        looking &= ~clicked if behavior == "cascade" else rng.random(n) < np.where(clicked, 0.4, 0.85)
+        looking &= (
+            ~clicked if behavior == "cascade" else rng.random(n) < np.where(clicked, 0.4, 0.85)
+        )
     return out
 
 
 def deterministic_world(seed: int, behavior: str, n: int) -> tuple[cr.RankingLog, float]:
-    """A log of the top 5 of 15 candidates by one noisy scorer, the top by another as target, and its true value."""
+    """A log of the top 5 of 15 candidates by one noisy scorer, the top by another as target, and
+    its true value.
+    """
     rng = np.random.default_rng(seed)
     A, C, K, d = 40, 15, 5, 3
     x, level, slope = rng.normal(size=(n, d)), rng.normal(-1.0, 0.7, A), rng.normal(0, 0.5, (A, d))
@@ -229,21 +266,32 @@ def deterministic_world(seed: int, behavior: str, n: int) -> tuple[cr.RankingLog
         own = level + noise * rng.normal(size=A), slope + 0.7 * noise * rng.normal(size=(A, d))
         return own[0][items] + np.einsum("nd,ncd->nc", x, own[1][items])
 
-    logger, target = (cp.parse_policy("top").bind(candidates=sets, scores=score(0.5).reshape(-1)) for _ in range(2))
+    logger, target = (
+        cp.parse_policy("top").bind(candidates=sets, scores=score(0.5).reshape(-1))
+        for _ in range(2)
+    )
     truth = 1 / (1 + np.exp(-score(0.0)))
     shown, wanted = (policy.sample(K, rng)[:, 0] for policy in (logger, target))
     relevance = np.take_along_axis(truth, sets.locate(wanted), axis=1)
     value = float(np.mean([clicks(relevance, behavior, rng).sum(axis=1).mean() for _ in range(50)]))
     reward = clicks(np.take_along_axis(truth, sets.locate(shown), axis=1), behavior, rng)
     log = cr.RankingLog(
-        action=shown, reward=reward, propensity=logger, targets={"new": target}, candidates=sets, context=x
+        action=shown,
+        reward=reward,
+        propensity=logger,
+        targets={"new": target},
+        candidates=sets,
+        context=x,
     )
     return log, value
 
 
 def examination(quick: bool) -> None:
     runs, n = (4 if quick else 20), 8000
-    print(f"\nDeterministic logger and target, n = {n:,}, K = 5, 40 items, {runs} logs: relative to the true value")
+    print(
+        f"\nDeterministic logger and target, n = {n:,}, K = 5, 40 items, {runs} logs: relative to "
+        "the true value"
+    )
     print(f"{'clicks':>10} {'estimator':>12} {'bias':>7} {'RMSE':>7} {'coverage':>9} {'width':>6}")
     for behavior in ("position", "cascade", "dbn"):
         for estimator in (PositionBased(), ClickHistory()):
@@ -254,7 +302,8 @@ def examination(quick: bool) -> None:
                 inside = found.low <= value <= found.high
                 rows.append((found.value / value - 1, inside, (found.high - found.low) / value))
             error, covered, width = np.array(rows, dtype=float).T
-            print(f"{behavior:>10} {estimator.name:>12} {error.mean():>+7.1%} {np.sqrt((error**2).mean()):>7.1%} "
+            print(f"{behavior:>10} {estimator.name:>12} {error.mean():>+7.1%} "
+                  f"{np.sqrt((error**2).mean()):>7.1%} "
                   f"{covered.mean():>9.2f} {width.mean():>6.1%}", flush=True)  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""CPU of loading and validating a log against pyarrow reading the same columns: `python benchmarks/readers.py`."""
+"""CPU of loading and validating a log against pyarrow reading the same columns: `python
+benchmarks/readers.py`.
+"""
 
 import argparse
 import resource
@@ -49,7 +51,9 @@ def cpu(function: Callable[[], object], repeat: int) -> float:
 
 
 def write_candidates(path: Path, n: int, count: int, length: int, rng: np.random.Generator) -> None:
-    """Write requests with `count` candidates and the scores of two policies, shown by the first (Plackett-Luce)."""
+    """Write requests with `count` candidates and the scores of two policies, shown by the first
+    (Plackett-Luce).
+    """
 
     def lists(values: np.ndarray) -> pa.Array:
         offsets = pa.array(np.arange(0, values.size + 1, values.shape[1], dtype=np.int32))
@@ -75,25 +79,33 @@ def write_candidates(path: Path, n: int, count: int, length: int, rng: np.random
 
 def weights(log: RankingLog) -> np.ndarray:
     """Return the sums of the weights by position."""
-    ratio = log.targets["new"].prefix_log_prob(log.action) - log.propensity.prefix_log_prob(log.action)
+    ratio = log.targets["new"].prefix_log_prob(log.action) - log.propensity.prefix_log_prob(
+        log.action
+    )
     return np.exp(ratio).sum(axis=0)
 
 
 def with_candidates(n: int, count: int) -> None:
-    """Print the CPU of a pass over candidates and scores against reading the columns, and the peak of memory."""
+    """Print the CPU of a pass over candidates and scores against reading the columns, and the peak
+    of memory.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         write_candidates(path, n, count, 5, np.random.default_rng(0))
         policies = {"new": "plackett-luce:temperature=0.8"}
         source = scan_log(path, targets="new", logger="plackett-luce", policies=policies)
         weights(source.first)
-        plain = cpu(lambda: sum(batch.num_rows for batch in pq.ParquetFile(path).iter_batches(50_000)), 1)
+        plain = cpu(
+            lambda: sum(batch.num_rows for batch in pq.ParquetFile(path).iter_batches(50_000)), 1
+        )
         batches = cpu(lambda: sum(batch.n for batch in source.batches()), 1)
         summed = cpu(lambda: source.reduce(weights), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{n:,} requests x {count} candidates: pyarrow reads the columns in {plain:.2f} s of CPU")
     print(f"batches with two policies  {batches:6.2f} s  {batches / plain:5.2f} x")
-    print(f"weights of both policies   {summed:6.2f} s  {summed / plain:5.2f} x   peak {peak:,.0f} MB")
+    print(
+        f"weights of both policies   {summed:6.2f} s  {summed / plain:5.2f} x   peak {peak:,.0f} MB"
+    )
 
 
 def main() -> None:
@@ -101,7 +113,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1_000_000)
     parser.add_argument("--k", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--candidates", type=int, help="measure scores of this many candidates a request instead")
+    parser.add_argument(
+        "--candidates", type=int, help="measure scores of this many candidates a request instead"
+    )
     given = parser.parse_args()
     if given.candidates:
         with_candidates(given.n, given.candidates)
@@ -121,7 +135,9 @@ def main() -> None:
             "from_frame (no reading)": cpu(lambda: from_frame(table, targets="new"), given.repeat),
             "fingerprint (no reading)": cpu(lambda: fingerprint(log), given.repeat),
         }
-    print(f"{given.n:,} rankings, K={given.k}, CPU seconds (best of {given.repeat}), ratio to pyarrow")
+    print(
+        f"{given.n:,} rankings, K={given.k}, CPU seconds (best of {given.repeat}), ratio to pyarrow"
+    )
     for name, seconds in rows.items():
         print(f"{name:30s} {seconds:8.3f} {seconds / plain:6.2f}x")
 

@@ -4,15 +4,17 @@
     python benchmarks/real_rankings.py --quick --estimators auto
     python benchmarks/real_rankings.py --search-log FILE
 
-Worlds (`counterrank.simulate.World`) are balanced over behaviours x loggers; catalogue, candidates, K, n and the bend
-of relevance are dealt out from the draw's seed. `develop` and `fresh` share no seed: look at `fresh` once, after
-freezing. A result file per world and log is kept under --out; run again to resume, `--again NAME` estimates anew.
+Worlds (`counterrank.simulate.World`) are balanced over behaviours x loggers; catalogue, candidates,
+K, n and the bend of relevance are dealt out from the draw's seed. `develop` and `fresh` share no
+seed: look at `fresh` once, after freezing. A result file per world and log is kept under --out; run
+again to resume, `--again NAME` estimates anew.
 
-MSE / best: of the best of IPS, IIPS and RIPS in hindsight, per world. Far and deterministic targets are judged apart:
-an interval that misses the truth while the verdict (of an evaluation by that estimator alone) is not "insufficient".
-Width / A-B: the interval of the target's value relative to that of the new arm of a two-arm test with the same total of
-n rows, 2 z sd / sqrt(n / 2), sd that of a ranking's reward on policy; relative to an arm of n rows, 1.41 times that.
---search-log replays real clicks: see `benchmarks/search_replay.py`.
+MSE / best: of the best of IPS, IIPS and RIPS in hindsight, per world. Far and deterministic targets
+are judged apart: an interval that misses the truth while the verdict (of an evaluation by that
+estimator alone) is not "insufficient". Width / A-B: the interval of the target's value relative to
+that of the new arm of a two-arm test with the same total of n rows, 2 z sd / sqrt(n / 2), sd that
+of a ranking's reward on policy; relative to an arm of n rows, 1.41 times that. --search-log replays
+real clicks: see `benchmarks/search_replay.py`.
 """
 
 import argparse
@@ -40,21 +42,42 @@ Row = dict[str, Any]
 
 
 def population(draws: str) -> list[Row]:
-    """Return the worlds of a draw: 28 near targets, 4 blind ones, 4 of revenue, 8 far or deterministic."""
+    """Return the worlds of a draw: 28 near targets, 4 blind ones, 4 of revenue, 8 far or
+    deterministic.
+    """
     rng = np.random.default_rng(SEEDS[draws])
-    plan = [(behavior, behavior, logger, "near", False) for behavior in BEHAVIORS for logger in LOGGERS]
+    plan = [
+        (behavior, behavior, logger, "near", False) for behavior in BEHAVIORS for logger in LOGGERS
+    ]
     for family, target, revenue in (("blind", "blind", False), ("revenue", "near", True),
                                     ("far", "far", False), ("top", "top", False)):  # fmt: skip
         chosen = rng.permutation(BEHAVIORS)[: len(LOGGERS)]
-        plan += [(family, str(b), logger, target, revenue) for b, logger in zip(chosen, LOGGERS, strict=True)]
-    deal = [rng.permutation(np.resize(np.arange(count), len(plan))) for count in (len(SIZES), 2, 2, 2, 2)]
+        plan += [
+            (family, str(b), logger, target, revenue)
+            for b, logger in zip(chosen, LOGGERS, strict=True)
+        ]
+    deal = [
+        rng.permutation(np.resize(np.arange(count), len(plan)))
+        for count in (len(SIZES), 2, 2, 2, 2)
+    ]
     out = []
     for e, (family, behavior, logger, target, revenue) in enumerate(plan):
         size, k, thousands, bend, hidden = (int(column[e]) for column in deal)
         items, candidates = SIZES[size]
         K = min((5, 10)[k], items)
-        options = dict(seed=int(rng.integers(10**9)), behavior=behavior, logger=logger, target=target, K=K, items=items,
-                       candidates=candidates, bend=bool(bend), revenue=revenue, hidden=bool(hidden))  # fmt: skip
+        options = dict(
+            seed=int(rng.integers(10**9)),
+            behavior=behavior,
+            logger=logger,
+            target=target,
+            K=K,
+            items=items,
+            # fmt: skip
+            candidates=candidates,
+            bend=bool(bend),
+            revenue=revenue,
+            hidden=bool(hidden),
+        )
         out.append({"id": e, "family": family, "n": (2000, 20000)[thousands], "world": options})
     return out
 
@@ -71,7 +94,8 @@ def quick(cells: list[Row]) -> list[Row]:
 
 
 def truth(cell: Row, out: Path) -> Row:
-    """Return the true value, its Monte Carlo error and the sd of a ranking's reward on policy; found once.
+    """Return the true value, its Monte Carlo error and the sd of a ranking's reward on policy;
+    found once.
 
     Its error is far below that of estimates: .2 % at n = 2,000, .1 % at n = 20,000.
     """
@@ -82,7 +106,11 @@ def truth(cell: Row, out: Path) -> Row:
     world = World(**cell["world"])
     value = true_value(world, relative_error=2e-3 if cell["n"] <= 2000 else 1e-3)
     drawn = world.draw_on_policy(2**15, np.random.default_rng([cell["world"]["seed"], 5]))
-    found = {"value": value.value, "stderr": value.stderr, "sd": float(drawn.reward.sum(axis=1).std())}
+    found = {
+        "value": value.value,
+        "stderr": value.stderr,
+        "sd": float(drawn.reward.sum(axis=1).std()),
+    }
     write(path, found)
     return found
 
@@ -94,7 +122,9 @@ def write(path: Path, row: Row) -> None:
 
 
 def estimate(name: str, log: cr.RankingLog, *, judged: bool) -> Row:
-    """Return what an estimator says, its CPU seconds, and where asked the verdict of an evaluation by it alone."""
+    """Return what an estimator says, its CPU seconds, and where asked the verdict of an evaluation
+    by it alone.
+    """
     began = time.process_time()
     try:
         found = registry.get(name).estimate(log, "new")
@@ -119,7 +149,9 @@ def run(cell: Row, index: int, names: Iterable[str], again: Iterable[str], out: 
     """Return the estimates of one log of a world, estimating what its file does not hold yet."""
     path = out / f"{cell['id']:03d}-n{cell['n']}-log{index}.json"
     rows: Row = json.loads(path.read_text()) if path.exists() else {}
-    wanted = [name for name in dict.fromkeys([*CLASSIC, *names]) if name not in rows or name in again]
+    wanted = [
+        name for name in dict.fromkeys([*CLASSIC, *names]) if name not in rows or name in again
+    ]
     if wanted:
         log = World(**cell["world"]).log(cell["n"], index)
         far = cell["family"] in ("far", "top")
@@ -132,7 +164,9 @@ def run(cell: Row, index: int, names: Iterable[str], again: Iterable[str], out: 
 
 
 def geometric(values: Any) -> float:
-    return float(np.exp(np.mean(np.log(np.maximum(values, 1e-300))))) if len(values) else float("nan")
+    return (
+        float(np.exp(np.mean(np.log(np.maximum(values, 1e-300))))) if len(values) else float("nan")
+    )
 
 
 def spoken(rows: list[Row], name: str) -> list[Row]:
@@ -141,13 +175,18 @@ def spoken(rows: list[Row], name: str) -> list[Row]:
 
 
 def measures(cell: Row, name: str, rivals: Iterable[str] = CLASSIC) -> Row | None:
-    """Return ratio, coverage, width and CPU of an estimator in one world; None where it gave no value."""
+    """Return ratio, coverage, width and CPU of an estimator in one world; None where it gave no
+    value.
+    """
     rows, V = spoken(cell["logs"], name), cell["truth"]["value"]
     if not rows:
         return None
     error = np.mean([(row["value"] - V) ** 2 for row in rows])
     others = [answers for rival in rivals if (answers := spoken(cell["logs"], rival))]
-    best = min((np.mean([(row["value"] - V) ** 2 for row in answers]) for answers in others), default=np.nan)
+    best = min(
+        (np.mean([(row["value"] - V) ** 2 for row in answers]) for answers in others),
+        default=np.nan,
+    )
     arm = TWO_Z * cell["truth"]["sd"] / np.sqrt(cell["n"] / 2)
     intervals = [row for row in rows if np.isfinite(row["low"]) and np.isfinite(row["high"])]
     return {
@@ -155,7 +194,9 @@ def measures(cell: Row, name: str, rivals: Iterable[str] = CLASSIC) -> Row | Non
         "hits": sum(row["low"] <= V <= row["high"] for row in intervals),
         "intervals": len(intervals),
         "silent": len(cell["logs"]) - len(intervals),
-        "width": float(np.median([row["high"] - row["low"] for row in intervals]) / arm) if intervals else np.nan,
+        "width": float(np.median([row["high"] - row["low"] for row in intervals]) / arm)
+        if intervals
+        else np.nan,
         "rmse": float(np.sqrt(error) / abs(V)),
         "cpu": float(np.mean([row["cpu"] for row in rows])),
     }
@@ -167,12 +208,15 @@ def line(label: str, found: list[Row]) -> str:
     hits, intervals = sum(m["hits"] for m in found), max(sum(m["intervals"] for m in found), 1)
     widths = [m["width"] for m in found if np.isfinite(m["width"])]
     width = float(np.median(widths)) if widths else float("nan")
-    return (f"| {label} | {len(found)} | {geometric(ratios):.3f} | {max(ratios):.3g} | {hits / intervals:.3f} "
-            f"| {sum(m['silent'] for m in found)} | {width:.2f} | {100 * np.median([m['rmse'] for m in found]):.1f} "
+    return (f"| {label} | {len(found)} | {geometric(ratios):.3f} | {max(ratios):.3g} | "
+            f"{hits / intervals:.3f} "
+            f"| {sum(m['silent'] for m in found)} | {width:.2f} | "
+            f"{100 * np.median([m['rmse'] for m in found]):.1f} "
             f"| {np.mean([m['cpu'] for m in found]):.2f} |")  # fmt: skip
 
 
-HEAD = ("| | worlds | MSE / best, geometric mean | worst | coverage | no interval | width / A-B | RMSE % | CPU s |\n"
+HEAD = ("| | worlds | MSE / best, geometric mean | worst | coverage | no interval | width / A-B | "
+        "RMSE % | CPU s |\n"
         "|---|---|---|---|---|---|---|---|---|")  # fmt: skip
 
 
@@ -185,32 +229,52 @@ def report(cells: list[Row], names: Iterable[str], rivals: Iterable[str] = CLASS
         if found:
             print(line(name, found))
     for name in names:
-        failed = [row[name]["failed"] for c in cells for row in c["logs"] if "failed" in row.get(name, {})]
+        failed = [
+            row[name]["failed"] for c in cells for row in c["logs"] if "failed" in row.get(name, {})
+        ]
         if failed:
-            print(f"{name}: {len(failed)} logs ended in an unexpected error, the first: {failed[0]}")
-    axes: list[tuple[str, Callable[[Row], Any]]] = [("family", lambda c: c["family"]), ("n", lambda c: c["n"])]
+            print(
+                f"{name}: {len(failed)} logs ended in an unexpected error, the first: {failed[0]}"
+            )
+    axes: list[tuple[str, Callable[[Row], Any]]] = [
+        ("family", lambda c: c["family"]),
+        ("n", lambda c: c["n"]),
+    ]
     if near and "logger" in near[0]["world"]:
-        axes += [("logger", lambda c: c["world"]["logger"]), ("K", lambda c: c["world"]["K"]),
-                 ("items", lambda c: c["world"]["items"]), ("bend", lambda c: c["world"]["bend"])]  # fmt: skip
+        axes += [
+            ("logger", lambda c: c["world"]["logger"]),
+            ("K", lambda c: c["world"]["K"]),
+            # fmt: skip
+            ("items", lambda c: c["world"]["items"]),
+            ("bend", lambda c: c["world"]["bend"]),
+        ]
     for name in names:
         print(f"\n{name} by family\n{HEAD}")
         covered: dict[str, float] = {}
         for axis, key in axes:
             for value in sorted({key(c) for c in near}, key=str):
-                found = [m for m in (measures(c, name, rivals) for c in near if key(c) == value) if m]
+                found = [
+                    m for m in (measures(c, name, rivals) for c in near if key(c) == value) if m
+                ]
                 if found:
                     print(line(f"{axis} {value}", found))
                     covered[f"{axis} {value}"] = sum(m["hits"] for m in found) / max(
                         sum(m["intervals"] for m in found), 1
                     )
         least = sorted(covered, key=covered.__getitem__)[:3]
-        print(f"{name}, least coverage: {', '.join(f'{covered[one]:.2f} ({one})' for one in least)}")
+        print(
+            f"{name}, least coverage: {', '.join(f'{covered[one]:.2f} ({one})' for one in least)}"
+        )
         report_far(name, cells)
 
 
 def report_far(name: str, cells: list[Row]) -> None:
-    """Print how many intervals miss far and deterministic targets, and how many of those were believed."""
-    far = [(c, row) for c in cells if c["family"] in ("far", "top") for row in c["logs"] if name in row]
+    """Print how many intervals miss far and deterministic targets, and how many of those were
+    believed.
+    """
+    far = [
+        (c, row) for c in cells if c["family"] in ("far", "top") for row in c["logs"] if name in row
+    ]
     if far:
         # Without an interval nothing is missed: both comparisons with NaN are false.
         V = [c["truth"]["value"] for c, _ in far]
@@ -218,8 +282,11 @@ def report_far(name: str, cells: list[Row]) -> None:
         missed = [low > value or high < value for (low, high), value in zip(ends, V, strict=True)]
         believed = [row[name].get("verdict", "insufficient") != "insufficient" for _, row in far]
         wrong = sum(m and b for m, b in zip(missed, believed, strict=True))
-        print(f"{name}, far and deterministic targets: {sum(missed)} of {len(far)} intervals miss, "
-              f"{sum(believed)} believed, {wrong} missed and believed ({wrong / len(far):.3f})")  # fmt: skip
+        print(
+            f"{name}, far and deterministic targets: {sum(missed)} of {len(far)} intervals miss, "
+            # fmt: skip
+            f"{sum(believed)} believed, {wrong} missed and believed ({wrong / len(far):.3f})"
+        )
 
 
 def main() -> None:
@@ -230,10 +297,16 @@ def main() -> None:
     parser.add_argument("--again", default="", help="names to estimate anew")
     parser.add_argument("--worlds", default="", help="only these ids or families, with commas")
     parser.add_argument("--out", type=Path, default=Path("out/real"))
-    parser.add_argument("--part", default="0/1", help="i/m: every m-th world from the i-th, for m processes")
-    parser.add_argument("--quick", action="store_true", help="a world of each family, n = 2,000, 3 logs")
+    parser.add_argument(
+        "--part", default="0/1", help="i/m: every m-th world from the i-th, for m processes"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a world of each family, n = 2,000, 3 logs"
+    )
     parser.add_argument("--report", action="store_true", help="only print what is there")
-    parser.add_argument("--search-log", type=Path, help="replay this file of real search sessions instead")
+    parser.add_argument(
+        "--search-log", type=Path, help="replay this file of real search sessions instead"
+    )
     options = parser.parse_args()
     names = [name for name in options.estimators.split(",") if name]
     again = [name for name in options.again.split(",") if name]

@@ -1,4 +1,6 @@
-"""Streaming from disk: processor time against reading alone, peak memory; weak scaling of each engine."""
+"""Streaming from disk: processor time against reading alone, peak memory; weak scaling of each
+engine.
+"""
 
 import json
 import shutil
@@ -18,8 +20,17 @@ SETS = (FIXED, ["aips"], ["auto"])
 
 
 def stream(n: int) -> None:
-    """Print writing, reading and evaluating n rankings and a tenth of them, each in a process of its own."""
-    header = ["rankings", "K = 10", "x reading", "CPU s per million", "wall s", "peak MB beyond imports"]
+    """Print writing, reading and evaluating n rankings and a tenth of them, each in a process of
+    its own.
+    """
+    header = [
+        "rankings",
+        "K = 10",
+        "x reading",
+        "CPU s per million",
+        "wall s",
+        "peak MB beyond imports",
+    ]
     show("Streaming from Parquet", header, _streamed(n))
 
 
@@ -27,7 +38,9 @@ def _streamed(n: int) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         for rankings in (n // 10, n):
             path = str(Path(folder) / f"{rankings}.parquet")
-            yield _row(rankings, "simulate (writing)", child(*_TASK, "write", path, str(rankings)), None)
+            yield _row(
+                rankings, "simulate (writing)", child(*_TASK, "write", path, str(rankings)), None
+            )
             read = child(*_TASK, "read", path, one_thread=True)
             yield _row(rankings, "pyarrow reads the columns", read, read["cpu"])
             for names in SETS:
@@ -37,7 +50,14 @@ def _streamed(n: int) -> Iterator[tuple[str, ...]]:
 
 def _row(n: int, what: str, done: dict[str, Any], base: float | None) -> tuple[str, ...]:
     ratio = f"{done['cpu'] / base:.2f}" if base else ""
-    return f"{n:,}", what, ratio, f"{done['cpu'] / n * 1e6:.2f}", f"{done['wall']:.1f}", f"{done['peak']:.0f}"
+    return (
+        f"{n:,}",
+        what,
+        ratio,
+        f"{done['cpu'] / n * 1e6:.2f}",
+        f"{done['wall']:.1f}",
+        f"{done['peak']:.0f}",
+    )
 
 
 def environment() -> Any:
@@ -47,7 +67,9 @@ def environment() -> Any:
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:
-    """Return processor and elapsed seconds, and the memory that `work` needed on top of what was there."""
+    """Return processor and elapsed seconds, and the memory that `work` needed on top of what was
+    there.
+    """
     before, cpu, wall = peak_mb(), time.process_time(), time.perf_counter()
     work()
     return {
@@ -87,7 +109,9 @@ def evaluate(path: str, *names: str) -> dict[str, float]:
 
     # A first evaluation in miniature, so that imports and compiled kernels are there.
     cr.evaluate(environment().draw(300, _rng()).to_log(), ["new"], estimators=list(names))
-    return measured(lambda: cr.evaluate(scan_log(path, targets="new"), ["new"], estimators=list(names)))
+    return measured(
+        lambda: cr.evaluate(scan_log(path, targets="new"), ["new"], estimators=list(names))
+    )
 
 
 def _rng() -> Any:
@@ -116,7 +140,12 @@ def weak_scaling(n: int) -> None:
                 with engine(str(data), workers) as run:
                     times.append(wall_seconds(run, repeats=3))
             rows.append((name, f"{times[0]:.2f}", f"{times[1]:.2f}", f"{times[0] / times[1]:.2f}"))
-    header = ["engine", f"1 worker, {n:,} (wall s)", f"2 workers, {2 * n:,} (wall s)", "efficiency (1 is ideal)"]
+    header = [
+        "engine",
+        f"1 worker, {n:,} (wall s)",
+        f"2 workers, {2 * n:,} (wall s)",
+        "efficiency (1 is ideal)",
+    ]
     show("Weak scaling, fixed estimators", header, rows)
 
 
@@ -160,7 +189,12 @@ def _spark(path: str, workers: int) -> Iterator[Callable[[], object]]:
         yield _run(file_source(scan_log(path, targets="new"), session))
 
 
-ENGINES = {"memory, threads": _memory, "files, threads": _files, "Dask, files": _dask, "Spark, files": _spark}
+ENGINES = {
+    "memory, threads": _memory,
+    "files, threads": _files,
+    "Dask, files": _dask,
+    "Spark, files": _spark,
+}
 
 if __name__ == "__main__":
     task = {"write": write, "read": read, "evaluate": evaluate}[sys.argv[1]]

@@ -1,9 +1,11 @@
-"""Real search clicks replayed: lists drawn from a known policy, answers from sessions that showed them.
+"""Real search clicks replayed: lists drawn from a known policy, answers from sessions that showed
+them.
 
-A file has columns query, region, doc_1..doc_10, click_1..click_10, a row a session. Half of the sessions score the
-documents, and so the targets; the other half is the population: its frequency of each list is the logging policy, a
-logged row is one of its sessions, and the target's true value is the target-weighted mean of its sessions' clicks.
-Scored on the same sessions, noise would look like interaction.
+A file has columns query, region, doc_1..doc_10, click_1..click_10, a row a session. Half of the
+sessions score the documents, and so the targets; the other half is the population: its frequency of
+each list is the logging policy, a logged row is one of its sessions, and the target's true value is
+the target-weighted mean of its sessions' clicks. Scored on the same sessions, noise would look like
+interaction.
 """
 
 import csv
@@ -35,20 +37,27 @@ def sessions(path: Path) -> tuple[Any, Any, Any]:
 
 
 class Replay:
-    """The population of one list length: lists by query with their logging and target probabilities."""
+    """The population of one list length: lists by query with their logging and target
+    probabilities.
+    """
 
     def __init__(self, path: Path, K: int, sharp: float) -> None:
         query, items, clicks = sessions(path)
         half = np.random.default_rng(11).permutation(len(query)) % 2 == 0
         score = _scores(items[half], clicks[half])
-        self.query, self.items, self.clicks = query[~half], items[~half][:, :K], clicks[~half][:, :K]
+        self.query, self.items, self.clicks = (
+            query[~half],
+            items[~half][:, :K],
+            clicks[~half][:, :K],
+        )
         keys = np.column_stack([self.query, self.items])
         lists, self.member, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
         self.member = self.member.reshape(-1)
         self.owner, self.lists = lists[:, 0], lists[:, 1:]
         appeal = (score[self.lists] / np.arange(1, K + 1)).sum(axis=1)
         self.old = count / np.bincount(self.owner, weights=count)[self.owner]
-        # Tilted towards lists that start with what was clicked: never far from what was shown at all.
+        # Tilted towards lists that start with what was clicked: never far from what was shown at
+        # all.
         spread = np.sqrt(np.average((appeal - appeal.mean()) ** 2, weights=count))
         tilt = self.old * np.exp(sharp * (appeal - appeal.mean()) / spread / 2)
         self.new = tilt / np.bincount(self.owner, weights=tilt)[self.owner]
@@ -88,7 +97,9 @@ def _scores(items: Any, clicks: Any) -> Any:
     return (got + 5) / (seen + 5)
 
 
-def replayed(path: Path, logs: int, names: Iterable[str], again: Iterable[str], out: Path) -> list[Row]:
+def replayed(
+    path: Path, logs: int, names: Iterable[str], again: Iterable[str], out: Path
+) -> list[Row]:
     """Return one cell for each K, n and target with the estimates on its logs; resumable."""
     out = out / "search"
     out.mkdir(parents=True, exist_ok=True)
@@ -101,12 +112,20 @@ def replayed(path: Path, logs: int, names: Iterable[str], again: Iterable[str], 
         for index in range(logs):
             file = out / f"K{K}-n{n}-s{sharp:g}-log{index}.json"
             rows: Row = json.loads(file.read_text()) if file.exists() else {}
-            wanted = [name for name in dict.fromkeys([*RIVALS, *names]) if name not in rows or name in again]
+            wanted = [
+                name
+                for name in dict.fromkeys([*RIVALS, *names])
+                if name not in rows or name in again
+            ]
             if wanted:
                 log = world.log(n, index)
                 rows |= {name: estimate(name, log, judged=False) for name in wanted}
                 write(file, rows)
-                print(f"search {family} n {n} log {index}: {sum(rows[w]['cpu'] for w in wanted):.1f} s", flush=True)
+                print(
+                    f"search {family} n {n} log {index}: "
+                    f"{sum(rows[w]['cpu'] for w in wanted):.1f} s",
+                    flush=True,
+                )
             cell["logs"].append(rows)
         cells.append(cell)
     return cells

@@ -23,7 +23,9 @@ def show_published_run(n: int) -> None:
     from counterrank.paper import trial
     from counterrank.paper.figures import DEFAULTS
 
-    trial.run(trial.draw("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",))  # compiled after this
+    trial.run(
+        trial.draw("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",)
+    )  # compiled after this
     best = []
     for seed in range(5):
         started = time.process_time()
@@ -36,7 +38,8 @@ def show_published_run(n: int) -> None:
         best.append((shown - started, told - shown, done - told))
     log, view, whole = (min(times) for times in zip(*best, strict=True))
     print(
-        f"published run, n={n:,}, CPU: log {log:.4f} s, fresh data sets {view:.3f} s, with AIPS (oracle) {whole:.3f} s"
+        f"published run, n={n:,}, CPU: log {log:.4f} s, fresh data sets {view:.3f} s, with AIPS "
+        f"(oracle) {whole:.3f} s"
     )
 
 
@@ -47,13 +50,18 @@ def main() -> None:
         "published K=8 A=3": simulate.published(),
         "paper K=8 A=3": simulate.paper(),
         "triple K=8 A=3": simulate.random(0, reward="triple"),
-        "binary K=12 A=20": simulate.random(0, reward="binary", K=12, actions=20, context_policies=True),
+        "binary K=12 A=20": simulate.random(
+            0, reward="binary", K=12, actions=20, context_policies=True
+        ),
         "Plackett-Luce K=5 A=10": simulate.random(0, K=5, actions=10, logging="plackett-luce"),
         "search K=10, 20 of 100": simulate.world("search"),
         "feed K=10, 50 of 300": simulate.world("feed"),
         "shop K=5, 60 items": simulate.world("shop"),
     }
-    print(f"{'environment':24} {'draw ' + format(n, ','):>16} {'true value':>12} {'relative error':>15}")
+    print(
+        f"{'environment':24} {'draw ' + format(n, ','):>16} {'true value':>12} "
+        f"{'relative error':>15}"
+    )
     for name, env in worlds.items():
         env.draw(100, rng)
         drawn = seconds(lambda env=env: [None for _ in simulate.batches(env, n, 0)])

@@ -1,7 +1,9 @@
-"""CPU time of the behaviour tree as multiples of a plain NumPy IPS: python benchmarks/tree.py [rows ...].
+"""CPU time of the behaviour tree as multiples of a plain NumPy IPS: python benchmarks/tree.py [rows
+...].
 
-8 positions, 6 candidates, 5 features, depth 5, cross-fitted, grown on at most 200,000 rows, one thread. "fit" grows the
-trees, "apply" turns them into the estimate on all rows; both are compared with IPS on the same arrays.
+8 positions, 6 candidates, 5 features, depth 5, cross-fitted, grown on at most 200,000 rows, one
+thread. "fit" grows the trees, "apply" turns them into the estimate on all rows; both are compared
+with IPS on the same arrays.
 """
 
 import sys
@@ -52,7 +54,10 @@ def measure(n: int, tree: BehaviorTree) -> None:
     apply(model, log)
     use = best_of(lambda: apply(model, log), times)
     limit = 60 if n <= 10_000 else 10
-    print(f"{n:10,} {base * 1e3:9.2f} ms {fit / base:9.1f}x {use / base:9.1f}x {(fit + use) / base:9.1f}x {limit:5}x")
+    print(
+        f"{n:10,} {base * 1e3:9.2f} ms {fit / base:9.1f}x {use / base:9.1f}x "
+        f"{(fit + use) / base:9.1f}x {limit:5}x"
+    )
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
-"""Is `counterrank validate` to be believed? Simulated A/B histories of two arms whose true values are known.
+"""Is `counterrank validate` to be believed? Simulated A/B histories of two arms whose true values
+are known.
 
 Run: python -m benchmarks.validation [--histories 200] [--rows 1000] [--estimator iips] [--out FILE]
 
-Three worlds: predictions that are right; a constant bias (logged propensities a tenth too small, so that every
-prediction is a ninth too high); and users for whom the second item counts half after a click on the first, which IIPS
-does not know. Stated coverage is what `validate` reports, averaged over histories; true coverage is how often the
-predicted interval holds the arm's true value. Bias counts as found where the interval of the mean error leaves out 0.
+Three worlds: predictions that are right; a constant bias (logged propensities a tenth too small, so
+that every prediction is a ninth too high); and users for whom the second item counts half after a
+click on the first, which IIPS does not know. Stated coverage is what `validate` reports, averaged
+over histories; true coverage is how often the predicted interval holds the arm's true value. Bias
+counts as found where the interval of the mean error leaves out 0.
 """
 
 import argparse
@@ -49,7 +51,9 @@ def history(world: str, rows: int, seed: int) -> cr.RankingLog:
     if world == "interaction":
         reward[:, 1] *= (reward[:, 0] == 0) | (rng.random(n) < AFTER_A_CLICK)
     shown = {name: np.take_along_axis(table[i], action, axis=1) for i, name in enumerate(names)}
-    logged = np.take_along_axis(own, action, axis=1) * (TOO_SMALL if world == "constant bias" else 1.0)
+    logged = np.take_along_axis(own, action, axis=1) * (
+        TOO_SMALL if world == "constant bias" else 1.0
+    )
     return cr.RankingLog(
         action=action, reward=reward, propensity=logged, context=x[:, None], columns={"arm": np.array(names)[arm]},
         targets={name: cr.Propensity("factored", values) for name, values in shown.items()},
@@ -58,7 +62,10 @@ def history(world: str, rows: int, seed: int) -> cr.RankingLog:
 
 def one(world: str, rows: int, seed: int, estimator: str) -> dict[str, Any]:
     """Return what `validate` says of a history, and what is so."""
-    truth, result = true_values(world), cr.validate(history(world, rows, seed), "arm", estimators=estimator)
+    truth, result = (
+        true_values(world),
+        cr.validate(history(world, rows, seed), "arm", estimators=estimator),
+    )
     said = result.summary
     inside = [pair.estimate.low <= truth[pair.arm] <= pair.estimate.high for pair in result.pairs]
     found = said["bias_low"] > 0 or said["bias_high"] < 0
@@ -76,7 +83,10 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for world in WORLDS:
         some = [row for row in rows if row["world"] == world]
         if some:
-            means = [f"{np.mean([row[key] for row in some]):.1%}" for key in ("stated", "true", "found", "signs")]
+            means = [
+                f"{np.mean([row[key] for row in some]):.1%}"
+                for key in ("stated", "true", "found", "signs")
+            ]
             lines.append(f"| {world} | {len(some)} | {' | '.join(means)} |")
     return lines
 

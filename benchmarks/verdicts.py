@@ -1,10 +1,12 @@
-"""Is "reliable" to be believed, and is it ever said? Logs of mixed worlds with known truth, judged as users see them.
+"""Is "reliable" to be believed, and is it ever said? Logs of mixed worlds with known truth, judged
+as users see them.
 
 Run: python -m benchmarks.verdicts [--logs 400] [--strong] [--out FILE] [--part 0/2] [--report]
 
-Half of the logs come from factored worlds, half from rankings without replacement (`simulate.World`); in one of five
-the propensities are spoiled; `--strong` takes factored worlds of strong interactions instead. Results
-are appended to FILE log by log, so that a run can be stopped and taken up again.
+Half of the logs come from factored worlds, half from rankings without replacement
+(`simulate.World`); in one of five the propensities are spoiled; `--strong` takes factored worlds of
+strong interactions instead. Results are appended to FILE log by log, so that a run can be stopped
+and taken up again.
 """
 
 import argparse
@@ -37,20 +39,37 @@ FIELDS = (
 )
 BEHAVIORS = ("position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed")
 LOGGERS = ("plackett-luce", "epsilon", "swap", "mixture")
-#: A lift is known well enough to act on: its half-width, as a share of what the logger earns, or of the lift itself.
+# : A lift is known well enough to act on: its half-width, as a share of what the logger earns, or
+# of the lift itself.
 PRECISE, OF_LIFT = 0.05, 0.5
 
 
 def case(index: int) -> tuple[str, cr.RankingLog, float, float]:
-    """Return the name, log and true values of target and logger of one case; the same for the same number."""
+    """Return the name, log and true values of target and logger of one case; the same for the same
+    number.
+    """
     turn = index // 2
     if index % 2:
         behavior, logger = BEHAVIORS[turn % len(BEHAVIORS)], LOGGERS[turn % len(LOGGERS)]
         target = "far" if turn % 5 == 4 else "near"
-        # Twelve parameter draws for each shape: truth is the dear part, and is kept for the process.
-        world = World(seed=turn % 12, behavior=behavior, logger=logger, target=target, K=3, items=8, candidates=8)
+        # Twelve parameter draws for each shape: truth is the dear part, and is kept for the
+        # process.
+        world = World(
+            seed=turn % 12,
+            behavior=behavior,
+            logger=logger,
+            target=target,
+            K=3,
+            items=8,
+            candidates=8,
+        )
         log = world.log((1_000, 3_000)[turn % 2], seed=index)
-        return f"{behavior}/{logger}/{target}", log, true_value(world).value, true_value(world, "logging").value
+        return (
+            f"{behavior}/{logger}/{target}",
+            log,
+            true_value(world).value,
+            true_value(world, "logging").value,
+        )
     make = (
         published,
         lambda: paper(K=3),
@@ -64,9 +83,14 @@ def case(index: int) -> tuple[str, cr.RankingLog, float, float]:
 
 
 def strong(index: int) -> tuple[str, cr.RankingLog, float, float]:
-    """Return the same for a factored world in which items affect each other as much as they can: a world a case."""
+    """Return the same for a factored world in which items affect each other as much as they can: a
+    world a case.
+    """
     turn = index // 2
-    reward, form = ("triple", "multiplicative", "pairwise", "binary")[turn % 4], ("published", "paper")[turn // 4 % 2]
+    reward, form = (
+        ("triple", "multiplicative", "pairwise", "binary")[turn % 4],
+        ("published", "paper")[turn // 4 % 2],
+    )
     K, actions = (4, 6)[turn // 8 % 2], (3, 5)[turn // 3 % 2]
     env = random(seed=1000 + turn, form=form, reward=reward, K=K, delta=1.0, actions=actions)
     log = draw(env, (1_000, 3_000)[turn // 2 % 2], np.random.default_rng(index)).to_log()
@@ -74,7 +98,9 @@ def strong(index: int) -> tuple[str, cr.RankingLog, float, float]:
 
 
 def spoiled(log: cr.RankingLog, index: int) -> tuple[cr.RankingLog, str]:
-    """Return the log with propensities made wrong in one of three ways, where they are numbers; else as it is."""
+    """Return the log with propensities made wrong in one of three ways, where they are numbers;
+    else as it is.
+    """
     if index % 5 != 4 or not isinstance(log.propensity, cr.Propensity):
         return log, ""
     values, rng = log.propensity.values, np.random.default_rng(index)
@@ -86,7 +112,12 @@ def spoiled(log: cr.RankingLog, index: int) -> tuple[cr.RankingLog, str]:
     else:  # the second half was logged with twice the odds at the first position
         values = values.copy()
         values[log.n // 2 :, 0] = np.minimum(1.0, 1.3 * values[log.n // 2 :, 0])
-    fields = {"action": log.action, "reward": log.reward, "context": log.context, "targets": log.targets}
+    fields = {
+        "action": log.action,
+        "reward": log.reward,
+        "context": log.context,
+        "targets": log.targets,
+    }
     return cr.RankingLog(propensity=cr.Propensity(log.propensity.kind, values), **fields), how
 
 
@@ -108,11 +139,18 @@ def judged(index: int, *, interacting: bool = False) -> dict[str, Any]:
 
 
 def summary(rows: list[dict[str, str]]) -> list[str]:
-    """Return the table: how many logs of each kind, how often each level, and what became of the reliable ones."""
-    lines = ["| logs | number | reliable | of these missed | wrong direction |", "|---|---|---|---|---|"]
+    """Return the table: how many logs of each kind, how often each level, and what became of the
+    reliable ones.
+    """
+    lines = [
+        "| logs | number | reliable | of these missed | wrong direction |",
+        "|---|---|---|---|---|",
+    ]
     kinds = {
         "all": rows,
-        "factored, true propensities": [r for r in rows if "/" not in r["world"] and not r["spoiled"]],
+        "factored, true propensities": [
+            r for r in rows if "/" not in r["world"] and not r["spoiled"]
+        ],
         "without replacement, true propensities": [r for r in rows if "/" in r["world"]],
         "spoiled propensities": [r for r in rows if r["spoiled"]],
         "deserving: true propensities, precise, truth inside": [
@@ -132,7 +170,9 @@ def main() -> None:
     """Judge the logs that are not yet in the file, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=400)
-    parser.add_argument("--strong", action="store_true", help="worlds of strong interactions; even numbers only")
+    parser.add_argument(
+        "--strong", action="store_true", help="worlds of strong interactions; even numbers only"
+    )
     parser.add_argument("--out", default=OUT)
     parser.add_argument("--part", default="0/1", help="which of how many processes this is")
     parser.add_argument("--report", action="store_true", help="only print what is there")
@@ -152,7 +192,10 @@ def main() -> None:
             if new:
                 writer.writeheader()
             writer.writerow(row)
-        print(f"{index}: {row['world']}, {row['level']}, {time.perf_counter() - start:.1f} s", flush=True)
+        print(
+            f"{index}: {row['world']}, {row['level']}, {time.perf_counter() - start:.1f} s",
+            flush=True,
+        )
     print("\n".join(summary(_read(path))))
 
 

@@ -1,4 +1,5 @@
-"""The wheel in clean environments: every supported Python that is installed, lowest and newest dependencies.
+"""The wheel in clean environments: every supported Python that is installed, lowest and newest
+dependencies.
 
 Run: make versions            (needs a package index)
      python -m benchmarks.versions --python 3.11 --which lowest
@@ -18,7 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WHICH = ("lowest", "newest")
 #: What a user does first, with what every installation has.
-EVERY_NAME = "import counterrank as cr; [getattr(cr, name) for name in cr.__all__]; print(len(cr.__all__), 'names')"
+EVERY_NAME = (
+    "import counterrank as cr; [getattr(cr, name) for name in cr.__all__]; "
+    "print(len(cr.__all__), 'names')"
+)
 STEPS = (
     ("python", "-c", EVERY_NAME),
     ("counterrank", "--version"),
@@ -30,7 +34,9 @@ STEPS = (
 
 
 def project() -> dict[str, list[str]]:
-    """Return the core dependencies and the supported versions of Python, as pyproject.toml says them."""
+    """Return the core dependencies and the supported versions of Python, as pyproject.toml says
+    them.
+    """
     found = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     supported = re.findall(r"Python :: (3\.\d+)", " ".join(found["classifiers"]))
     return {"dependencies": found["dependencies"], "supported": supported}
@@ -53,14 +59,19 @@ def wheel(folder: Path) -> Path:
 
 
 def smoke(python: str, built: Path, which: str) -> str:
-    """Install the wheel into a fresh environment, take the first steps, and return the versions it ran with."""
+    """Install the wheel into a fresh environment, take the first steps, and return the versions it
+    ran with.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _run([python, "-m", "venv", str(folder / "venv")], folder)
         own = folder / "venv" / "bin"
         pins = lowest(project()["dependencies"]) if which == "lowest" else []
         pip = [str(own / "python"), "-m", "pip", "--disable-pip-version-check"]
-        _run([*pip, "install", "-q", "--no-compile", "--only-binary=:all:", str(built), *pins], folder)
+        _run(
+            [*pip, "install", "-q", "--no-compile", "--only-binary=:all:", str(built), *pins],
+            folder,
+        )
         for program, *arguments in STEPS:
             _run([str(own / program), *arguments], folder)
         frozen = _run([*pip, "freeze", "--all"], folder)
@@ -72,7 +83,9 @@ def smoke(python: str, built: Path, which: str) -> str:
 def _run(command: Sequence[str], folder: Path) -> str:
     # A checkout on the path would be tried in place of the wheel.
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1800, env=clean)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=1800, env=clean
+    )
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -82,7 +95,9 @@ def main() -> None:
     """Try what is installed; say what is not."""
     supported = project()["supported"]
     parser = argparse.ArgumentParser(prog="make versions", description=__doc__.splitlines()[0])
-    parser.add_argument("--python", choices=supported, action="append", help="only this version; repeatable")
+    parser.add_argument(
+        "--python", choices=supported, action="append", help="only this version; repeatable"
+    )
     parser.add_argument("--which", choices=WHICH, action="append", help="only these dependencies")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 """Draws the pictures of idea.md: run python docs/pictures.py [FOLDER].
 
-With --report REPORT.html (of `counterrank demo`) it photographs the top of the report instead; needs chromium.
+With --report REPORT.html (of `counterrank demo`) it photographs the top of the report instead;
+needs chromium.
 """
 
 import itertools
@@ -18,13 +19,20 @@ FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
 def svg(width: int, height: int, parts: list[str]) -> str:
     """Wrap shapes into a document on white, readable on dark pages too."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-    return "\n".join([head, f'<rect width="{width}" height="{height}" rx="6" fill="white"/>', *parts, "</svg>\n"])
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">'
+    )
+    return "\n".join(
+        [head, f'<rect width="{width}" height="{height}" rx="6" fill="white"/>', *parts, "</svg>\n"]
+    )
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "middle", color: str = INK) -> str:
     """Words at a place."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}" {FONT}>{words}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}" {FONT}>{words}</text>'
+    )
 
 
 def masks(names: tuple[str, ...] = ("S", "C", "I", "N1", "P1"), K: int = 4, cell: int = 26) -> str:
@@ -36,9 +44,15 @@ def masks(names: tuple[str, ...] = ("S", "C", "I", "N1", "P1"), K: int = 4, cell
         for k, m in itertools.product(range(K), repeat=2):
             fill = (BLUE if k == m else INK) if matrix[k, m] else SOFT
             x, y = left + m * cell, 34 + k * cell
-            parts.append(f'<rect x="{x}" y="{y}" width="{cell - 3}" height="{cell - 3}" rx="3" fill="{fill}"/>')
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{cell - 3}" height="{cell - 3}" rx="3" '
+                f'fill="{fill}"/>'
+            )
         parts.append(text(left + K * cell / 2, 34 + K * cell + 16, "items"))
-    parts.append(f'<g transform="rotate(-90 20 {34 + K * cell / 2})">{text(20, 38 + K * cell / 2, "rewards")}</g>')
+    parts.append(
+        '<g transform="rotate(-90 20 '
+        f'{34 + K * cell / 2})">{text(20, 38 + K * cell / 2, "rewards")}</g>'
+    )
     return svg(36 + len(names) * step, 34 + K * cell + 28, parts)
 
 
@@ -50,9 +64,11 @@ def line(points: list[tuple[float, float]], color: str) -> str:
 
 
 def world(K: int = 5, A: int = 3, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Squared bias and variance of one row for masks of 1..K items, exact, at the middle of a small world.
+    """Squared bias and variance of one row for masks of 1..K items, exact, at the middle of a small
+    world.
 
-    Rewards: the own item, pairs that fade with distance. Positions are independent under both policies.
+    Rewards: the own item, pairs that fade with distance. Positions are independent under both
+    policies.
     """
     rng = np.random.default_rng(seed)
     old, new = rng.dirichlet(np.full(A, 4.0)), rng.dirichlet(np.full(A, 2.0))
@@ -80,10 +96,17 @@ def world(K: int = 5, A: int = 3, seed: int = 4) -> tuple[np.ndarray, np.ndarray
 def trade(n: int = 2000) -> str:
     """Squared bias, variance / n and their sum over the number of items taken into account."""
     bias, variance = world()
-    curves = {"bias²": (bias, ORANGE, 4), "variance": (variance / n, BLUE, 14), "MSE": (bias + variance / n, INK, -8)}
+    curves = {
+        "bias²": (bias, ORANGE, 4),
+        "variance": (variance / n, BLUE, 14),
+        "MSE": (bias + variance / n, INK, -8),
+    }
     top = max(float(values.max()) for values, *_ in curves.values())
     left, bottom, width, height = 60, 230, 420, 190
-    parts = [f'<path d="M{left} {bottom - height} V{bottom} H{left + width}" stroke="{INK}" fill="none"/>']
+    parts = [
+        f'<path d="M{left} {bottom - height} V{bottom} H{left + width}" stroke="{INK}" '
+        'fill="none"/>'
+    ]
     count = len(bias)
     for name, (values, color, drop) in curves.items():
         points = [(left + 30 + i * (width - 80) / (count - 1), bottom - 6 - v / top * (height - 20))
@@ -111,7 +134,10 @@ def order_path() -> str:
         places = [left + 20 + i * (width - 44) / 4 for i in range(5)]
         heights = [bottom - 20 - v * 80 for v in values]
         upper = [(x, max(y - h * 80, 30)) for x, y, h in zip(places, heights, halves, strict=True)]
-        lower = [(x, min(y + h * 80, bottom - 2)) for x, y, h in zip(places, heights, halves, strict=True)]
+        lower = [
+            (x, min(y + h * 80, bottom - 2))
+            for x, y, h in zip(places, heights, halves, strict=True)
+        ]
         band = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*upper, *lower[::-1]])
         parts += [
             text(left + width / 2, 20, name),
@@ -136,7 +162,9 @@ def photograph(report: Path, picture: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         page = browser.new_page(viewport={"width": 1100, "height": 1290}, device_scale_factor=1.5)
         page.goto(report.resolve().as_uri())
         page.screenshot(path=str(picture))

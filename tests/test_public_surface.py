@@ -5,12 +5,28 @@ import sys
 
 import counterrank as cr
 
-HEAVY = ("numba", "pyarrow", "scipy", "sklearn", "plotly", "pandas", "polars", "dask", "pyspark", "matplotlib", "rich")
+HEAVY = (
+    "numba",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "plotly",
+    "pandas",
+    "polars",
+    "dask",
+    "pyspark",
+    "matplotlib",
+    "rich",
+)
 
 
 def _loaded_after(code: str) -> set[str]:
-    script = f"{code}\nimport sys; print(','.join(name for name in {HEAVY!r} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
+    script = (
+        f"{code}\nimport sys; print(','.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    )
     return set(filter(None, done.stdout.strip().split(",")))
 
 
@@ -33,7 +49,9 @@ def test_help_is_light():
         "try: run()\n"
         "except SystemExit: pass"
     )
-    script = f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{_indented(code)}"
+    script = (
+        f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{_indented(code)}"
+    )
     assert _loaded_after(script) == set()
 
 

@@ -25,9 +25,17 @@ print(result)
 # Numbers, not only text.
 best = result.estimate("new")
 low, high = best.interval(0.95)
-where = "inside" if low <= truth <= high else "outside"  # one interval in twenty may miss; a single log proves nothing
-print(f"{best.estimator}: {best.value:.3f}, 95 % interval {low:.3f} to {high:.3f}; truth {truth:.3f}, {where}")
-print(f"lift over the old policy: {best.lift.value:+.3f} ({best.lift.low:+.3f} to {best.lift.high:+.3f})")
+where = (
+    "inside" if low <= truth <= high else "outside"
+)  # one interval in twenty may miss; a single log proves nothing
+print(
+    f"{best.estimator}: {best.value:.3f}, 95 % interval {low:.3f} to {high:.3f}; truth "
+    f"{truth:.3f}, {where}"
+)
+print(
+    f"lift over the old policy: {best.lift.value:+.3f} ({best.lift.low:+.3f} to "
+    f"{best.lift.high:+.3f})"
+)
 print("by position:", [round(p.value, 3) for p in best.by_position])
 print("evidence:", result.verdict.level)
 

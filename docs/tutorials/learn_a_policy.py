@@ -1,4 +1,5 @@
-"""From a log to a policy in production: learn, read the certificate, save, serve, check on next week's log.
+"""From a log to a policy in production: learn, read the certificate, save, serve, check on next
+week's log.
 
 Run: python docs/tutorials/learn_a_policy.py
 """
@@ -13,7 +14,8 @@ from counterrank.simulate import World
 
 folder = Path(tempfile.mkdtemp())
 
-# A search page with 20 candidates of which 5 are shown; today's ranker draws them by its scores (Plackett-Luce).
+# A search page with 20 candidates of which 5 are shown; today's ranker draws them by its scores
+# (Plackett-Luce).
 world = World(seed=5, behavior="dbn", K=5, items=20)
 this_week, next_week = world.log(4000, seed=1), world.log(4000, seed=2)
 
@@ -44,6 +46,8 @@ today = next_week.propensity.take(slice(0, 1))  # today's ranker for the first r
 print("served:", serve(next_week.context[0], lambda: today.sample(5, rng)[0, 0].tolist()))
 
 # Next week's log did not exist when the policy was learned: does it agree?
-again = cr.evaluate(next_week.with_targets({"learned": policy.bind(next_week)}), ["learned"], estimators=["ips"])
+again = cr.evaluate(
+    next_week.with_targets({"learned": policy.bind(next_week)}), ["learned"], estimators=["ips"]
+)
 lift = again.estimate("learned", "ips").lift
 print(f"next week's log: lift {lift.value:+.3f} ({lift.low:+.3f} to {lift.high:+.3f})")

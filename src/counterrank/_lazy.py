@@ -8,7 +8,9 @@ from typing import Any
 def attach(
     modules: Mapping[str, Sequence[str]], package: str = "counterrank"
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return a module's `__getattr__`, `__dir__` and `__all__` for names that live in `package.module`."""
+    """Return a module's `__getattr__`, `__dir__` and `__all__` for names that live in
+    `package.module`.
+    """
     home = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:

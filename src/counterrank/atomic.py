@@ -14,8 +14,9 @@ from counterrank.errors import OutputError
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; rename it to `path` if the block succeeds.
 
-    Any failure, including an interrupt, removes the temporary file and leaves an older `path` untouched. A link is
-    followed; a device or pipe, such as /dev/stdout, is written to and never replaced.
+    Any failure, including an interrupt, removes the temporary file and leaves an older `path`
+    untouched. A link is followed; a device or pipe, such as /dev/stdout, is written to and never
+    replaced.
     """
     stream = _is_stream(path)
     target = Path(path) if stream else Path(os.path.realpath(path))

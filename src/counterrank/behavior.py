@@ -1,6 +1,8 @@
-"""Behaviour models, K x K matrices c: c[k, l] says whether item l matters to the reward at k; and sets of them.
+"""Behaviour models, K x K matrices c: c[k, l] says whether item l matters to the reward at k; and
+sets of them.
 
-Names (Kiyohara et al. 2023, section 4.1; rows are rewards, columns items; the own item always matters):
+Names (Kiyohara et al. 2023, section 4.1; rows are rewards, columns items; the own item always
+matters):
 
 ====  =============================================================================
 S     standard: every item (IPS)
@@ -104,7 +106,14 @@ _BUILDERS = {
     "P": lambda length, h, rng: first_items(length, h),
     "R": lambda length, h, rng: random(length, h, rng),
 }
-_ALIASES = {"standard": "S", "ips": "S", "cascade": "C", "rips": "C", "independent": "I", "iips": "I"}
+_ALIASES = {
+    "standard": "S",
+    "ips": "S",
+    "cascade": "C",
+    "rips": "C",
+    "independent": "I",
+    "iips": "I",
+}
 
 
 def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> Bools:
@@ -120,7 +129,8 @@ def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> B
     found = re.fullmatch(r"([NICWPR])(\d+)", plain)
     if found is None:
         raise BehaviorError(
-            f"behaviour model '{name}' is unknown; use S, C, I, IC, or N, I, C, W, P, R with a number, such as C2 or R3"
+            f"behaviour model '{name}' is unknown; use S, C, I, IC, or N, I, C, W, P, R with a "
+            "number, such as C2 or R3"
         )
     rng = np.random.default_rng(RANDOM_SEED) if rng is None else rng
     return _BUILDERS[found[1]](length, int(found[2]), rng)
@@ -132,14 +142,20 @@ def as_mask(given: "str | ArrayLike", length: int) -> Bools:
         return mask(given, length)
     array = np.asarray(given)
     if array.shape != (length, length):
-        raise BehaviorError(f"a behaviour model for {length} positions is ({length}, {length}); got {array.shape}")
+        raise BehaviorError(
+            f"a behaviour model for {length} positions is ({length}, {length}); got {array.shape}"
+        )
     if not np.isin(array, (0, 1)).all():
-        raise BehaviorError("a behaviour model holds only 0 and 1 (item l matters to reward k, or not)")
+        raise BehaviorError(
+            "a behaviour model holds only 0 and 1 (item l matters to reward k, or not)"
+        )
     return np.ascontiguousarray(array, dtype=bool)
 
 
 def contains(larger: Bools, smaller: Bools) -> bool:
-    """Return whether every item that matters in `smaller` matters in `larger`: then no bias is added."""
+    """Return whether every item that matters in `smaller` matters in `larger`: then no bias is
+    added.
+    """
     return bool((larger | ~smaller).all())
 
 
@@ -154,7 +170,8 @@ def draw(matrix: Bools) -> str:
     return "\n".join(" ".join("■" if cell else "·" for cell in row) for row in matrix)
 
 
-#: Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its figures (C3, C2 in
+# : Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its
+# figures (C3, C2 in
 #: the place of C2, C1); "real-world": section 5.
 SETS: dict[str, tuple[str, ...]] = {
     "paper": ("S", "R6", "R3", "C2", "C1", "I1"),
@@ -162,7 +179,8 @@ SETS: dict[str, tuple[str, ...]] = {
     "real-world": ("S", "C", "I", "P2"),
     "default": ("S", "C", "I"),
 }
-#: Interaction orders that "default" adds to its masks: no larger set chose better (docs/evidence/mse-estimates.md).
+# : Interaction orders that "default" adds to its masks: no larger set chose better
+# (docs/evidence/mse-estimates.md).
 DEFAULT_ORDERS = (2, 3)
 
 
@@ -197,29 +215,43 @@ def candidates(
     orders: Sequence[int] | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[Candidate]:
-    """Return candidate models for K positions: a named set, "generated", or a list of names, masks and candidates.
+    """Return candidate models for K positions: a named set, "generated", or a list of names, masks
+    and candidates.
 
-    "default" is S, C, I and the standard model at interaction orders 2 and 3; "generated" spans neighbours, cascades,
-    windows and prefixes of several reaches. `orders` are interaction orders of the standard model to add; they apply
-    to factored policies and are passed over otherwise. Models that coincide at this K appear once.
+    "default" is S, C, I and the standard model at interaction orders 2 and 3; "generated" spans
+    neighbours, cascades, windows and prefixes of several reaches. `orders` are interaction orders
+    of the standard model to add; they apply to factored policies and are passed over otherwise.
+    Models that coincide at this K appear once.
 
     >>> [c.label for c in candidates(4, "real-world", orders=[2])]
     ['S', 'C', 'I', 'P2', 'S, order 2']
     """
-    names = generated(K) if kind == "generated" else SETS.get(kind) if isinstance(kind, str) else tuple(kind)
+    names = (
+        generated(K)
+        if kind == "generated"
+        else SETS.get(kind)
+        if isinstance(kind, str)
+        else tuple(kind)
+    )
     if names is None:
         known = ", ".join([*SETS, "generated"])
-        raise BehaviorError(f"candidate set '{kind}' is unknown; use one of {known}, or give a list of names or masks")
+        raise BehaviorError(
+            f"candidate set '{kind}' is unknown; use one of {known}, or give a list of names or "
+            "masks"
+        )
     found = [_one(given, K, rng) for given in names]
     wanted = (DEFAULT_ORDERS if kind == "default" else ()) if orders is None else tuple(orders)
     if any(order < 1 for order in wanted):
-        raise BehaviorError(f"interaction orders start at 1 (the own item only); got {list(wanted)}")
+        raise BehaviorError(
+            f"interaction orders start at 1 (the own item only); got {list(wanted)}"
+        )
     found += [Candidate("S", standard(K), order) for order in wanted]
     return distinct(found)
 
 
 def generated(K: int) -> tuple[str, ...]:
-    """Return names of standard, cascade, neighbour, window and prefix models with reaches 1, 2, 4, ... below K.
+    """Return names of standard, cascade, neighbour, window and prefix models with reaches 1, 2, 4,
+    ... below K.
 
     >>> generated(4)
     ('S', 'C', 'I', 'N1', 'C1', 'W1', 'P1', 'N2', 'C2', 'W2', 'P2')
@@ -229,7 +261,9 @@ def generated(K: int) -> tuple[str, ...]:
 
 
 def distinct(given: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates without those equal to an earlier one; an order no smaller than K - 1 is none."""
+    """Return the candidates without those equal to an earlier one; an order no smaller than K - 1
+    is none.
+    """
     seen: dict[tuple[bytes, int | None], Candidate] = {}
     for c in given:
         order = None if c.order is not None and c.order >= c.complexity.max() else c.order
@@ -238,7 +272,9 @@ def distinct(given: Sequence[Candidate]) -> list[Candidate]:
     return list(seen.values())
 
 
-def _one(given: "str | ArrayLike | Candidate", K: int, rng: np.random.Generator | None) -> Candidate:
+def _one(
+    given: "str | ArrayLike | Candidate", K: int, rng: np.random.Generator | None
+) -> Candidate:
     if isinstance(given, Candidate):
         as_mask(given.mask, K)
         return given

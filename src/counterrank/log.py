@@ -29,12 +29,13 @@ LOGGING = "propensity"
 class RankingLog:
     """n rankings of K positions with rewards, propensities and context.
 
-    `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K); `propensity` an (n, K)
-    array (factored), a `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing;
-    `unit` (n,) of users or sessions whose rows belong together; `behavior` (n,) names of known behaviour;
-    `targets` the candidate policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name
-    ("propensity" for the logger); `columns` anything else, by name, for segments; `candidates` what each row could
-    have shown, a `Candidates` or a list of lists, with features by candidate; `item_features` those by item.
+    `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K); `propensity`
+    an (n, K) array (factored), a `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN
+    for missing; `unit` (n,) of users or sessions whose rows belong together; `behavior` (n,) names
+    of known behaviour; `targets` the candidate policies by name; `dists` whole distributions (n, A)
+    or (n, K, A) by policy name ("propensity" for the logger); `columns` anything else, by name, for
+    segments; `candidates` what each row could have shown, a `Candidates` or a list of lists, with
+    features by candidate; `item_features` those by item.
 
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
     >>> log, log.value
@@ -73,19 +74,31 @@ class RankingLog:
         action = validation.actions(self.action)
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
-        put(self, "reward", validation.rewards(self.reward, self.lengths, action.shape, start=self.start))
+        put(
+            self,
+            "reward",
+            validation.rewards(self.reward, self.lengths, action.shape, start=self.start),
+        )
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
-        targets = {name: self._probabilities(value, name, positive=False) for name, value in self.targets.items()}
+        targets = {
+            name: self._probabilities(value, name, positive=False)
+            for name, value in self.targets.items()
+        }
         put(self, "targets", targets)
         put(self, "context", validation.context(self.context, self.n))
         put(self, "context_names", self._context_names())
         put(self, "position_weights", weights_of_positions.parse(self.position_weights, self.K))
-        dists = {name: validation.distribution(value, self.n, self.K, name) for name, value in self.dists.items()}
+        dists = {
+            name: validation.distribution(value, self.n, self.K, name)
+            for name, value in self.dists.items()
+        }
         put(self, "dists", dists)
         for name in ("unit", "behavior"):
             if getattr(self, name) is not None:
                 put(self, name, validation.column(getattr(self, name), self.n, name))
-        columns = {name: validation.column(value, self.n, name) for name, value in self.columns.items()}
+        columns = {
+            name: validation.column(value, self.n, name) for name, value in self.columns.items()
+        }
         put(self, "columns", columns)
         put(self, "candidates", validation.candidates(self.candidates, self.n))
         if self.bucket.shape != (self.n,):
@@ -113,7 +126,9 @@ class RankingLog:
 
     @property
     def n_actions(self) -> int:
-        """Number of actions A: from a distribution or a policy where there is one, else the largest id + 1."""
+        """Number of actions A: from a distribution or a policy where there is one, else the largest
+        id + 1.
+        """
         for values in self.dists.values():
             return int(values.shape[-1])
         for policy in (self.propensity, *self.targets.values()):
@@ -138,13 +153,20 @@ class RankingLog:
     @property
     def numbers(self) -> Ints:
         """The number of each row in the whole log (n,): draws depend on it, not on chunks or order."""
-        return np.arange(self.start, self.start + self.n) if self.selected is None else self.selected
+        return (
+            np.arange(self.start, self.start + self.n) if self.selected is None else self.selected
+        )
 
     @property
     def shown(self) -> Ints:
-        """The place of each shown item among its row's candidates (n, K): -1 padding, -2 where it is none."""
+        """The place of each shown item among its row's candidates (n, K): -1 padding, -2 where it
+        is none.
+        """
         if self.candidates is None:
-            raise LogError("this log has no candidates; give RankingLog(candidates=...) what each row could have shown")
+            raise LogError(
+                "this log has no candidates; give RankingLog(candidates=...) what each row could "
+                "have shown"
+            )
         return self.candidates.locate(self.action)
 
     @property
@@ -157,10 +179,17 @@ class RankingLog:
     def categories_of_items(self) -> dict[str, tuple[str, ...]]:
         """For each categorical feature of candidates or items, the labels behind its codes."""
         known = (self.candidates, self.item_features)
-        return {name: labels for part in known if part is not None for name, labels in part.categories.items()}
+        return {
+            name: labels
+            for part in known
+            if part is not None
+            for name, labels in part.categories.items()
+        }
 
     def features_of(self, items: Ints) -> Floats:
-        """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where unknown or padding."""
+        """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where unknown or
+        padding.
+        """
         columns = [] if self.candidates is None else self.candidates.features_of(items)
         parts = [np.stack(columns, axis=-1)] if columns else []
         if self.item_features is not None:
@@ -168,17 +197,32 @@ class RankingLog:
         return np.concatenate(parts, axis=-1) if parts else np.empty((*np.shape(items), 0))
 
     def take(self, rows: Rows) -> Self:
-        """Return the log of the selected rows, which remember where they stood; nothing is validated again."""
+        """Return the log of the selected rows, which remember where they stood; nothing is
+        validated again.
+        """
         part = object.__new__(type(self))
         put = object.__setattr__
         for name in self.__dataclass_fields__:
             put(part, name, getattr(self, name))
         cut = None if self.candidates is None else self.candidates.take(rows)
         put(part, "candidates", cut)
-        for name in ("action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket"):
+        for name in (
+            "action",
+            "reward",
+            "propensity",
+            "context",
+            "unit",
+            "behavior",
+            "lengths",
+            "bucket",
+        ):
             put(part, name, self._cut(getattr(self, name), rows, cut))
         for name in ("targets", "dists", "columns"):
-            put(part, name, {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()})
+            put(
+                part,
+                name,
+                {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()},
+            )
         put(part, "start", self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0))
         put(part, "selected", self._selected(rows))
         return part
@@ -190,7 +234,10 @@ class RankingLog:
 
     def with_targets(self, targets: Mapping[str, Probabilities | ArrayLike]) -> Self:
         """Return the same log with these target policies added, each checked against it."""
-        added = {name: self._probabilities(value, name, positive=False) for name, value in targets.items()}
+        added = {
+            name: self._probabilities(value, name, positive=False)
+            for name, value in targets.items()
+        }
         part = self.take(slice(0, self.n))
         object.__setattr__(part, "targets", {**self.targets, **added})
         return part
@@ -209,13 +256,17 @@ class RankingLog:
         return self.targets[name]
 
     def distribution(self, name: str) -> Floats | None:
-        """Return the whole distribution of a policy by name, (n, A) or (n, K, A), or None when unknown."""
+        """Return the whole distribution of a policy by name, (n, A) or (n, K, A), or None when
+        unknown.
+        """
         if name in self.dists:
             return self.dists[name]
         policy = self.propensity if name == LOGGING else self.targets.get(name)
         if isinstance(policy, Policy) and "dist" in policy.capabilities:
             table = policy.dist()
-            return np.broadcast_to(table, (self.n, *table.shape[1:])) if table.shape[0] == 1 else table
+            return (
+                np.broadcast_to(table, (self.n, *table.shape[1:])) if table.shape[0] == 1 else table
+            )
         return None
 
     def where(self, keep: ArrayLike) -> Self:
@@ -242,10 +293,16 @@ class RankingLog:
         return read_log(path, **options)
 
     def _cut(self, value: Any, rows: Rows, candidates: Candidates | None) -> Any:
-        """Return the selected rows of a field; policies over the log's candidates share the ones cut for it."""
+        """Return the selected rows of a field; policies over the log's candidates share the ones
+        cut for it.
+        """
         if value is None:
             return None
-        if isinstance(value, Scored) and candidates is not None and value.candidates is self.candidates:
+        if (
+            isinstance(value, Scored)
+            and candidates is not None
+            and value.candidates is self.candidates
+        ):
             return value.over(candidates, rows)
         return value.take(rows) if isinstance(value, (Propensity, Policy)) else value[rows]
 
@@ -274,7 +331,9 @@ class RankingLog:
         width = 0 if self.context is None else self.context.shape[1]
         names = self.context_names or tuple(f"x_{j}" for j in range(width))
         if len(names) != width:
-            raise LogError(f"context has {width} columns but {len(names)} names: {', '.join(names)}")
+            raise LogError(
+                f"context has {width} columns but {len(names)} names: {', '.join(names)}"
+            )
         return tuple(names)
 
 

@@ -16,14 +16,15 @@ _ROUNDING = 8 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights alpha.
+    """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights
+    alpha.
 
-    A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight is
-    sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
-    `kernels.accumulate`; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and sums rows by
-    mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b; `buckets` (1024, 2K+2), those
-    columns and the number of rows summed by unit, and `earned` (1024, K), rewards summed by unit. `m1 + m2` are the
-    moments of both parts.
+    A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight
+    is sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
+    `kernels.accumulate`; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and
+    sums rows by mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b;
+    `buckets` (1024, 2K+2), those columns and the number of rows summed by unit, and `earned` (1024,
+    K), rewards summed by unit. `m1 + m2` are the moments of both parts.
     """
 
     n: int
@@ -82,7 +83,11 @@ class Moments:
     def arrays(self) -> dict[str, Floats]:
         """Return plain arrays, for shipping between machines."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: np.asarray(value, dtype=np.float64) for name, value in values.items() if value is not None}
+        return {
+            name: np.asarray(value, dtype=np.float64)
+            for name, value in values.items()
+            if value is not None
+        }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Floats]) -> Self:
@@ -97,7 +102,8 @@ def _both(one: Floats | None, other: Floats | None) -> Floats | None:
 
 
 def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
-    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
+    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is
+    rounding.
 
     >>> spread(np.array(2.0), np.array(1.0), 11).item()
     1.1
@@ -108,12 +114,18 @@ def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
 
 
 def moments_of(
-    y: Floats, w: Floats, reward: Floats, alpha: Floats, *, full: bool = False, bucket: Ints | None = None
+    y: Floats,
+    w: Floats,
+    reward: Floats,
+    alpha: Floats,
+    *,
+    full: bool = False,
+    bucket: Ints | None = None,
 ) -> tuple[Moments, Floats]:
     """Return the moments of one batch and its row totals sum_k alpha_k y_k (n,).
 
-    Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. `full` adds the Gram matrix,
-    `bucket` (n,) the sums by unit.
+    Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. `full` adds the Gram
+    matrix, `bucket` (n,) the sums by unit.
 
     >>> one = np.ones((4, 2))
     >>> m, totals = moments_of(one, one, one, np.ones(2))
@@ -123,7 +135,9 @@ def moments_of(
     from counterrank.kernels import accumulate, columns, hashing
 
     n, length = y.shape
-    tall_y, tall_w, tall_r = (np.ascontiguousarray(a.T) for a in (y, w, reward))  # free in Fortran order
+    tall_y, tall_w, tall_r = (
+        np.ascontiguousarray(a.T) for a in (y, w, reward)
+    )  # free in Fortran order
     base = alpha @ tall_r
     sums = _empty(n, length)
     accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
@@ -132,7 +146,9 @@ def moments_of(
     if bucket is not None:
         table = np.zeros((hashing.BUCKETS, 2 * length + 2))
         columns.add_buckets(tall_y, tall_w, base, bucket, table)
-        earned = np.column_stack([np.bincount(bucket, r, hashing.BUCKETS).astype(np.float64) for r in tall_r])
+        earned = np.column_stack(
+            [np.bincount(bucket, r, hashing.BUCKETS).astype(np.float64) for r in tall_r]
+        )
     positions, rows, peaks, histogram, totals = sums
     return Moments(n, alpha, positions, rows, peaks, histogram, gram, table, earned), totals
 
@@ -156,11 +172,19 @@ def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Mo
 
 
 def moments_of_ratios(
-    target: Floats, logging: Floats, lengths: Ints, reward: Floats, *, alpha: Floats, kinds: Iterable[str]
+    target: Floats,
+    logging: Floats,
+    lengths: Ints,
+    reward: Floats,
+    *,
+    alpha: Floats,
+    kinds: Iterable[str],
 ) -> dict[str, tuple[Moments, Floats]]:
-    """Return the lean moments and row totals for weights that are products of target / logging, in one pass.
+    """Return the lean moments and row totals for weights that are products of target / logging, in
+    one pass.
 
-    `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k. Arrays (n, K), C order.
+    `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k. Arrays
+    (n, K), C order.
 
     >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
     >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
@@ -172,7 +196,10 @@ def moments_of_ratios(
 
     n, length = reward.shape
     wanted = np.array([kind in kinds for kind in KINDS])
-    positions, rows = np.zeros((3, len(kernels.POSITION_SUMS), length)), np.zeros((3, len(kernels.ROW_SUMS)))
+    positions, rows = (
+        np.zeros((3, len(kernels.POSITION_SUMS), length)),
+        np.zeros((3, len(kernels.ROW_SUMS))),
+    )
     peaks, histogram = np.zeros((3, length + 1)), np.zeros((3, 2, kernels.BINS))
     totals = np.empty((3, n))
     one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
@@ -208,10 +235,15 @@ def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
 
 
 def _empty(n: int, length: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return room for positions, rows, peaks, histogram and totals, in the order the kernels take them."""
+    """Return room for positions, rows, peaks, histogram and totals, in the order the kernels take
+    them.
+    """
     from counterrank.kernels import accumulate as kernels
 
-    positions, rows = np.zeros((len(kernels.POSITION_SUMS), length)), np.zeros(len(kernels.ROW_SUMS))
+    positions, rows = (
+        np.zeros((len(kernels.POSITION_SUMS), length)),
+        np.zeros(len(kernels.ROW_SUMS)),
+    )
     return positions, rows, np.zeros(length + 1), np.zeros((2, kernels.BINS)), np.empty(n)
 
 

@@ -17,7 +17,8 @@ from counterrank.errors import CounterrankError, CounterrankWarning
 
 ESTIMATORS = "counterrank.estimators"
 POLICIES = "counterrank.policies"
-#: Formats of JSON policy files by their schema: classes with `from_dict`, whose objects have `bind(log)`.
+# : Formats of JSON policy files by their schema: classes with `from_dict`, whose objects have
+# `bind(log)`.
 POLICY_FILES = "counterrank.policy_files"
 
 
@@ -27,7 +28,9 @@ def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         if point.name in taken or point.name in points:
             warnings.warn(
-                f"{described(point)} is not used: the name '{point.name}' is taken", CounterrankWarning, stacklevel=3
+                f"{described(point)} is not used: the name '{point.name}' is taken",
+                CounterrankWarning,
+                stacklevel=3,
             )
             continue
         points[point.name] = point
@@ -36,7 +39,9 @@ def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:
 
 def described(point: EntryPoint) -> str:
     """Name a plug-in and the package it comes from."""
-    package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    package = (
+        f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    )
     return f"the plug-in '{point.name}' ({point.value}){package}"
 
 
@@ -46,5 +51,6 @@ def load(point: EntryPoint, error: type[CounterrankError]) -> Any:
         return point.load()
     except Exception as problem:
         raise error(
-            f"{described(point)} cannot be loaded: {type(problem).__name__}: {problem}; update or uninstall it"
+            f"{described(point)} cannot be loaded: {type(problem).__name__}: {problem}; update or "
+            "uninstall it"
         ) from problem

@@ -11,7 +11,8 @@ from counterrank.errors import PropensityError
 Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
 
-#: What each kind of number can answer. "subset" is the probability of items at any set of positions.
+# : What each kind of number can answer. "subset" is the probability of items at any set of
+# positions.
 SUPPORTS: dict[str, frozenset[str]] = {
     "factored": frozenset({"joint", "prefix", "position", "subset"}),
     "prefix": frozenset({"joint", "prefix"}),
@@ -49,7 +50,9 @@ class Propensity:
 
     def __post_init__(self) -> None:
         if self.kind not in SUPPORTS:
-            raise PropensityError(f"propensity kind '{self.kind}' is unknown; use one of {', '.join(SUPPORTS)}")
+            raise PropensityError(
+                f"propensity kind '{self.kind}' is unknown; use one of {', '.join(SUPPORTS)}"
+            )
         try:
             values = np.ascontiguousarray(self.values, dtype=np.float64)
         except (TypeError, ValueError) as problem:
@@ -60,7 +63,8 @@ class Propensity:
         if values.ndim != expected:
             shape = "(n,)" if expected == 1 else "(n, K)"
             raise PropensityError(
-                f"'{self.kind}' propensities ({MEANING[self.kind]}) must have shape {shape}, got {values.shape}"
+                f"'{self.kind}' propensities ({MEANING[self.kind]}) must have shape {shape}, got "
+                f"{values.shape}"
             )
         object.__setattr__(self, "values", values)
 
@@ -79,7 +83,9 @@ class Propensity:
         return type(self)(self.kind, self.values[rows])
 
     def by_position(self, length: int) -> Floats:
-        """Return (n, K) factors whose allowed products are probabilities; a joint sits in the first column."""
+        """Return (n, K) factors whose allowed products are probabilities; a joint sits in the first
+        column.
+        """
         if self.kind != "joint":
             return self.values
         factors = np.ones((self.values.shape[0], length))  # (n, K)
@@ -91,6 +97,7 @@ def _same_in_every_column(values: Floats) -> Floats:
     if values.shape[1] and not (values == values[:, :1]).all():
         row = int(np.argmax((values != values[:, :1]).any(axis=1)))
         raise PropensityError(
-            f"'joint' propensities need one number a ranking, but row {row} has different ones: {values[row]}"
+            f"'joint' propensities need one number a ranking, but row {row} has different ones: "
+            f"{values[row]}"
         )
     return np.ascontiguousarray(values[:, 0])

@@ -23,10 +23,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are probability ratios.
+    """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are
+    probability ratios.
 
-    `kind` is that of `Propensity`; "policy" stands for two rankings-without-replacement policies, whose subset
-    probabilities are computed on demand and kept.
+    `kind` is that of `Propensity`; "policy" stands for two rankings-without-replacement policies,
+    whose subset probabilities are computed on demand and kept.
     """
 
     kind: str
@@ -38,7 +39,9 @@ class Ratios:
 
     @property
     def supports(self) -> frozenset[str]:
-        """Which probabilities can be formed: joint, prefix, position, subset; for one position all are the same."""
+        """Which probabilities can be formed: joint, prefix, position, subset; for one position all
+        are the same.
+        """
         whole = self.kind == "policy" or self.rho.shape[1] == 1
         return SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
 
@@ -59,7 +62,11 @@ class Ratios:
     def position(self) -> Floats:
         """Return w_k = rho_k, the ratio of the marginals at position k (n, K)."""
         self.need("position")
-        return self.masked(np.eye(self.rho.shape[1], dtype=bool)) if self.kind == "policy" else self.rho
+        return (
+            self.masked(np.eye(self.rho.shape[1], dtype=bool))
+            if self.kind == "policy"
+            else self.rho
+        )
 
     def masked(self, mask: Bools) -> Floats:
         """Return w_k = pi(Phi_k) / pi0(Phi_k) for one mask (K, K)."""
@@ -74,20 +81,27 @@ class Ratios:
         if self.kind == "policy":
             return self._subsets(masks, choice)
         if len(masks) == 1:
-            return self._filled(lambda rho, out: weights.one_mask(rho, np.ascontiguousarray(masks[0]), out))
+            return self._filled(
+                lambda rho, out: weights.one_mask(rho, np.ascontiguousarray(masks[0]), out)
+            )
         models, chosen = np.ascontiguousarray(masks), np.ascontiguousarray(choice)
         return self._filled(lambda rho, out: weights.masked(rho, models, chosen, out))
 
     def ordered(self, mask: Bools, order: int) -> Floats:
-        """Return interaction-order weights inside a mask; positions must be independent given the context."""
+        """Return interaction-order weights inside a mask; positions must be independent given the
+        context.
+        """
         from counterrank.kernels import weights
 
         if self.kind != "factored":
             raise PropensityError(
-                "interaction-order weights need independent positions ('factored' propensities); these are "
+                "interaction-order weights need independent positions ('factored' propensities); "
+                "these are "
                 f"'{self.kind}'. Without replacement the truncated product is biased"
             )
-        return self._filled(lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out))
+        return self._filled(
+            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
+        )
 
     def need(self, capability: str) -> None:
         """Raise unless these ratios can give `capability` probabilities."""
@@ -98,7 +112,8 @@ class Ratios:
                 {"position": "single positions", "prefix": "prefixes"}.get(capability, capability)
             )
         remedy = {
-            "position": "log the marginal probability of each shown item at its position (kind 'position')",
+            "position": "log the marginal probability of each shown item at its position (kind "
+            "'position')",
             "prefix": "log the probability of each item given those above (kind 'prefix')",
             "subset": "give whole policies (such as PlackettLuce(scores)) or factored propensities",
             "joint": "log the probability of the whole ranking (kind 'joint')",
@@ -116,7 +131,9 @@ class Ratios:
 
     @property
     def sampling_error(self) -> float:
-        """Largest relative standard error of a weight computed so far, where policies had to be sampled."""
+        """Largest relative standard error of a weight computed so far, where policies had to be
+        sampled.
+        """
         return self._sampling[0] if self._sampling else 0.0
 
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
@@ -127,17 +144,23 @@ class Ratios:
             assert isinstance(logging, Policy) and isinstance(self.target, Policy)
             self._sets.append(SubsetRatios(logging, self.target, self.batch.action))
         length = self.rho.shape[1]
-        # One question for all positions: single positions share a quadrature, sampled sets share draws.
-        wanted = masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]  # (K, K) or (n, K, K)
+        # One question for all positions: single positions share a quadrature, sampled sets share
+        # draws.
+        wanted = (
+            masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]
+        )  # (K, K) or (n, K, K)
         log_w, rel_var = self._sets[0].log_ratio(np.ascontiguousarray(wanted))
         self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
         return np.asfortranarray(np.exp(log_w))
 
 
-def ratios_of(batch: RankingLog, target: str, known: tuple[str, Floats, Floats] | None = None) -> Ratios:
+def ratios_of(
+    batch: RankingLog, target: str, known: tuple[str, Floats, Floats] | None = None
+) -> Ratios:
     """Return the ratios of target policy `target` to the logging policy on the rows of a batch.
 
-    `known` is what `common_numbers` gave, where it was asked before: a policy's probabilities may be costly.
+    `known` is what `common_numbers` gave, where it was asked before: a policy's probabilities may
+    be costly.
     """
     policy = batch.target(target)
     kind, logging, wanted = common_numbers(batch, target) if known is None else known
@@ -165,7 +188,9 @@ def capability_of(mask: Bools) -> str:
 
 
 def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
-    """Return the kind both policies have in common and the logger's and target's factors (n, K) of that kind."""
+    """Return the kind both policies have in common and the logger's and target's factors (n, K) of
+    that kind.
+    """
     logging, policy = batch.propensity, batch.target(name)
     if isinstance(policy, BestOf):
         # A weight against the logger, no probability: the logger's factors are ones.
@@ -175,7 +200,8 @@ def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
     if isinstance(logging, Propensity) and isinstance(policy, Propensity):
         if logging.kind != policy.kind:
             raise PropensityError(
-                f"the log's propensities are '{logging.kind}' but those of '{name}' are '{policy.kind}'; both must "
+                f"the log's propensities are '{logging.kind}' but those of '{name}' are "
+                f"'{policy.kind}'; both must "
                 "be of one kind"
             )
         return logging.kind, logging.by_position(batch.K), policy.by_position(batch.K)
@@ -199,11 +225,13 @@ def _logged(batch: RankingLog, kind: str) -> Floats:
     if batch.candidates is not None and (outside := batch.shown[row] == -2).any():
         item = batch.action[row, np.argmax(outside)]
         raise PropensityError(
-            f"{place}: item {item} was shown but is not among the row's {batch.candidates.counts[row]} candidates; "
+            f"{place}: item {item} was shown but is not among the row's "
+            f"{batch.candidates.counts[row]} candidates; "
             "list everything that could have been shown, or drop such rows (`check` counts them)"
         )
     raise PropensityError(
-        f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()}); check that policy, "
+        f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()}); "
+        "check that policy, "
         "scores and log belong together"
     )
 
@@ -214,7 +242,8 @@ def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:
         return policy.by_position(batch.K)
     if kind == "factored" and not policy.factored:
         raise PropensityError(
-            f"the log has 'factored' propensities but {type(policy).__name__} ranks without replacement; log 'prefix' "
+            f"the log has 'factored' propensities but {type(policy).__name__} ranks without "
+            "replacement; log 'prefix' "
             "or 'position' propensities, or give the logging policy itself"
         )
     if kind in ("factored", "position"):

@@ -1,7 +1,7 @@
 """A log that can be passed over, in whatever form it lies: in memory, in files, on a cluster.
 
-Everything that grows with n is a sum, so one verb is enough: `reduce(partial)` applies `partial` to every batch
-and adds the results. Several passes are several calls.
+Everything that grows with n is a sum, so one verb is enough: `reduce(partial)` applies `partial` to
+every batch and adds the results. Several passes are several calls.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +40,8 @@ class Source(Protocol):
         """Return at most `rows` rankings drawn from all of them (all, when there are no more)."""
 
 
-#: Numbers in one (n, K) array of a chunk: 512 kB, so that a handful of them stay in the second-level cache.
+# : Numbers in one (n, K) array of a chunk: 512 kB, so that a handful of them stay in the
+# second-level cache.
 _NUMBERS = 65_536
 
 

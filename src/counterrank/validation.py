@@ -25,17 +25,22 @@ def actions(values: Any) -> Ints:
     """Return (n, K) int64 action ids, or say what is wrong with them."""
     array = np.asarray(values)
     if array.ndim != 2:
-        raise LogError(f"action must be (n, K): one row a ranking; got an array of shape {array.shape}")
+        raise LogError(
+            f"action must be (n, K): one row a ranking; got an array of shape {array.shape}"
+        )
     if array.shape[0] == 0 or array.shape[1] == 0:
         what = "no ranking has a position (K = 0)" if array.shape[0] else "there are no rankings"
         raise LogError(f"the log is empty: {what}; action has shape {array.shape}")
     if array.dtype.kind == "f":
         array = _whole_numbers(array)
     if array.dtype.kind not in "iub":
-        raise LogError(f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names")
+        raise LogError(
+            f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names"
+        )
     if int(array.max()) > _LARGEST_ID:
         raise LogError(
-            f"action has the id {array.max()}; ids number the items from 0. read_log and from_frame encode larger ones"
+            f"action has the id {array.max()}; ids number the items from 0. read_log and "
+            "from_frame encode larger ones"
         )
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -45,7 +50,10 @@ def _whole_numbers(array: NDArray[Any]) -> Ints:
     bad = ~np.isfinite(whole) | (whole != np.rint(whole))
     if bad.any():
         row, position = np.argwhere(bad)[0]
-        raise LogError(f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be integers")
+        raise LogError(
+            f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be "
+            "integers"
+        )
     return whole.astype(np.int64)
 
 
@@ -58,15 +66,19 @@ def lengths(action: Ints, *, start: int) -> Ints:
     if row >= 0 and action[row].min() < -1:
         position = int(np.argmax(action[row] < -1))
         raise LogError(
-            f"action is {action[row, position]} at row {start + row}, position {position + 1}; ids start at 0 and -1 "
+            f"action is {action[row, position]} at row {start + row}, position {position + 1}; "
+            "ids start at 0 and -1 "
             "pads a shorter ranking"
         )
     if row >= 0:
         raise LogError(
-            f"row {start + row} has an item after an empty position: {action[row].tolist()}; move padding to the end"
+            f"row {start + row} has an item after an empty position: {action[row].tolist()}; move "
+            "padding to the end"
         )
     if result.min() == 0:
-        raise LogError(f"row {start + int(result.argmin())} shows no item at all; drop empty rankings")
+        raise LogError(
+            f"row {start + int(result.argmin())} shows no item at all; drop empty rankings"
+        )
     return result
 
 
@@ -80,8 +92,10 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         row, position = divmod(bad, shape[1])
         count = _count_not_finite(array, length)
         raise LogError(
-            f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row {start + row}, "
-            f"position {position + 1}, value {array[row, position]}); drop those rows or set a reward"
+            f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row "
+            f"{start + row}, "
+            f"position {position + 1}, value {array[row, position]}); drop those rows or set a "
+            "reward"
         )
     if (length < shape[1]).any():
         array = array.copy()
@@ -90,14 +104,24 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
 
 
 def propensities(
-    given: Propensity, length: Ints, shape: tuple[int, ...], *, name: str, positive: bool, start: int
+    given: Propensity,
+    length: Ints,
+    shape: tuple[int, ...],
+    *,
+    name: str,
+    positive: bool,
+    start: int,
 ) -> None:
-    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a target."""
+    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a
+    target.
+    """
     from counterrank.kernels.validate import first_bad
 
     expected = shape[:1] if given.kind == "joint" else shape
     if given.values.shape != expected:
-        raise PropensityError(f"'{name}' has shape {given.values.shape}, the log needs {tuple(expected)}")
+        raise PropensityError(
+            f"'{name}' has shape {given.values.shape}, the log needs {tuple(expected)}"
+        )
     values = given.values.reshape(shape[0], -1)
     used = np.ones_like(length) if given.kind == "joint" else length
     low = _SMALLEST if positive else -np.finfo(np.float64).tiny
@@ -119,15 +143,20 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
             "pass probabilities: exp of these values"
         )
     if value > 1:
-        return f"'{name}' is {value:.6g} at {where}, above 1; probabilities are wanted, not weights, odds or percent"
+        return (
+            f"'{name}' is {value:.6g} at {where}, above 1; probabilities are wanted, not "
+            "weights, odds or percent"
+        )
     if value == 0:
         return (
-            f"'{name}' is 0 at {where}, yet this item was shown; a logged item has a positive propensity. "
+            f"'{name}' is 0 at {where}, yet this item was shown; a logged item has a positive "
+            "propensity. "
             "Check the join of log and propensities, or rounding"
         )
     if 0 < value <= _SMALLEST:
         return (
-            f"'{name}' is {value:.6g} at {where}; nothing of that probability is ever shown. Look for a failed "
+            f"'{name}' is {value:.6g} at {where}; nothing of that probability is ever shown. Look "
+            "for a failed "
             "computation, or a product over items where each item's own probability is wanted"
         )
     return f"'{name}' is {value:.6g} at {where}; probabilities lie in (0, 1]"
@@ -136,7 +165,9 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
 def policy(given: Policy, n: int, name: str) -> Policy:
     """Return the policy if it has a row for every ranking (or one for all)."""
     if given.n_rows not in (1, n):
-        raise PolicyError(f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row")
+        raise PolicyError(
+            f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row"
+        )
     return given
 
 
@@ -146,7 +177,9 @@ def candidates(given: Any, n: int) -> Candidates | None:
         return None
     sets = given if isinstance(given, Candidates) else Candidates.from_lists(given)
     if sets.n != n:
-        raise LogError(f"candidates have {sets.n} rows, the log has {n}; they must match row by row")
+        raise LogError(
+            f"candidates have {sets.n} rows, the log has {n}; they must match row by row"
+        )
     return sets
 
 
@@ -158,7 +191,8 @@ def context(values: Any, n: int) -> Floats | None:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise LogError(
-            f"context holds something that is no number ({problem}); give categories as codes with their labels in "
+            f"context holds something that is no number ({problem}); give categories as codes "
+            "with their labels in "
             "`categories`, or read the log from a frame or file, which does that"
         ) from None
     if array.ndim == 1:
@@ -167,23 +201,33 @@ def context(values: Any, n: int) -> Floats | None:
         raise LogError(f"context must be ({n}, d), one row a ranking; got {array.shape}")
     if np.isinf(array).any():
         row, feature = np.argwhere(np.isinf(array))[0]
-        raise LogError(f"context is infinite at row {row}, column {feature}; use NaN for missing values")
+        raise LogError(
+            f"context is infinite at row {row}, column {feature}; use NaN for missing values"
+        )
     return array
 
 
 def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     """Return a whole distribution (n, A) or (n, K, A) whose rows sum to one."""
     array = np.ascontiguousarray(values, dtype=np.float64)
-    good = array.ndim == 2 and array.shape[0] == n or array.ndim == 3 and array.shape[:2] == (n, length)
+    good = (
+        array.ndim == 2
+        and array.shape[0] == n
+        or array.ndim == 3
+        and array.shape[:2] == (n, length)
+    )
     if not good:
-        raise PropensityError(f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}")
+        raise PropensityError(
+            f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}"
+        )
     totals = array.sum(axis=-1)
     bad = ~(np.abs(totals - 1) < 1e-6) | (array.min(axis=-1) < 0)
     if bad.any():
         where = np.argwhere(bad)[0]
         place = f"row {where[0]}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
         raise PropensityError(
-            f"'{name}_dist' is not a distribution at {place}: it sums to {totals[tuple(where)]:.6g}, "
+            f"'{name}_dist' is not a distribution at {place}: it sums to "
+            f"{totals[tuple(where)]:.6g}, "
             f"smallest entry {array[tuple(where)].min():.6g}"
         )
     return array
@@ -220,7 +264,9 @@ def _numbers(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
     except (TypeError, ValueError) as problem:
         raise LogError(f"{name} must hold numbers: {problem}") from problem
     if array.shape != shape:
-        raise LogError(f"{name} has shape {array.shape}, but action has {tuple(shape)}; they must match")
+        raise LogError(
+            f"{name} has shape {array.shape}, but action has {tuple(shape)}; they must match"
+        )
     return array
 
 

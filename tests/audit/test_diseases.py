@@ -1,4 +1,6 @@
-"""Every check of the audit: a healthy log passes all, a log with one disease fails that check with its cause."""
+"""Every check of the audit: a healthy log passes all, a log with one disease fails that check with
+its cause.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ ROWS = np.arange(N)[:, None]
 
 
 def drawn(rng, table=P0):
-    return np.minimum((rng.random((N, K, 1)) > np.cumsum(table, axis=1)[:, None]).sum(axis=2), A - 1)
+    return np.minimum(
+        (rng.random((N, K, 1)) > np.cumsum(table, axis=1)[:, None]).sum(axis=2), A - 1
+    )
 
 
 def healthy(**changes):
@@ -40,7 +44,9 @@ def healthy(**changes):
         "targets": {"new": cr.Propensity("factored", P1[ROWS, shown])},
         "dists": {"propensity": P0, "new": P1},
         "columns": {
-            "day": np.array(["2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04"])[np.arange(N) * 4 // N],
+            "day": np.array(["2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04"])[
+                np.arange(N) * 4 // N
+            ],
             "device": rng.choice(["mobile", "desktop"], N),
         },
     }
@@ -65,8 +71,15 @@ def bad(log, **options):
 def test_a_healthy_log_passes_everything(seed):
     log = healthy(action=drawn(np.random.default_rng(100 + seed)))
     found = findings(log)
-    assert {one.status for one in found} == {"passed"}, [one for one in found if one.status != "passed"]
-    assert {one.check for one in found} >= {"mean-weight", "mean-weight-by-day", "mean-weight-by-device", "drift"}
+    assert {one.status for one in found} == {"passed"}, [
+        one for one in found if one.status != "passed"
+    ]
+    assert {one.check for one in found} >= {
+        "mean-weight",
+        "mean-weight-by-day",
+        "mean-weight-by-device",
+        "drift",
+    }
 
 
 def test_a_bare_log_skips_with_a_reason():
@@ -90,7 +103,9 @@ def test_one_position_without_choice():
 def test_rounded_propensities():
     values = P0[ROWS, drawn(np.random.default_rng(1))]
     found = the(healthy(propensity=np.maximum(np.round(values, 2), 0.01), dists={}), "rounding")
-    assert found.status == "warned" and "multiples of 0.01" in found.found and "rounded" in found.cause
+    assert (
+        found.status == "warned" and "multiples of 0.01" in found.found and "rounded" in found.cause
+    )
 
 
 def test_few_exact_values_are_not_rounding():
@@ -116,14 +131,22 @@ def test_a_propensity_that_is_not_its_distribution():
     values = P0[ROWS, drawn(np.random.default_rng(1))].copy()
     values[17, 1] *= 0.9
     found = the(healthy(propensity=values), "propensity-vs-distribution")
-    assert found.status == "failed" and found.examples[0]["row"] == 17 and found.examples[0]["position"] == 2
+    assert (
+        found.status == "failed"
+        and found.examples[0]["row"] == 17
+        and found.examples[0]["position"] == 2
+    )
 
 
 def test_actions_beyond_the_candidates():
     action = drawn(np.random.default_rng(1)).copy()
     action[5, 0] = A + 3
     found = the(healthy(action=action), "candidates")
-    assert found.status == "failed" and found.examples[0] == {"row": 5, "position": 1, "value": A + 3}
+    assert found.status == "failed" and found.examples[0] == {
+        "row": 5,
+        "position": 1,
+        "value": A + 3,
+    }
 
 
 def test_actions_that_had_no_chance():
@@ -132,13 +155,19 @@ def test_actions_that_had_no_chance():
     even = np.tile([0.25] * 4 + [0.0], (N, 1))
     log = healthy(action=action, propensity=np.full((N, K), 0.25), dists={"propensity": even})
     found = the(log, "candidates")
-    assert found.status == "failed" and "probability 0" in found.found and found.examples[0]["row"] == 7
+    assert (
+        found.status == "failed"
+        and "probability 0" in found.found
+        and found.examples[0]["row"] == 7
+    )
 
 
 def test_a_distribution_that_was_not_drawn_from():
     shuffled = P0[:, ::-1]
     action = drawn(np.random.default_rng(1))
-    log = healthy(action=action, propensity=shuffled[ROWS, action], dists={"propensity": shuffled, "new": P1})
+    log = healthy(
+        action=action, propensity=shuffled[ROWS, action], dists={"propensity": shuffled, "new": P1}
+    )
     found = the(log, "calibration")
     assert found.status == "failed" and "not the one that was drawn from" in found.cause
 
@@ -148,7 +177,11 @@ def test_rankings_without_repeats_are_no_independent_draws():
     action = np.argsort(rng.random((N, A)), axis=1)[:, :K]
     log = healthy(action=action, propensity=np.full((N, K), 0.2), dists={})
     found = the(log, "repeated-items")
-    assert found.status == "failed" and "without replacement" in found.cause and "prefix" in found.remedy
+    assert (
+        found.status == "failed"
+        and "without replacement" in found.cause
+        and "prefix" in found.remedy
+    )
     prefix = cr.Propensity("prefix", np.tile([1 / 5, 1 / 4, 1 / 3], (N, 1)))
     right = healthy(action=action, propensity=prefix, targets={}, dists={})
     assert the(right, "repeated-items").status == "skipped"
@@ -171,7 +204,9 @@ def test_a_wrong_target_among_right_ones_is_named():
     log = healthy()
     wrong = cr.Propensity("factored", 0.7 * log.targets["new"].values)
     log = log.with_targets({"stale": wrong})
-    by_target = {one.found.split("'")[1]: one for one in findings(log) if one.check == "mean-weight"}
+    by_target = {
+        one.found.split("'")[1]: one for one in findings(log) if one.check == "mean-weight"
+    }
     assert by_target["new"].status == "passed"
     assert by_target["stale"].status == "failed" and "this target alone" in by_target["stale"].cause
 
@@ -181,7 +216,11 @@ def test_one_day_with_another_policy():
     values = log.propensity.values.copy()
     values[: N // 4] = np.minimum(values[: N // 4] * 1.5, 1)
     found = the(healthy(propensity=values, dists={}), "mean-weight-by-day")
-    assert found.status == "failed" and found.found.endswith("day affected: 2024-03-01") and "changed" in found.cause
+    assert (
+        found.status == "failed"
+        and found.found.endswith("day affected: 2024-03-01")
+        and "changed" in found.cause
+    )
 
 
 def test_one_segment_with_another_policy():
@@ -202,7 +241,9 @@ def test_a_target_that_is_the_logger():
 def test_a_target_that_never_shows_what_was_shown():
     values = P1[ROWS, drawn(np.random.default_rng(1))].copy()
     values[: int(0.8 * N)] = 0.0
-    found = the(healthy(targets={"new": cr.Propensity("factored", values)}, dists={}), "probabilities")
+    found = the(
+        healthy(targets={"new": cr.Propensity("factored", values)}, dists={}), "probabilities"
+    )
     assert found.status == "warned" and "joined to other rankings" in found.cause
 
 

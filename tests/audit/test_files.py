@@ -28,7 +28,9 @@ def columns():
 
 def written(tmp_path, columns, **changes):
     path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({name: pa.array(list(v)) for name, v in {**columns, **changes}.items()}), path)
+    pq.write_table(
+        pa.table({name: pa.array(list(v)) for name, v in {**columns, **changes}.items()}), path
+    )
     return path
 
 
@@ -40,7 +42,9 @@ def test_a_clean_file(tmp_path, columns):
     rows = audit_file(written(tmp_path, columns), ["new"])
     assert not of(rows, "failed") and not of(rows, "warned")
     assert rows[0]["check"] == "readable" and "mean-weight" in {row["check"] for row in rows}
-    assert "mean-weight" in {row["check"] for row in audit_file(written(tmp_path, columns))}  # 'new' is found by itself
+    assert "mean-weight" in {
+        row["check"] for row in audit_file(written(tmp_path, columns))
+    }  # 'new' is found by itself
 
 
 def test_log_probabilities_are_recognised_and_the_rest_goes_on(tmp_path, columns):
@@ -55,9 +59,17 @@ def test_single_bad_numbers_are_counted_and_the_other_rows_audited(tmp_path, col
     values[3, 0], values[8, 1], values[9, 2], values[10, 0] = 0.0, 1.7, np.nan, -0.2
     rows = audit_file(written(tmp_path, columns, propensity=values), ["new"])
     text = json.dumps(rows, allow_nan=False)
-    for part in ("is 0, yet the item was shown", "above 1", "missing", "below 0", "596 of 600 rankings"):
+    for part in (
+        "is 0, yet the item was shown",
+        "above 1",
+        "missing",
+        "below 0",
+        "596 of 600 rankings",
+    ):
         assert part in text, part
-    places = {row["examples"][0]["row"] for row in of(rows, "failed") if row["check"] == "probabilities"}
+    places = {
+        row["examples"][0]["row"] for row in of(rows, "failed") if row["check"] == "probabilities"
+    }
     assert places == {3, 8, 9, 10}
     assert next(row for row in rows if row["check"] == "mean-weight")["status"] == "passed"
 
@@ -106,5 +118,7 @@ def test_a_log_without_propensities_is_told_what_can_be_done(tmp_path, columns):
 
 
 def test_logs_in_memory(columns):
-    log = RankingLog(action=columns["action"], reward=columns["reward"], propensity=columns["propensity"])
+    log = RankingLog(
+        action=columns["action"], reward=columns["reward"], propensity=columns["propensity"]
+    )
     assert {row["status"] for row in audit_log(log)} <= {"passed", "skipped"}

@@ -1,4 +1,6 @@
-"""Mean weights by group: few false alarms on true propensities whatever the tail, and the guilty group by name."""
+"""Mean weights by group: few false alarms on true propensities whatever the tail, and the guilty
+group by name.
+"""
 
 import numpy as np
 import pytest
@@ -36,7 +38,8 @@ def by_group(log):
 def test_false_alarms_are_at_most_one_in_a_hundred_logs(sharp):
     """True rate 1 % at most: 6 or more of 150 logs have a chance of 0.4 %, and the seeds are fixed."""
     alarms = sum(
-        any(one.status in ("warned", "failed") for one in by_group(log_of(seed, sharp=sharp))) for seed in range(150)
+        any(one.status in ("warned", "failed") for one in by_group(log_of(seed, sharp=sharp)))
+        for seed in range(150)
     )
     assert alarms <= 5
 
@@ -45,7 +48,9 @@ def test_the_group_is_named_and_a_small_one_does_not_sink_the_log():
     def wrong(p, hour):
         return np.where((hour == 11)[:, None], np.minimum(p * 1.6, 1.0), p)
 
-    found = next(one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour")
+    found = next(
+        one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour"
+    )
     assert found.status == "warned" and not found.sinks
     assert "where hour is 11" in found.found and found.found.endswith("hour affected: 11")
 
@@ -54,7 +59,9 @@ def test_many_groups_sink_it():
     def wrong(p, hour):
         return np.where((hour < 12)[:, None], np.minimum(p * 1.5, 1.0), p)
 
-    found = next(one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour")
+    found = next(
+        one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour"
+    )
     assert found.status == "failed" and found.sinks
 
 
@@ -71,7 +78,9 @@ def test_heavy_tails_are_no_finding():
 
 
 def test_units_that_stick_to_one_draw_are_counted_as_units():
-    """Each user has one list for 40 rows: without the design effect a third of such logs would be called wrong."""
+    """Each user has one list for 40 rows: without the design effect a third of such logs would be
+    called wrong.
+    """
     alarms = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -94,7 +103,9 @@ def test_kernel_sums_as_its_naive_twin():
     for g in range(4):
         for k in range(3):
             part = w[k, (code == g) & (k < lengths)]
-            np.testing.assert_allclose(out[g, :, k], [len(part), part.sum(), (part**2).sum()], atol=1e-12)
+            np.testing.assert_allclose(
+                out[g, :, k], [len(part), part.sum(), (part**2).sum()], atol=1e-12
+            )
 
 
 def test_cuts_cover_every_value():

@@ -34,11 +34,15 @@ def log_of(sets, action, logger, **changes):
 
 
 def findings(log):
-    return [one for one in audit(MemorySource(log, threads=1), checks=VITAL) if one.check == "scores"]
+    return [
+        one for one in audit(MemorySource(log, threads=1), checks=VITAL) if one.check == "scores"
+    ]
 
 
 def test_true_draws_pass():
-    """1 % false alarms at most a log: 3 or more of 30 have a chance of 0.3 %, and the seeds are fixed."""
+    """1 % false alarms at most a log: 3 or more of 30 have a chance of 0.3 %, and the seeds are
+    fixed.
+    """
     found = [findings(log_of(*world(seed)))[0].status for seed in range(30)]
     assert found.count("passed") >= 28
 
@@ -58,11 +62,16 @@ def test_a_small_distance_is_a_warning():
 def test_items_that_were_no_candidates_are_counted_with_their_rows():
     sets, action, _ = world()
     action[[5, 9], 1] = [
-        next(a for a in range(40) if a not in sets.items[slice(*sets.offsets[[i, i + 1]])]) for i in (5, 9)
+        next(a for a in range(40) if a not in sets.items[slice(*sets.offsets[[i, i + 1]])])
+        for i in (5, 9)
     ]
     numbers = cr.Propensity("prefix", np.full(action.shape, 0.2))
     (found,) = findings(log_of(sets, action, numbers))
-    assert found.status == "failed" and found.found.startswith("2 of 3,000 rankings show items") and not found.sinks
+    assert (
+        found.status == "failed"
+        and found.found.startswith("2 of 3,000 rankings show items")
+        and not found.sinks
+    )
     assert [(one["row"], one["position"]) for one in found.examples] == [(5, 2), (9, 2)]
 
 
@@ -81,7 +90,9 @@ def test_many_such_items_sink_the_verdict():
 
 def test_items_of_score_minus_infinity_are_never_shown():
     sets = Candidates.from_lists([[0, 1, 2]] * 4)
-    logger = parse_policy("plackett-luce").bind(candidates=sets, scores=np.array([1.0, 2.0, -np.inf] * 4))
+    logger = parse_policy("plackett-luce").bind(
+        candidates=sets, scores=np.array([1.0, 2.0, -np.inf] * 4)
+    )
     (found,) = findings(log_of(sets, np.array([[0, 1], [1, 0], [2, 0], [0, 2]]), logger))
     assert found.status == "failed" and found.found.startswith("2 shown items have a score of -inf")
 
@@ -92,7 +103,9 @@ def test_an_order_that_contradicts_the_scores_of_a_top_list():
     swapped = action.copy()
     swapped[:7] = swapped[:7, ::-1]
     (found,) = findings(log_of(sets, swapped, logger))
-    assert found.status == "failed" and found.found.startswith("7 of 3,000 rankings put an item above")
+    assert found.status == "failed" and found.found.startswith(
+        "7 of 3,000 rankings put an item above"
+    )
     (found,) = findings(log_of(sets, action[:, ::-1], logger))
     assert found.sinks
 
@@ -100,7 +113,9 @@ def test_an_order_that_contradicts_the_scores_of_a_top_list():
 def test_counts_do_not_depend_on_batches_and_no_candidates_are_no_finding():
     log = log_of(*world(said="plackett-luce:temperature=0.7"))
     check, subject = Scores(), Subject(log, n=N)
-    parts = [check.partial(log.take(slice(first, first + 700)), subject) for first in range(0, N, 700)]
+    parts = [
+        check.partial(log.take(slice(first, first + 700)), subject) for first in range(0, N, 700)
+    ]
     assert findings(log) == check.finish(sum(parts[1:], parts[0]), subject)
     sparse = Subject(log, n=10 * FITTED_ROWS)
     assert check.partial(log, sparse).count("fitted") == N // 10

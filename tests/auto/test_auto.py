@@ -19,7 +19,11 @@ from counterrank.sources import MemorySource
 
 def without_distributions(log):
     return RankingLog(
-        action=log.action, reward=log.reward, propensity=log.propensity, context=log.context, targets=log.targets
+        action=log.action,
+        reward=log.reward,
+        propensity=log.propensity,
+        context=log.context,
+        targets=log.targets,
     )
 
 
@@ -35,7 +39,8 @@ def test_covers_and_beats_iips(env):
         error.append(found.value - truth)
         simple.append(IIPS().estimate(part, "new").value - truth)
     assert hits >= 24
-    # The environment is pairwise with strong interactions: IIPS is off by several standard errors of auto.
+    # The environment is pairwise with strong interactions: IIPS is off by several standard errors
+    # of auto.
     assert np.mean(np.square(error)) < 0.2 * np.mean(np.square(simple))
 
 
@@ -152,13 +157,18 @@ def test_rankings_without_replacement():
     assert low <= true_value(world).value <= high
 
 
-@pytest.mark.parametrize(("kind", "members"), [("prefix", ["rips", "ips"]), ("position", ["iips"]), ("joint", ["ips"])])
+@pytest.mark.parametrize(
+    ("kind", "members"), [("prefix", ["rips", "ips"]), ("position", ["iips"]), ("joint", ["ips"])]
+)
 def test_other_kinds_of_propensity(log, kind, members):
     p0, p1 = log.propensity.values, log.targets["new"].values
     if kind == "joint":
         p0, p1 = p0.prod(axis=1), p1.prod(axis=1)
     part = RankingLog(
-        action=log.action, reward=log.reward, propensity=Propensity(kind, p0), targets={"new": Propensity(kind, p1)}
+        action=log.action,
+        reward=log.reward,
+        propensity=Propensity(kind, p0),
+        targets={"new": Propensity(kind, p1)},
     )
     found = Auto().estimate(part, "new")
     assert [m["member"] for m in found.details["members"]] == members

@@ -18,11 +18,17 @@ from counterrank.simulate import random, true_value
 @pytest.fixture(scope="module")
 def bare(log):
     return RankingLog(
-        action=log.action, reward=log.reward, propensity=log.propensity, context=log.context, targets=log.targets
+        action=log.action,
+        reward=log.reward,
+        propensity=log.propensity,
+        context=log.context,
+        targets=log.targets,
     )
 
 
-@pytest.mark.parametrize("name", ["dm", "dr-ips", "dr-iips", "dr-rips", "dr-order-2", "cascade-dr", "switch-ips"])
+@pytest.mark.parametrize(
+    "name", ["dm", "dr-ips", "dr-iips", "dr-rips", "dr-order-2", "cascade-dr", "switch-ips"]
+)
 def test_names_with_a_model_are_refused_without_distributions(bare, name):
     with pytest.raises(EstimatorError, match=r"whole distribution.*new_dist"):
         registry.get(name).estimate(bare, "new")
@@ -30,7 +36,11 @@ def test_names_with_a_model_are_refused_without_distributions(bare, name):
 
 @pytest.mark.parametrize("name", ["order-2", "dr-order-2", "cascade-dr", "pi"])
 def test_orders_are_refused_for_dependent_positions(name):
-    part = random(3, logging="plackett-luce", K=3, actions=5).draw(200, np.random.default_rng(1)).to_log()
+    part = (
+        random(3, logging="plackett-luce", K=3, actions=5)
+        .draw(200, np.random.default_rng(1))
+        .to_log()
+    )
     with pytest.raises(ValueError, match="independent positions"):
         registry.get(name).estimate(part, "new")
 
@@ -90,7 +100,9 @@ def test_groups_of_one_are_iips_and_missing_groups_are_refused(log, bare):
 
 
 def test_order_two_is_found_out_where_three_items_interact():
-    """Order 2 must be rejected at z > 5 and order 3 accepted at z < 5 (false alarm 6e-7); the seed is fixed."""
+    """Order 2 must be rejected at z > 5 and order 3 accepted at z < 5 (false alarm 6e-7); the seed
+    is fixed.
+    """
     world = random(8, K=3, actions=2, reward="triple", d=1)
     part, truth = world.draw(60_000, np.random.default_rng(0)).to_log(), true_value(world).value
     z = {}
@@ -119,7 +131,11 @@ def test_logistic_model_predicts_clicks_better_than_their_mean():
     from counterrank.models.linear import fit_linear, train
     from counterrank.sources import MemorySource
 
-    part = random(1, K=3, actions=3, reward="binary", form="paper").draw(3000, np.random.default_rng(0)).to_log()
+    part = (
+        random(1, K=3, actions=3, reward="binary", form="paper")
+        .draw(3000, np.random.default_rng(0))
+        .to_log()
+    )
     model = fit_linear(train(MemorySource(part, threads=1)))
     assert model.details["out_of_fold_mse"] < 0.97 * part.reward.var(axis=0).mean()
     q = model.predict(part, "new").q

@@ -24,7 +24,9 @@ def test_three_thousand_positions() -> None:
 
 
 def test_a_deterministic_target_that_no_row_matches_has_a_finite_answer() -> None:
-    """With epsilon = 0 the product of eight ratios is zero in every one of 500 rows: dr-ips knows nothing."""
+    """With epsilon = 0 the product of eight ratios is zero in every one of 500 rows: dr-ips knows
+    nothing.
+    """
     env = simulate.published(K=8, epsilon=0.0)
     log = env.draw(500, np.random.default_rng(1)).to_log()
     assert not View(log, "new").ratios.full().any()

@@ -1,4 +1,6 @@
-"""Members, tails, jackknife and units, held against enumeration: a log in which every ranking stands exactly once."""
+"""Members, tails, jackknife and units, held against enumeration: a log in which every ranking
+stands exactly once.
+"""
 
 from itertools import permutations
 
@@ -36,7 +38,9 @@ def rewards(kind):
     """Rewards that depend on the own item, on the items above too, or on the whole ranking."""
     own = OWN[RANKINGS]
     above = np.cumsum(own, axis=1) - own
-    return {"own": own, "above": own / (1 + above), "whole": own * own.sum(axis=1, keepdims=True)}[kind]
+    return {"own": own, "above": own / (1 + above), "whole": own * own.sum(axis=1, keepdims=True)}[
+        kind
+    ]
 
 
 class Stub:
@@ -58,7 +62,9 @@ class Stub:
         mean = self.mean[:n] + (0.0 if fold is None else self.shift[fold])
         errors = view.batch.position_weights * (view.batch.reward - self.q[:n])
         means = mean @ view.batch.position_weights
-        return Outlook(self.q[:n], mean, errors, np.stack([means, means + 0.5]), np.stack([errors, errors]))
+        return Outlook(
+            self.q[:n], mean, errors, np.stack([means, means + 0.5]), np.stack([errors, errors])
+        )
 
     def predict(self, batch, target):
         return Prediction(self.q, self.mean)
@@ -84,7 +90,9 @@ def members(log, model, **options):
     ],
 )
 def test_members_are_unbiased_where_weights_carry_reward_and_model_over(reward, sees, exact):
-    """Own-position weights need both to look at the own item alone, prefix weights at nothing below."""
+    """Own-position weights need both to look at the own item alone, prefix weights at nothing
+    below.
+    """
     truth = float(CHANCE @ rewards(reward).sum(axis=1))
     _, _, found = members(log_of(rewards(reward)), Stub(sees))
     for name, value in found.items():
@@ -93,23 +101,32 @@ def test_members_are_unbiased_where_weights_carry_reward_and_model_over(reward, 
 
 def test_dr_rips_is_biased_by_a_model_that_looks_below_and_by_no_other():
     log, truth = log_of(rewards("above")), float(CHANCE @ rewards("above").sum(axis=1))
-    assert DR("rips", model=Stub("above")).estimate(log, "new").value == pytest.approx(truth, abs=1e-12)
+    assert DR("rips", model=Stub("above")).estimate(log, "new").value == pytest.approx(
+        truth, abs=1e-12
+    )
     stub = Stub("whole")
     prefix = np.exp(cr.PlackettLuce(SCORES).prefix_log_prob(RANKINGS)) * np.array([4.0, 12.0, 24.0])
     bias = (stub.mean - prefix * stub.q).mean(axis=0).sum()
     assert abs(bias) > 0.01
-    assert DR("rips", model=stub).estimate(log, "new").value - truth == pytest.approx(bias, abs=1e-12)
+    assert DR("rips", model=stub).estimate(log, "new").value - truth == pytest.approx(
+        bias, abs=1e-12
+    )
 
 
 def test_squares_of_weights_are_their_mean_under_the_target():
-    """The target draws every ranking once, so the drawn second moment is exact; half of it is unsupported."""
+    """The target draws every ranking once, so the drawn second moment is exact; half of it is
+    unsupported.
+    """
     sharp = cr.PlackettLuce(np.array([[0.3, -0.5, 1.1, -np.inf]]))
     for logger, missing in ((cr.PlackettLuce(SCORES), 0.0), (sharp, 0.75)):
         p0 = np.exp(logger.prefix_log_prob(RANKINGS))
         shown = p0 > 0
         possible = RANKINGS[shown[:, -1]]
         log = cr.RankingLog(
-            action=possible, reward=OWN[possible], propensity=logger, targets={"new": cr.UniformPermutation(A)}
+            action=possible,
+            reward=OWN[possible],
+            propensity=logger,
+            targets={"new": cr.UniformPermutation(A)},
         )
         draws = np.broadcast_to(RANKINGS, (log.n, *RANKINGS.shape))
         found = tails_of(View(log, "new"), ("iips", "rips", "ips"), draws)
@@ -117,7 +134,9 @@ def test_squares_of_weights_are_their_mean_under_the_target():
         w = np.where(shown, p1 / np.where(shown, p0, 1.0), 0.0)
         exact = [0.0, (p1[:, -1, None] * w).sum(), K * (p1[:, -1] * w[:, -1]).sum()]
         np.testing.assert_allclose(found.square / found.rows, exact, rtol=1e-10)
-        np.testing.assert_allclose(found.unsupported / found.rows, [0.0, missing, missing], rtol=1e-12)
+        np.testing.assert_allclose(
+            found.unsupported / found.rows, [0.0, missing, missing], rtol=1e-12
+        )
 
 
 def test_squares_of_independent_positions_follow_from_single_ratios():
@@ -130,7 +149,9 @@ def test_squares_of_independent_positions_follow_from_single_ratios():
 
 def test_the_error_of_the_fits_is_in_the_covariance():
     log = log_of(rewards("own"))
-    plain, moved = (members(log, Stub("own", shift)) for shift in ((0.0, 0.0, 0.0), (0.1, 0.2, 0.6)))
+    plain, moved = (
+        members(log, Stub("own", shift)) for shift in ((0.0, 0.0, 0.0), (0.1, 0.2, 0.6))
+    )
     added = summarise(moved[1], plain[0].members, modelled=True).covariance
     before = summarise(plain[1], plain[0].members, modelled=True).covariance
     away = K * (np.array([0.1, 0.2, 0.6]) - 0.3)
@@ -139,7 +160,9 @@ def test_the_error_of_the_fits_is_in_the_covariance():
 
 
 def test_rows_of_a_unit_count_once():
-    """Every ranking twice: with units the errors and degrees of freedom of single ones, but for (n-1)/n."""
+    """Every ranking twice: with units the errors and degrees of freedom of single ones, but for
+    (n-1)/n.
+    """
     reward = rewards("whole")
     twice = cr.RankingLog(
         action=np.repeat(RANKINGS, 2, axis=0), reward=np.repeat(reward, 2, axis=0), propensity=cr.UniformPermutation(A),
@@ -155,7 +178,9 @@ def test_rows_of_a_unit_count_once():
     used = len(np.unique(twice.bucket))  # units may share a bucket
     assert found["twice"].units == used <= len(RANKINGS)
     if used == len(RANKINGS):
-        np.testing.assert_allclose(found["twice"].covariance, found["once"].covariance, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(
+            found["twice"].covariance, found["once"].covariance, rtol=1e-8, atol=1e-12
+        )
 
 
 def test_a_target_that_the_log_hardly_shows_has_no_value():
@@ -183,7 +208,9 @@ def test_scores_are_centred_by_row_and_unknown_items_have_none():
     assert attraction(greedy, np.array([[[1, 0]]]))[0, 0, 0] > 0
     sets = Candidates.from_lists([[5, 2], [7]])
     ragged = parse_policy("plackett-luce").bind(candidates=sets, scores=np.array([1.0, 3.0, 4.0]))
-    np.testing.assert_allclose(attraction(ragged, np.array([[[2, 5]], [[7, 2]]])), [[[1.0, -1.0]], [[0.0, np.nan]]])
+    np.testing.assert_allclose(
+        attraction(ragged, np.array([[[2, 5]], [[7, 2]]])), [[[1.0, -1.0]], [[0.0, np.nan]]]
+    )
     mixed = cr.Mixture([cr.PlackettLuce(np.zeros((1, 3))), policy], [0.5, 0.5])
     np.testing.assert_allclose(attraction(mixed, np.array([[[0, 1, 2]], [[2, 0, -1]]])), found)
     assert attraction(cr.UniformPermutation(3), np.array([[[1, 0]]])) is None
@@ -192,4 +219,8 @@ def test_scores_are_centred_by_row_and_unknown_items_have_none():
 def test_in_fold_changes_the_fold_and_nothing_else():
     log = log_of(rewards("own"))
     part = in_fold(log, 2)
-    assert (part.bucket == 2).all() and (part.reward == log.reward).all() and not (log.bucket == 2).all()
+    assert (
+        (part.bucket == 2).all()
+        and (part.reward == log.reward).all()
+        and not (log.bucket == 2).all()
+    )

@@ -45,7 +45,11 @@ def test_a_richer_member_that_knows_takes_over():
 
 def test_a_richer_member_that_knows_nothing_changes_nothing():
     found = decide(summary([1.0, 3.0], [0.01, 50.0]), allowance=0.1)
-    assert found.weights[0] > 0.999 and found.allowance == pytest.approx(0.1, rel=1e-3) and found.basis == "iips"
+    assert (
+        found.weights[0] > 0.999
+        and found.allowance == pytest.approx(0.1, rel=1e-3)
+        and found.basis == "iips"
+    )
 
 
 def test_a_disagreement_beyond_chance_moves_the_point_and_widens_the_interval():

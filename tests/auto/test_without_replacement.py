@@ -1,4 +1,6 @@
-"""`auto` on rankings without repeats: covers, streams, and takes ragged rankings, units and segments."""
+"""`auto` on rankings without repeats: covers, streams, and takes ragged rankings, units and
+segments.
+"""
 
 import numpy as np
 import pytest
@@ -32,7 +34,9 @@ def test_covers_and_beats_the_best_plain_estimator():
 
 
 def test_pieces_of_the_log_agree_up_to_their_draws(log):
-    """Pieces draw other rankings of the target: the values differ by less than a standard error of the value."""
+    """Pieces draw other rankings of the target: the values differ by less than a standard error of
+    the value.
+    """
     found = []
     for size in (600, 150):
         workspace = Workspace(MemorySource(log, threads=1), "new")

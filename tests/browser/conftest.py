@@ -12,7 +12,8 @@ from playwright.sync_api import expect, sync_playwright
 CHROMIUM = "/usr/bin/chromium"
 #: Nothing the browser might want from the network on its own.
 ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage"
 ).split()
 #: A loaded machine may take its time; an assertion that holds is not slowed by this.
@@ -39,7 +40,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit() -> Callable[..., Any]:
-    """Return a way to open an address in a new page of a context: tried again when the browser does not answer."""
+    """Return a way to open an address in a new page of a context: tried again when the browser does
+    not answer.
+    """
 
     def opened(context: Any, address: str, prepare: Callable[[Any], None]) -> Any:
         for attempts_left in (2, 1, 0):

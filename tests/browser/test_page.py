@@ -49,7 +49,10 @@ def show(browser: Any, visit: Callable[..., Any], tmp_path: Path) -> Iterator[Ca
                 route.abort()
 
         def watch(page: Any) -> None:
-            page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
+            page.on(
+                "console",
+                lambda message: shown.complaints.append(f"{message.type}: {message.text}"),
+            )
             page.on("pageerror", lambda error: shown.complaints.append(str(error)))
             page.route("**/*", gate)
 
@@ -66,7 +69,9 @@ def model() -> dict[str, Any]:
     return sample.model()
 
 
-def test_charts_are_drawn_without_a_word_or_a_request(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+def test_charts_are_drawn_without_a_word_or_a_request(
+    show: Callable[..., Shown], model: dict[str, Any]
+) -> None:
     shown = show(model)
     # Marks with a size, not just elements: two targets, every kind of chart.
     sizes = shown.page.eval_on_selector_all(
@@ -74,14 +79,28 @@ def test_charts_are_drawn_without_a_word_or_a_request(show: Callable[..., Shown]
         "all => all.map(one => one.getBoundingClientRect()).filter(b => b.width > 0)",
     )
     assert len(sizes) > 100
-    for name in ("values", "estimators", "order", "positions", "segments", "behavior", "weights", "planning"):
+    for name in (
+        "values",
+        "estimators",
+        "order",
+        "positions",
+        "segments",
+        "behavior",
+        "weights",
+        "planning",
+    ):
         assert shown.page.locator(f"#{name} svg").count() >= 1, name
     assert shown.complaints == [] and shown.requests == []
 
 
-def test_marks_stand_in_the_order_of_their_values(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+def test_marks_stand_in_the_order_of_their_values(
+    show: Callable[..., Shown], model: dict[str, Any]
+) -> None:
     page = show(model).page
-    script = "all => all.map(one => { const b = one.getBoundingClientRect(); return b.left + b.width / 2; })"
+    script = (
+        "all => all.map(one => { const b = one.getBoundingClientRect(); return b.left + "
+        "b.width / 2; })"
+    )
     today, good, bad = page.eval_on_selector_all("#values .mark .dot", script)
     assert bad < today < good
     # 1.08, 1.2 and 1.3 on one linear axis.
@@ -122,7 +141,9 @@ def test_a_scroll_told_late_leaves_the_text_of_the_mark_under_the_mouse(
     expect(page.locator("#tip")).to_be_hidden()
 
 
-def test_dark_follows_the_system_and_the_button(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+def test_dark_follows_the_system_and_the_button(
+    show: Callable[..., Shown], model: dict[str, Any]
+) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     light = show(model).page.evaluate(paper)
     dark = show(model, scheme="dark").page
@@ -161,13 +182,20 @@ def contrast(one: list[float], two: list[float]) -> float:
 
 
 def luminance(colour: list[float]) -> float:
-    parts = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    parts = [
+        c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4
+        for c in colour[:3]
+    ]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 @pytest.mark.parametrize("width", [320, 700, 1800])
-def test_nothing_scrolls_sideways(show: Callable[..., Shown], model: dict[str, Any], width: int) -> None:
-    model = json.loads(json.dumps(model).replace("personalised", "a_very_long_name_without_any_space_" * 3))
+def test_nothing_scrolls_sideways(
+    show: Callable[..., Shown], model: dict[str, Any], width: int
+) -> None:
+    model = json.loads(
+        json.dumps(model).replace("personalised", "a_very_long_name_without_any_space_" * 3)
+    )
     page = show(model, width=width).page
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -184,7 +212,9 @@ def test_hostile_names_are_inert(show: Callable[..., Shown], model: dict[str, An
     assert shown.complaints == [] and shown.requests == []
 
 
-def test_the_policy_stops_what_escaping_missed(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+def test_the_policy_stops_what_escaping_missed(
+    show: Callable[..., Shown], model: dict[str, Any]
+) -> None:
     shown = show(model)
     shown.page.evaluate(
         """() => {

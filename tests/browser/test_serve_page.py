@@ -27,7 +27,9 @@ def url(tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_from_the_list_to_a_report_and_a_comparison(browser: Any, visit: Callable[..., Any], url: str) -> None:
+def test_from_the_list_to_a_report_and_a_comparison(
+    browser: Any, visit: Callable[..., Any], url: str
+) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 800})
     complaints: list[str] = []
 
@@ -35,7 +37,11 @@ def test_from_the_list_to_a_report_and_a_comparison(browser: Any, visit: Callabl
         page.on("console", lambda message: complaints.append(message.text))
         page.on(
             "request",
-            lambda request: complaints.append(request.url) if not request.url.startswith((url, "data:")) else None,
+            lambda request: (
+                complaints.append(request.url)
+                if not request.url.startswith((url, "data:"))
+                else None
+            ),
         )
 
     page = visit(context, url, watch)
@@ -58,7 +64,11 @@ def test_history_shows_runs_over_time_and_what_was_earned(
     record(tmp_path / "monday.json", 1.3, 0.05, "personalised")
     context = browser.new_context(viewport={"width": 1100, "height": 900})
     complaints: list[str] = []
-    page = visit(context, url, lambda page: page.on("console", lambda message: complaints.append(message.text)))
+    page = visit(
+        context,
+        url,
+        lambda page: page.on("console", lambda message: complaints.append(message.text)),
+    )
     page.click("text=all of them over time")
     expect(page.locator("h1")).to_have_text("Runs over time")
     section = page.locator("section", has=page.locator("h2", has_text="personalised"))

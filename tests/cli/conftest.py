@@ -40,7 +40,13 @@ def counterrank_process(tmp_path: Path):
         command = [sys.executable, "-m", "counterrank", *map(str, arguments)]
         environment = {**os.environ, "COLUMNS": "110"}
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr)
 

@@ -10,7 +10,17 @@ import pytest
 def test_version_and_help(counterrank):
     assert counterrank("--version").out.startswith("counterrank, version 0.")
     help_text = counterrank("--help").out
-    for name in ("evaluate", "run", "validate", "outcome", "check", "simulate", "reproduce", "serve", "demo"):
+    for name in (
+        "evaluate",
+        "run",
+        "validate",
+        "outcome",
+        "check",
+        "simulate",
+        "reproduce",
+        "serve",
+        "demo",
+    ):
         assert name in help_text
 
 
@@ -22,13 +32,30 @@ def test_unknown_command_suggests_a_near_one(counterrank):
 
 def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_path: Path):
     result = counterrank(
-        "evaluate", simulated, "--target", "new", "--estimators", "ips,iips,rips,snips,order-2", "--json", "r.json"
+        "evaluate",
+        simulated,
+        "--target",
+        "new",
+        "--estimators",
+        "ips,iips,rips,snips,order-2",
+        "--json",
+        "r.json",
     )
     assert result.code == 0, result.err
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["schema"] == "counterrank/evaluation/1"
-    assert found["log"]["n"] == 3000 and found["log"]["K"] == 4 and len(found["log"]["fingerprint"]) == 32
-    assert [e["estimator"] for e in found["estimates"]] == ["ips", "iips", "rips", "snips", "order-2"]
+    assert (
+        found["log"]["n"] == 3000
+        and found["log"]["K"] == 4
+        and len(found["log"]["fingerprint"]) == 32
+    )
+    assert [e["estimator"] for e in found["estimates"]] == [
+        "ips",
+        "iips",
+        "rips",
+        "snips",
+        "order-2",
+    ]
     for estimate in found["estimates"]:
         assert estimate["low"] < estimate["value"] < estimate["high"]
         assert len(estimate["by_position"]) == 4
@@ -41,8 +68,20 @@ def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_pat
     assert "ips" in result.out
 
 
-def test_the_same_command_gives_the_same_bytes(counterrank_process, simulated: Path, tmp_path: Path):
-    arguments = ("evaluate", simulated, "--target", "new", "--estimators", "ips,aips", "--quiet", "--json", "r.json")
+def test_the_same_command_gives_the_same_bytes(
+    counterrank_process, simulated: Path, tmp_path: Path
+):
+    arguments = (
+        "evaluate",
+        simulated,
+        "--target",
+        "new",
+        "--estimators",
+        "ips,aips",
+        "--quiet",
+        "--json",
+        "r.json",
+    )
     assert counterrank_process(*arguments).code == 0
     first = (tmp_path / "r.json").read_bytes()
     counterrank_process(*arguments)
@@ -63,7 +102,9 @@ def test_the_same_command_gives_the_same_bytes(counterrank_process, simulated: P
         (["LOG"], "--target"),
     ],
 )
-def test_bad_usage_is_one_clear_message_and_no_file(counterrank, simulated, tmp_path, arguments, message):
+def test_bad_usage_is_one_clear_message_and_no_file(
+    counterrank, simulated, tmp_path, arguments, message
+):
     arguments = [str(simulated) if part == "LOG" else part for part in arguments]
     result = counterrank("evaluate", *arguments, "--json", "r.json", "--html", "r.html")
     assert result.code == 2
@@ -76,7 +117,16 @@ def test_bad_usage_is_one_clear_message_and_no_file(counterrank, simulated, tmp_
 def test_require_exits_with_one_when_the_evidence_is_poor(counterrank, tmp_path):
     simulated = counterrank("simulate", "--n", 200, "--k", 8, "--out", "poor.parquet")
     assert simulated.code == 0
-    arguments = ("evaluate", "poor.parquet", "--target", "new", "--estimators", "ips", "--json", "r.json")
+    arguments = (
+        "evaluate",
+        "poor.parquet",
+        "--target",
+        "new",
+        "--estimators",
+        "ips",
+        "--json",
+        "r.json",
+    )
     result = counterrank(*arguments, "--require", "reliable")
     assert result.code == 1
     assert "reliable was required" in result.err
@@ -87,7 +137,9 @@ def test_require_exits_with_one_when_the_evidence_is_poor(counterrank, tmp_path)
 def test_simulate_prints_and_keeps_the_true_value(counterrank, tmp_path):
     import pyarrow.parquet as pq
 
-    result = counterrank("simulate", "--preset", "published", "--n", 500, "--k", 4, "--seed", 3, "--out", "s.parquet")
+    result = counterrank(
+        "simulate", "--preset", "published", "--n", 500, "--k", 4, "--seed", 3, "--out", "s.parquet"
+    )
     assert result.code == 0
     printed = float(result.out.removeprefix("true value: "))
     kept = pq.read_metadata(tmp_path / "s.parquet").metadata[b"counterrank.true_value"]
@@ -97,7 +149,9 @@ def test_simulate_prints_and_keeps_the_true_value(counterrank, tmp_path):
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "feather"])
 def test_every_simulated_format_can_be_evaluated(counterrank, tmp_path, ending):
     assert counterrank("simulate", "--n", 300, "--k", 4, "--out", f"s.{ending}").code == 0
-    result = counterrank("evaluate", f"s.{ending}", "--target", "new", "--estimators", "iips", "--json", "r.json")
+    result = counterrank(
+        "evaluate", f"s.{ending}", "--target", "new", "--estimators", "iips", "--json", "r.json"
+    )
     assert result.code == 0, result.err
     assert json.loads((tmp_path / "r.json").read_text())["log"]["n"] == 300
 
@@ -122,7 +176,9 @@ def test_an_option_of_another_preset_is_refused(counterrank, tmp_path):
 def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    result = counterrank("evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "file/r.json")
+    result = counterrank(
+        "evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "file/r.json"
+    )
     assert result.code == 2
     assert "cannot write" in result.err
     assert "Traceback" not in result.err
@@ -132,7 +188,9 @@ def test_reproduce_lists_its_figures_on_one_line(counterrank):
     from counterrank.paper import FIGURES
 
     listed = f"[{'|'.join([*FIGURES, 'all'])}]"
-    assert any(line.strip() == listed for line in counterrank("reproduce", "--help").out.splitlines())
+    assert any(
+        line.strip() == listed for line in counterrank("reproduce", "--help").out.splitlines()
+    )
 
 
 def test_estimators_tells_their_forms_apart(counterrank):
@@ -141,11 +199,16 @@ def test_estimators_tells_their_forms_apart(counterrank):
     assert list(lines)[:3] == ["name", "auto", "ips"]
     assert "divided by the mean weight" in lines["snips"] and "divided by" not in lines["ips"]
     assert "control variate" in lines["cv-iips"]
-    assert len({line.split(maxsplit=1)[1] for name, line in lines.items() if name.startswith("clip-")}) == 4
+    assert (
+        len({line.split(maxsplit=1)[1] for name, line in lines.items() if name.startswith("clip-")})
+        == 4
+    )
 
 
 def test_json_on_stdout_is_json_and_nothing_else(counterrank, simulated, tmp_path):
-    result = counterrank("evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "-")
+    result = counterrank(
+        "evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "-"
+    )
     assert result.code == 0, result.err
     assert json.loads(result.out)["schema"] == "counterrank/evaluation/1"
     audit = counterrank("check", simulated, "--json", "-")
@@ -159,9 +222,13 @@ def test_two_results_on_stdout_are_refused(counterrank, simulated):
     assert "only one result can go to stdout" in result.err
 
 
-@pytest.mark.parametrize(("option", "value"), [("--delta", "5"), ("--epsilon", "-1"), ("--sigma", "-1")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--delta", "5"), ("--epsilon", "-1"), ("--sigma", "-1")]
+)
 def test_simulate_refuses_what_makes_no_world(counterrank, tmp_path, option, value):
-    result = counterrank("simulate", "--preset", "random", "--n", 10, "--k", 3, option, value, "--out", "s.parquet")
+    result = counterrank(
+        "simulate", "--preset", "random", "--n", 10, "--k", 3, option, value, "--out", "s.parquet"
+    )
     assert result.code == 2
     assert option in result.err
     assert not list(tmp_path.iterdir())
@@ -189,8 +256,13 @@ def test_the_help_of_evaluate_tells_of_the_long_format(counterrank):
     assert "the long format, one row a position with columns ranking and position" in told
 
 
-def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(counterrank, tmp_path: Path):
-    rows = [{"items": [i % 2], "clicked": [i % 3 % 2], "propensity": [0.5], "new": [0.6]} for i in range(40)]
+def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(
+    counterrank, tmp_path: Path
+):
+    rows = [
+        {"items": [i % 2], "clicked": [i % 3 % 2], "propensity": [0.5], "new": [0.6]}
+        for i in range(40)
+    ]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     call = (
         "evaluate",
@@ -203,5 +275,7 @@ def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(
         "ips",
     )
     assert "--reward-name clicks" in counterrank(*call, "--html", "r.html").err
-    assert "--reward-name" not in counterrank(*call, "--html", "r.html", "--reward-name", "taps").err
+    assert (
+        "--reward-name" not in counterrank(*call, "--html", "r.html", "--reward-name", "taps").err
+    )
     assert "--reward-name" not in counterrank(*call).err

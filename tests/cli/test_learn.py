@@ -20,7 +20,11 @@ def logs(tmp_path_factory) -> Path:
     shown = np.take_along_axis(dist, action, axis=1)
     for name, chance in (("good", 0.1 + 0.25 * action), ("noise", np.full(action.shape, 0.3))):
         reward = (rng.random(action.shape) < chance).astype(float)
-        columns = {"action": action.tolist(), "reward": reward.tolist(), "propensity": shown.tolist()}
+        columns = {
+            "action": action.tolist(),
+            "reward": reward.tolist(),
+            "propensity": shown.tolist(),
+        }
         whole = pa.table({**columns, "propensity_dist": dist.tolist(), "x_0": rng.normal(size=n)})
         pq.write_table(whole, folder / f"{name}.parquet")
         if name == "good":
@@ -29,7 +33,9 @@ def logs(tmp_path_factory) -> Path:
 
 
 def test_a_certified_policy_is_written_and_read_again(counterrank, logs, tmp_path: Path):
-    result = counterrank("learn", logs / "good.parquet", "--out", "p.json", "--json", "l.json", "--html", "l.html")
+    result = counterrank(
+        "learn", logs / "good.parquet", "--out", "p.json", "--json", "l.json", "--html", "l.html"
+    )
     assert result.code == 0, result.err
     found = json.loads((tmp_path / "l.json").read_text())
     assert found["schema"] == "counterrank/learning/1" and found["certified"] is True
@@ -43,7 +49,9 @@ def test_a_certified_policy_is_written_and_read_again(counterrank, logs, tmp_pat
 
 
 def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path: Path):
-    result = counterrank("learn", logs / "noise.parquet", "--out", "p.json", "--json", "l.json", "--quiet")
+    result = counterrank(
+        "learn", logs / "noise.parquet", "--out", "p.json", "--json", "l.json", "--quiet"
+    )
     assert result.code == 1
     assert not (tmp_path / "p.json").exists()
     assert json.loads((tmp_path / "l.json").read_text())["certified"] is False
@@ -60,7 +68,9 @@ def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path
         ("good.parquet", ["--grade", "sure"], "sure"),
     ],
 )
-def test_bad_input_is_exit_two_with_one_message_and_nothing_written(counterrank, logs, tmp_path, name, more, message):
+def test_bad_input_is_exit_two_with_one_message_and_nothing_written(
+    counterrank, logs, tmp_path, name, more, message
+):
     result = counterrank("learn", logs / name, "--out", "p.json", "--json", "l.json", *more)
     assert result.code == 2 and message in result.err
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,6 @@
-"""A job file stands for a command: the same numbers, the same exit codes, and errors that name the file."""
+"""A job file stands for a command: the same numbers, the same exit codes, and errors that name the
+file.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -19,13 +21,27 @@ def write(folder: Path, text: str) -> Path:
 def test_a_job_gives_what_its_command_gives(counterrank, simulated: Path, tmp_path: Path):
     job = write(
         tmp_path,
-        f'log = "{simulated}"\ntargets = ["new"]\nestimators = ["ips", "iips"]\nlevel = 0.9\nquiet = true\n'
+        f'log = "{simulated}"\ntargets = ["new"]\nestimators = ["ips", "iips"]\nlevel = '
+        "0.9\nquiet = true\n"
         'audit = false\nposition_weights = "dcg"\njson = "runs/{date}.json"\n',
     )
     (tmp_path / "runs").mkdir()
     assert counterrank("run", job).code == 0
-    direct = ("--estimators", "ips,iips", "--level", "0.9", "--no-audit", "--position-weights", "dcg")
-    assert counterrank("evaluate", simulated, "--target", "new", *direct, "--quiet", "--json", "r.json").code == 0
+    direct = (
+        "--estimators",
+        "ips,iips",
+        "--level",
+        "0.9",
+        "--no-audit",
+        "--position-weights",
+        "dcg",
+    )
+    assert (
+        counterrank(
+            "evaluate", simulated, "--target", "new", *direct, "--quiet", "--json", "r.json"
+        ).code
+        == 0
+    )
     found = json.loads((tmp_path / "runs" / f"{datetime.now(UTC).date()}.json").read_text())
     wanted = json.loads((tmp_path / "r.json").read_text())
     assert found["estimates"] == wanted["estimates"] and found["verdict"] == wanted["verdict"]
@@ -40,37 +56,52 @@ def test_every_option_of_evaluate_is_a_key(counterrank, tmp_path: Path):
         if not isinstance(option, click.Option):
             continue
         name = max(option.opts, key=len)
-        lines.append(f"{name[2:]} = {values['flag' if option.is_flag else 'many' if option.multiple else 'one']}")
+        lines.append(
+            f"{name[2:]} = "
+            f"{values['flag' if option.is_flag else 'many' if option.multiple else 'one']}"
+        )
         flags.append(name)
     out = counterrank("run", write(tmp_path, "\n".join(lines)), "--dry-run").out
     assert all(flag in out for flag in flags)
 
 
 def test_tables_become_pairs_and_policies(counterrank, tmp_path: Path):
-    job = write(tmp_path, 'log = "a/*.parquet"\ntarget = "new"\n[columns]\naction = "items"\nreward = "clicked"\n')
+    job = write(
+        tmp_path,
+        'log = "a/*.parquet"\ntarget = "new"\n[columns]\naction = "items"\nreward = "clicked"\n',
+    )
     out = counterrank("run", job, "--dry-run").out
     assert "--columns=action=items,reward=clicked" in out
     assert f"'{tmp_path}/a/*.parquet'" in out
 
 
-def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(counterrank, tmp_path: Path):
+def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(
+    counterrank, tmp_path: Path
+):
     job = write(
         tmp_path,
         'log = "log.parquet"\n[logger]\nkind = "epsilon"\nepsilon = 0.1\n'
-        '[policies.new]\nkind = "plackett-luce"\ntemperature = 0.5\n[policies.next]\nkind = "learned/policy.json"\n',
+        '[policies.new]\nkind = "plackett-luce"\ntemperature = 0.5\n[policies.next]\nkind = '
+        '"learned/policy.json"\n',
     )
     out = counterrank("run", job, "--dry-run").out
-    assert "--logger=epsilon:epsilon=0.1" in out and "--policy new=plackett-luce:temperature=0.5" in out
+    assert (
+        "--logger=epsilon:epsilon=0.1" in out
+        and "--policy new=plackett-luce:temperature=0.5" in out
+    )
     assert f"--policy next={tmp_path}/learned/policy.json" in out
 
 
 def test_policies_are_targets_where_none_is_named(counterrank, tmp_path: Path):
     rows = [
-        {"action": [i % 2], "reward": [i % 3], "propensity_scores": [0, 0], "new_scores": [0.3, 0]} for i in range(90)
+        {"action": [i % 2], "reward": [i % 3], "propensity_scores": [0, 0], "new_scores": [0.3, 0]}
+        for i in range(90)
     ]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     job = write(
-        tmp_path, 'log = "log.jsonl"\nestimators = "ips"\nlogger = "softmax"\n[policies.new]\nkind = "softmax"\n'
+        tmp_path,
+        'log = "log.jsonl"\nestimators = "ips"\nlogger = "softmax"\n[policies.new]\nkind = '
+        '"softmax"\n',
     )
     out = counterrank("run", job)
     assert out.code == 0 and "new" in out.out
@@ -80,7 +111,8 @@ def test_policies_are_targets_where_none_is_named(counterrank, tmp_path: Path):
 
 def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
     rows = [
-        {"action": [i % 2], "reward": [i % 3], "propensity": [0.5], "new": [0.6 - 0.2 * (i % 2)]} for i in range(20)
+        {"action": [i % 2], "reward": [i % 3], "propensity": [0.5], "new": [0.6 - 0.2 * (i % 2)]}
+        for i in range(20)
     ]
     (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
     text = 'log = "few.jsonl"\ntarget = "new"\nestimators = "ips"\nquiet = true\n'

@@ -1,4 +1,6 @@
-"""Every registered estimator keeps the contract, a new one by being registered; broken ones are caught."""
+"""Every registered estimator keeps the contract, a new one by being registered; broken ones are
+caught.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from counterrank.testing import check_estimator
 PATTERNS = ["order-1", "clip-order-2", "shrink-order-2", "switch-order-2"]
 #: Exact on any space: no assumption on behaviour is made.
 UNBIASED = {"ips", "snips", "cv-ips", "clip-ips", "order-3"}
-#: Add a model's value for what was not shown, or shrink weights: near what the log earned, not equal to it.
+# : Add a model's value for what was not shown, or shrink weights: near what the log earned, not
+# equal to it.
 MODELLED = ("dm", "dr-", "switch-", "shrink-", "auto")
 #: The tree is chosen anew for shifted rewards, which need not give the same models.
 SHIFTED = {f"{how}{name}" for how in ("sn", "cv-") for name in ("ips", "iips", "rips")}
@@ -56,7 +59,9 @@ def test_an_estimator_that_breaks_the_law_is_caught(broken):
         check_estimator(broken)
 
 
-@pytest.mark.parametrize(("law", "message"), [("unbiased", "biased on an enumerated"), ("shift", "not V\\(r\\) \\+ 3")])
+@pytest.mark.parametrize(
+    ("law", "message"), [("unbiased", "biased on an enumerated"), ("shift", "not V\\(r\\) \\+ 3")]
+)
 def test_iips_is_caught_where_a_law_does_not_hold(law, message):
     with pytest.raises(AssertionError, match=message):
         check_estimator(registry.get("iips"), **{law: True})

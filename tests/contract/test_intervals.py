@@ -28,7 +28,11 @@ def unscaled(evidence, level):
 
 @pytest.mark.parametrize(
     ("broken", "law"),
-    [(shrunk, "holds the truth"), (ignoring_level, "must be refused"), (unscaled, "rewards times 4")],
+    [
+        (shrunk, "holds the truth"),
+        (ignoring_level, "must be refused"),
+        (unscaled, "rewards times 4"),
+    ],
 )
 def test_a_broken_interval_is_caught(broken, law):
     with pytest.raises(AssertionError, match=law):

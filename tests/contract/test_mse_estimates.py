@@ -1,4 +1,6 @@
-"""Every registered MSE estimate keeps the contract, and trees survive a round trip to disk; broken ones are caught."""
+"""Every registered MSE estimate keeps the contract, and trees survive a round trip to disk; broken
+ones are caught.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -45,7 +47,9 @@ class Boastful:
         return mse_estimate("pasif").objective(position)
 
 
-@pytest.mark.parametrize(("broken", "law"), [(Hopeful(), "without it was chosen"), (Boastful(), "streams")])
+@pytest.mark.parametrize(
+    ("broken", "law"), [(Hopeful(), "without it was chosen"), (Boastful(), "streams")]
+)
 def test_a_broken_estimate_is_caught(broken, law):
     with pytest.raises(AssertionError, match=law):
         check_mse_estimate(broken)
@@ -54,7 +58,9 @@ def test_a_broken_estimate_is_caught(broken, law):
 @pytest.mark.parametrize("per_position", [True, False])
 def test_a_tree_survives_a_round_trip(tmp_path, per_position):
     log = random_log(np.random.default_rng(4), n=600)
-    tree = cr.BehaviorTree(candidates=cr.candidates(3, "generated"), per_position=per_position).fit(log, "new")
+    tree = cr.BehaviorTree(candidates=cr.candidates(3, "generated"), per_position=per_position).fit(
+        log, "new"
+    )
     tree.save(tmp_path / "tree.json")
     again = cr.BehaviorTree.load(tmp_path / "tree.json")
     assert np.array_equal(again.assign(log.context, log.n), tree.assign(log.context, log.n))

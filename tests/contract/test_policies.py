@@ -1,4 +1,6 @@
-"""Every registered policy keeps the contract, a new one by being registered; a well-known wrong marginal is caught."""
+"""Every registered policy keeps the contract, a new one by being registered; a well-known wrong
+marginal is caught.
+"""
 
 import inspect
 
@@ -45,7 +47,9 @@ def example(kind):
         if name in ARGUMENTS and parameter.kind != inspect.Parameter.KEYWORD_ONLY:
             given[name] = ARGUMENTS[name]
         elif parameter.default is inspect.Parameter.empty:
-            pytest.fail(f"the registered policy {kind} has no example here: add its argument '{name}'")
+            pytest.fail(
+                f"the registered policy {kind} has no example here: add its argument '{name}'"
+            )
     return policy_class(kind)(**given)
 
 
@@ -96,6 +100,14 @@ def test_unknown_capabilities_are_caught():
 def test_many_rows_and_too_many_rankings():
     from counterrank.errors import PolicyError
 
-    check_policy(policies.PlackettLuce(np.tile(SCORES[:1], (100_000, 1))), length=2, rng=np.random.default_rng(1))
-    with pytest.raises(PolicyError, match="30 actions at 4 positions make 657,720 rankings, too many to list"):
-        check_policy(policies.PlackettLuce(np.zeros((1, 30))), length=4, rng=np.random.default_rng(1))
+    check_policy(
+        policies.PlackettLuce(np.tile(SCORES[:1], (100_000, 1))),
+        length=2,
+        rng=np.random.default_rng(1),
+    )
+    with pytest.raises(
+        PolicyError, match="30 actions at 4 positions make 657,720 rankings, too many to list"
+    ):
+        check_policy(
+            policies.PlackettLuce(np.zeros((1, 30))), length=4, rng=np.random.default_rng(1)
+        )

@@ -31,11 +31,17 @@ def test_files_keep_the_contract(tmp_path, layout):
     columns = {"action": log.action, "reward": log.reward, "propensity": log.propensity.values}
     columns["new"] = log.targets["new"].values
     if layout == "csv":
-        flat = {f"{name}_{k + 1}": values[:, k] for name, values in columns.items() for k in range(log.K)}
+        flat = {
+            f"{name}_{k + 1}": values[:, k]
+            for name, values in columns.items()
+            for k in range(log.K)
+        }
         pyarrow.csv.write_csv(pa.table(flat), tmp_path / "log.csv")
     else:
         table = pa.table({name: values.tolist() for name, values in columns.items()})
         cuts = [0, 700] if layout == "one file" else [0, 1, 300, 700]
         for i, (first, stop) in enumerate(zip(cuts, cuts[1:], strict=False)):
-            pq.write_table(table.slice(first, stop - first), tmp_path / f"{i}.parquet", row_group_size=123)
+            pq.write_table(
+                table.slice(first, stop - first), tmp_path / f"{i}.parquet", row_group_size=123
+            )
     check_source(scan_log(tmp_path, targets="new"), log)

@@ -51,7 +51,9 @@ def test_values_by_kind(kind):
     p0, p1 = log.propensity.values, log.targets["new"].values
     ratio = p1 / p0
     w = ratio.prod(1) if kind == "prefix" else ratio
-    assert cr.IPS().estimate(log, "new").value == pytest.approx((w * log.reward.sum(1)).mean(), rel=1e-12)
+    assert cr.IPS().estimate(log, "new").value == pytest.approx(
+        (w * log.reward.sum(1)).mean(), rel=1e-12
+    )
     if kind == "prefix":
         expected = (np.cumprod(ratio, 1) * log.reward).sum(1).mean()
         assert cr.RIPS().estimate(log, "new").value == pytest.approx(expected, rel=1e-12)
@@ -92,7 +94,9 @@ def test_joint_columns_must_agree():
     with pytest.raises(cr.CounterrankError, match="row 1 has different ones"):
         cr.Propensity("joint", [[0.5, 0.5], [0.5, 0.4]])
     assert cr.Propensity("joint", [[0.5, 0.5], [0.4, 0.4]]).values.tolist() == [0.5, 0.4]
-    with pytest.raises(cr.CounterrankError, match="kind 'marginal' is unknown; use one of factored, prefix"):
+    with pytest.raises(
+        cr.CounterrankError, match="kind 'marginal' is unknown; use one of factored, prefix"
+    ):
         cr.Propensity("marginal", [[0.5]])
     with pytest.raises(cr.CounterrankError, match=r"must have shape \(n, K\)"):
         cr.Propensity("prefix", [0.5])
@@ -101,7 +105,9 @@ def test_joint_columns_must_agree():
 def test_capabilities_of_masks():
     from counterrank.behavior import mask
 
-    found = {name: capability_of(mask(name, 4)) for name in ("S", "C", "I", "C1", "N1", "IC", "P2", "R2")}
+    found = {
+        name: capability_of(mask(name, 4)) for name in ("S", "C", "I", "C1", "N1", "IC", "P2", "R2")
+    }
     assert found == {
         "S": "joint", "C": "prefix", "I": "position", "C1": "prefix", "N1": "subset", "IC": "subset", "P2": "subset",
         "R2": "subset",

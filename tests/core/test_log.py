@@ -14,7 +14,10 @@ GOOD = {
 
 
 def changed(**changes):
-    values = {name: np.array(value, dtype=float if name != "action" else int) for name, value in GOOD.items()}
+    values = {
+        name: np.array(value, dtype=float if name != "action" else int)
+        for name, value in GOOD.items()
+    }
     for name, (row, position, value) in changes.items():
         values[name] = values[name].astype(float)
         values[name][row, position] = value
@@ -32,7 +35,10 @@ def test_a_good_log():
     ("change", "words"),
     [
         ({"action": (1, 0, -2)}, ["-2 at row 1, position 1", "-1 pads"]),
-        ({"action": (1, 0, -1)}, ["row 1 has an item after an empty position", "move padding to the end"]),
+        (
+            {"action": (1, 0, -1)},
+            ["row 1 has an item after an empty position", "move padding to the end"],
+        ),
         ({"action": (2, 0, -1)}, ["row 2 shows no item", "drop empty rankings"]),
         ({"action": (0, 1, 0.5)}, ["0.5 at row 0, position 2", "integers"]),
         ({"action": (0, 1, np.inf)}, ["inf at row 0, position 2"]),
@@ -60,14 +66,20 @@ def test_bad_values_name_row_position_value_and_remedy(change, words):
     ("changes", "words"),
     [
         ({"propensity": np.log(GOOD["propensity"])}, "log-probabilities"),
-        ({"reward": [[1, 2], [1, 2], [1, 2]]}, r"reward has shape \(3, 2\), but action has \(3, 3\)"),
+        (
+            {"reward": [[1, 2], [1, 2], [1, 2]]},
+            r"reward has shape \(3, 2\), but action has \(3, 3\)",
+        ),
         ({"reward": [["a"] * 3] * 3}, "reward must hold numbers"),
         ({"propensity": [[0.5, 0.5]] * 3}, r"shape \(3, 2\), the log needs \(3, 3\)"),
         ({"action": [0, 1, 2]}, r"one row a ranking; got an array of shape \(3,\)"),
         ({"action": np.empty((0, 3))}, "the log is empty"),
         ({"action": [["x", "y", "z"]] * 3}, "action must hold integer ids"),
         ({"context": [[1.0], [2.0]]}, r"context must be \(3, d\)"),
-        ({"context": [["DE"], ["FR"], ["DE"]]}, "context holds something that is no number .*`categories`"),
+        (
+            {"context": [["DE"], ["FR"], ["DE"]]},
+            "context holds something that is no number .*`categories`",
+        ),
         ({"context": [[1.0], [np.inf], [0.0]]}, "context is infinite at row 1, column 0"),
         ({"context": [[1.0]] * 3, "context_names": ("a", "b")}, "1 columns but 2 names"),
         ({"unit": [1, 2]}, "column 'unit' has shape"),
@@ -100,9 +112,15 @@ def test_a_target_may_be_zero_where_the_logger_may_not():
 
 
 def test_rows_know_where_they_stood():
-    log = cr.RankingLog(**GOOD, unit=["a", "b", "a"], columns={"day": [1, 2, 3]}, context=[[0.0], [1.0], [2.0]])
+    log = cr.RankingLog(
+        **GOOD, unit=["a", "b", "a"], columns={"day": [1, 2, 3]}, context=[[0.0], [1.0], [2.0]]
+    )
     part = log.take(slice(1, 3))
-    assert part.rows == slice(1, 3) and part.unit.tolist() == ["b", "a"] and part.columns["day"].tolist() == [2, 3]
+    assert (
+        part.rows == slice(1, 3)
+        and part.unit.tolist() == ["b", "a"]
+        and part.columns["day"].tolist() == [2, 3]
+    )
     picked = log.take(np.array([2, 0]))
     assert picked.rows.tolist() == [2, 0] and picked.context[:, 0].tolist() == [2.0, 0.0]
     assert picked.take(slice(1, 2)).rows.tolist() == [0]

@@ -31,11 +31,14 @@ def test_effective_rows_and_shares(n, length, seed):
     w = np.random.default_rng(seed).lognormal(0, 1.5, (n, length))
     m, mean = moments(w), w.mean(1)
     assert weights.effective_rows(m) == pytest.approx(mean.sum() ** 2 / (mean**2).sum(), rel=1e-10)
-    np.testing.assert_allclose(weights.effective_rows_by_position(m), w.sum(0) ** 2 / (w**2).sum(0), rtol=1e-10)
+    np.testing.assert_allclose(
+        weights.effective_rows_by_position(m), w.sum(0) ** 2 / (w**2).sum(0), rtol=1e-10
+    )
     assert weights.largest_weight_share(m) == pytest.approx((w.max(0) / w.sum(0)).max(), rel=1e-10)
     heaviest = np.sort(mean)[::-1]
     exact = (np.searchsorted(np.cumsum(heaviest) / heaviest.sum(), 0.9) + 1) / n
-    # A bin is an eighth of an octave wide: the answer is off by at most the rows of one bin, plus one.
+    # A bin is an eighth of an octave wide: the answer is off by at most the rows of one bin, plus
+    # one.
     edges = weights.bin_edges()
     crossing = np.searchsorted(edges, heaviest[min(int(exact * n) - 1, n - 1)], side="right") - 1
     in_bin = ((mean >= edges[crossing]) & (mean < edges[crossing + 1])).sum()
@@ -55,17 +58,25 @@ def test_equal_weights_other_than_one_contradict(rows):
 
 def test_equal_weights_are_as_good_as_it_gets():
     report = weight_report(moments(np.ones((500, 3))))
-    assert report.ess == pytest.approx(500) and report.ess_by_position == pytest.approx((500, 500, 500))
-    assert report.rows_carrying_90 == pytest.approx(0.9, abs=1e-9) and report.largest_share == pytest.approx(1 / 500)
+    assert report.ess == pytest.approx(500) and report.ess_by_position == pytest.approx(
+        (500, 500, 500)
+    )
+    assert report.rows_carrying_90 == pytest.approx(
+        0.9, abs=1e-9
+    ) and report.largest_share == pytest.approx(1 / 500)
     assert report.tail_index == 0.0 and report.mean_weight_p == 1.0 and report.flags == ()
 
 
 @pytest.mark.parametrize("shape", [0.1, 0.3, 0.5, 0.7, 1.0, 1.5])
 def test_tail_index_finds_the_shape_of_pareto_samples(shape):
-    # Mean of 10 fits at n = 40,000: each uses 600 rows and has a standard deviation of about (1 + k)/sqrt(600), so
-    # the mean's is below 0.033; 5 of them and a bias of 0.05 by shrinkage and bins allowed (false alarm 1e-6).
+    # Mean of 10 fits at n = 40,000: each uses 600 rows and has a standard deviation of about (1 +
+    # k)/sqrt(600), so the mean's is below 0.033; 5 of them and a bias of 0.05 by shrinkage and bins
+    # allowed (false alarm 1e-6).
     rng = np.random.default_rng(0)
-    found = [weights.tail_index(moments(stats.genpareto.rvs(shape, size=40_000, random_state=rng))) for _ in range(10)]
+    found = [
+        weights.tail_index(moments(stats.genpareto.rvs(shape, size=40_000, random_state=rng)))
+        for _ in range(10)
+    ]
     error = (1 + shape) / np.sqrt(600 * 10)
     assert np.mean(found) == pytest.approx(shape, abs=0.05 + 5 * error)
 
@@ -78,7 +89,8 @@ def test_tail_index_agrees_with_a_maximum_likelihood_fit():
 
 
 @pytest.mark.parametrize(
-    "w", [np.zeros(50), np.ones(3), np.array([2.0]), np.r_[np.zeros(99), 4.0], np.tile([0.0, 4.0], 500)]
+    "w",
+    [np.zeros(50), np.ones(3), np.array([2.0]), np.r_[np.zeros(99), 4.0], np.tile([0.0, 4.0], 500)],
 )
 def test_no_tail_is_no_trouble(w):
     assert weights.tail_index(moments(w)) == 0.0
@@ -109,14 +121,19 @@ def test_mean_weight_test_respects_units():
 def test_mean_weight_alarms_at_its_level():
     # 400 correct logs at the 1 % level: expected 4 alarms; more than 15 has a chance of 5e-6.
     rng = np.random.default_rng(4)
-    alarms = sum(not weights.mean_weight_test(moments(rng.gamma(2.0, 0.5, (500, 4)))).passed for _ in range(400))
+    alarms = sum(
+        not weights.mean_weight_test(moments(rng.gamma(2.0, 0.5, (500, 4)))).passed
+        for _ in range(400)
+    )
     assert alarms <= 15
 
 
 def test_flags_say_what_is_wrong():
     rng = np.random.default_rng(5)
     assert "low-ess" in names(weight_flags(moments(rng.lognormal(0, 1, 60))))
-    assert "heavy-tail" in names(weight_flags(moments(stats.pareto.rvs(0.9, size=5000, random_state=rng))))
+    assert "heavy-tail" in names(
+        weight_flags(moments(stats.pareto.rvs(0.9, size=5000, random_state=rng)))
+    )
     assert "one-row" in names(weight_flags(moments(np.r_[np.ones(200), 500.0])))
     assert weight_flags(moments(rng.gamma(4, 0.25, 5000))) == ()
 
@@ -147,7 +164,9 @@ def test_top_rows_of_an_estimator_point_into_the_log():
     )  # fmt: skip
     source = MemorySource(log)
     plan = cr.IPS().plan(Workspace(source, "new"))
-    top = source.reduce(lambda batch: top_rows_of(batch.rows, plan.partial(View(batch, "new")).totals[:, 0]))
+    top = source.reduce(
+        lambda batch: top_rows_of(batch.rows, plan.partial(View(batch, "new")).totals[:, 0])
+    )
     totals = (log.targets["new"].values / log.propensity.values).prod(1) * log.reward.sum(1)
     assert top.rows.tolist() == np.argsort(-totals)[:KEPT].tolist()
 

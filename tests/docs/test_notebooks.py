@@ -15,11 +15,17 @@ NEEDS = {"duckdb_query": "duckdb", "spark_table": "pyspark"}
 
 def cells(path, kind):
     """Return the texts of a notebook's cells of a kind."""
-    return ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == kind]
+    return [
+        "".join(cell["source"])
+        for cell in json.loads(path.read_text())["cells"]
+        if cell["cell_type"] == kind
+    ]
 
 
 def run(code, where, names):
-    """Run a cell and return what a notebook would display: the value of its last line, if that is an expression."""
+    """Run a cell and return what a notebook would display: the value of its last line, if that is
+    an expression.
+    """
     tree = ast.parse(code, where)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, where, "exec"), names)
@@ -47,7 +53,9 @@ def test_a_notebook_starts_from_a_question_and_is_kept_without_outputs(path):
     book = json.loads(path.read_text())
     title = cells(path, "markdown")[0].splitlines()[0]
     assert title.startswith("# ") and title.endswith("?")
-    assert book["nbformat"] == 4 and len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    assert book["nbformat"] == 4 and len({cell["id"] for cell in book["cells"]}) == len(
+        book["cells"]
+    )
     made = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in made)
     assert path.stat().st_size < 8_000 and len(book["cells"]) <= 14

@@ -68,7 +68,8 @@ def test_the_nightly_job(tmp_path, monkeypatch, capsys):
             (tmp_path / "runs").mkdir()
         else:
             codes.append(typed(line, capsys)[0])
-    # The evidence of a simulated log may be too thin for `require`; everything is written all the same.
+    # The evidence of a simulated log may be too thin for `require`; everything is written all the
+    # same.
     assert codes[:2] == [0, 0] and codes[2] in (0, 1)
     assert {path.suffix for path in (tmp_path / "runs").iterdir()} == {".json", ".html"}
 
@@ -94,7 +95,9 @@ def test_charts(tmp_path, monkeypatch):
     names = {}
     for line, code in tools.blocks("docs/howto/charts.md", "python"):
         tools.run_python("docs/howto/charts.md", code, line, names)
-    kinds = re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs/howto/charts.md").read_text(), flags=re.M)
+    kinds = re.findall(
+        r"^\| `([a-z-]+)` \|", (ROOT / "docs/howto/charts.md").read_text(), flags=re.M
+    )
     assert kinds == list(KINDS) and (tmp_path / "values.svg").exists()
 
 
@@ -108,7 +111,10 @@ def test_the_readme(tmp_path, monkeypatch, capsys):
         tools.run_python("README.md", code, line, names)
     assert (tmp_path / "report.html").exists()
     columns = {"action": A, "reward": R, "propensity": P0, "new": P1}
-    table = pa.table({name: values.tolist() for name, values in columns.items()} | {"device": ["tv", "phone"] * 200})
+    table = pa.table(
+        {name: values.tolist() for name, values in columns.items()}
+        | {"device": ["tv", "phone"] * 200}
+    )
     pq.write_table(table, "log.parquet")
     lines = [line for _, code in tools.blocks("README.md", "") for line in code.splitlines()]
     commands = [line.partition("#")[0] for line in lines if line.startswith("counterrank ")]
@@ -125,7 +131,9 @@ def test_the_readme_lists_commands_that_exist():
     assert named and named <= set(main.list_commands(None))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "tutorials").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "tutorials").glob("*.py")), ids=lambda path: path.stem
+)
 def test_tutorial(path, capsys):
     runpy.run_path(str(path))
     assert capsys.readouterr().out
@@ -144,8 +152,15 @@ def test_every_public_name_is_on_the_api_page():
     page = (ROOT / "docs" / "api.md").read_text()
     documented = re.findall(r"^::: (\S+)$", page, flags=re.M)
     # Errors stand there as a tree; everything else by the name that people import.
-    tree = {"CounterrankError", "CounterrankWarning"} if "counterrank.errors" in documented else set()
-    missing = set(cr.__all__) - {"__version__"} - tree - {path.removeprefix("counterrank.") for path in documented}
+    tree = (
+        {"CounterrankError", "CounterrankWarning"} if "counterrank.errors" in documented else set()
+    )
+    missing = (
+        set(cr.__all__)
+        - {"__version__"}
+        - tree
+        - {path.removeprefix("counterrank.") for path in documented}
+    )
     assert not missing, f"docs/api.md lacks {sorted(missing)}"
 
 
@@ -166,7 +181,9 @@ def test_rows_of_tables_have_as_many_cells_as_their_heads(path):
     cells = None
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else None
-        assert cells is None or found is None or found == cells, f"{path.name}:{number}: a bar inside a cell?"
+        assert cells is None or found is None or found == cells, (
+            f"{path.name}:{number}: a bar inside a cell?"
+        )
         cells = found
 
 

@@ -37,7 +37,10 @@ def cascade(x, a):
 
 @pytest.mark.parametrize("positional", [False, True])
 def test_order_two_is_unbiased_for_pairs_and_full_order_for_anything(positional):
-    pairs, full = world(3, 3, pairwise, positional=positional), world(3, 3, anything, positional=positional)
+    pairs, full = (
+        world(3, 3, pairwise, positional=positional),
+        world(3, 3, anything, positional=positional),
+    )
     np.testing.assert_allclose(pairs.expected(OrderIPS(order=2)), pairs.value(), atol=1e-12)
     np.testing.assert_allclose(full.expected(OrderIPS(order=3)), full.value(), atol=1e-12)
     # The negative: order 2 must be wrong where three items interact.
@@ -48,7 +51,9 @@ def test_order_two_is_unbiased_for_pairs_and_full_order_for_anything(positional)
 def test_dr_with_any_wrong_model_is_unbiased_when_the_weights_are(weights):
     full = world(3, 3, anything)
     model = TableModel(full, 2)
-    np.testing.assert_allclose(full.expected(DR(weights=weights, model=model)), full.value(), atol=1e-12)
+    np.testing.assert_allclose(
+        full.expected(DR(weights=weights, model=model)), full.value(), atol=1e-12
+    )
 
 
 class Separable:
@@ -83,7 +88,9 @@ def test_dr_order_two_with_a_wrong_pairwise_model_is_unbiased_for_pairs():
 
 
 @pytest.mark.parametrize("positional", [False, True])
-@pytest.mark.parametrize(("cross", "squares"), [(False, 0), (True, 0), (False, 1), (True, 1), (True, 2)])
+@pytest.mark.parametrize(
+    ("cross", "squares"), [(False, 0), (True, 0), (False, 1), (True, 1), (True, 2)]
+)
 @pytest.mark.parametrize("slots", [pair_slots(3), count_slots(3)], ids=["pairs", "counts"])
 def test_closed_form_mean_equals_enumeration(slots, cross, squares, positional):
     tiny = world(3, 3, anything, positional=positional)
@@ -135,7 +142,9 @@ class Zero:
 
 def test_dr_with_a_zero_model_is_ips():
     full = world(3, 3, anything)
-    np.testing.assert_allclose(full.expected(DR(weights="ips", model=Zero())), full.expected(IPS()), atol=1e-12)
+    np.testing.assert_allclose(
+        full.expected(DR(weights="ips", model=Zero())), full.expected(IPS()), atol=1e-12
+    )
     assert DR(weights="ips", model=Zero()).estimate(full.log, "new").value == pytest.approx(
         IPS().estimate(full.log, "new").value, rel=1e-12
     )
@@ -159,6 +168,12 @@ def test_marginalised_weights_are_unbiased_when_groups_tell_all():
     tiny = world(3, 3, grouped)
     np.testing.assert_allclose(tiny.expected(Marginalised(groups=groups)), tiny.value(), atol=1e-12)
     by_pairs = world(
-        3, 3, lambda x, a: [sum(PAIR[x, groups[a[k]], groups[a[m]], k, m] for m in range(3)) for k in range(3)]
+        3,
+        3,
+        lambda x, a: [
+            sum(PAIR[x, groups[a[k]], groups[a[m]], k, m] for m in range(3)) for k in range(3)
+        ],
     )
-    np.testing.assert_allclose(by_pairs.expected(Marginalised(groups=groups, weights=2)), by_pairs.value(), atol=1e-12)
+    np.testing.assert_allclose(
+        by_pairs.expected(Marginalised(groups=groups, weights=2)), by_pairs.value(), atol=1e-12
+    )

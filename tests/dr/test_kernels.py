@@ -46,12 +46,17 @@ def naive_features(log, layout, i, k):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"cross": True}, {"squares": 1}, {"squares": 2, "cross": True}, {"slots": count_slots(4)}]
+    "options",
+    [{}, {"cross": True}, {"squares": 1}, {"squares": 2, "cross": True}, {"slots": count_slots(4)}],
 )
 def test_grams_equal_the_naive_sums(log, options):
     layout = layout_of(log, **options)
     found = grams_of(log, layout)
-    gram, cover, square = np.zeros_like(found.gram), np.zeros_like(found.cover), np.zeros_like(found.square)
+    gram, cover, square = (
+        np.zeros_like(found.gram),
+        np.zeros_like(found.cover),
+        np.zeros_like(found.square),
+    )
     for i in range(log.n):
         f = log.bucket[i] % 3
         for k in range(4):
@@ -71,7 +76,9 @@ def test_grams_add_over_any_chunking(log):
     parts = [grams_of(part, layout) for part in log.chunks(77)]
     added = parts[0] + parts[1] + parts[2] + parts[3]
     for name in ("gram", "cover", "square", "rows"):
-        np.testing.assert_allclose(getattr(added, name), getattr(whole, name), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            getattr(added, name), getattr(whole, name), rtol=1e-10, atol=1e-10
+        )
 
 
 def test_totals_equal_the_gram_of_summed_features(log):
@@ -101,7 +108,10 @@ def test_exact_second_moments_equal_enumeration(alike):
     rng = np.random.default_rng(6)
     K, A, orders = 3, 3, np.array([1, 2])
     rows = 1 if alike else K
-    p0, p1 = rng.dirichlet(np.ones(A) * 3, size=(1, rows)), rng.dirichlet(np.ones(A), size=(1, rows))
+    p0, p1 = (
+        rng.dirichlet(np.ones(A) * 3, size=(1, rows)),
+        rng.dirichlet(np.ones(A), size=(1, rows)),
+    )
     out = np.zeros(3)
     assert exact_squares(p0, p1, np.array([K]), orders, out) == 0
     p0, p1 = np.broadcast_to(p0, (1, K, A)), np.broadcast_to(p1, (1, K, A))

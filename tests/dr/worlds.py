@@ -14,7 +14,9 @@ from counterrank.sources import MemorySource
 
 @dataclass(frozen=True)
 class World:
-    """All rankings of one or more contexts, each once; `chance` is the probability of a row under the logger."""
+    """All rankings of one or more contexts, each once; `chance` is the probability of a row under
+    the logger.
+    """
 
     log: RankingLog
     chance: np.ndarray
@@ -31,7 +33,9 @@ class World:
         return self.wanted @ self.log.reward
 
 
-def world(K: int, A: int, reward, *, contexts: int = 2, positional: bool = True, seed: int = 0) -> World:
+def world(
+    K: int, A: int, reward, *, contexts: int = 2, positional: bool = True, seed: int = 0
+) -> World:
     """Return the world in which ranking a in context x earns reward(x, a) (K,), without noise."""
     rng = np.random.default_rng(seed)
     shape = (contexts, K, A) if positional else (contexts, A)
@@ -58,7 +62,9 @@ def world(K: int, A: int, reward, *, contexts: int = 2, positional: bool = True,
 
 
 class TableModel:
-    """An arbitrary (wrong) model: a random number for each row and position, averaged exactly under the target."""
+    """An arbitrary (wrong) model: a random number for each row and position, averaged exactly under
+    the target.
+    """
 
     details: dict = {}
 

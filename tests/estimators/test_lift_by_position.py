@@ -27,7 +27,9 @@ def test_rows_repeated_in_their_unit_tell_nothing_new(name):
     """Twenty units in twenty buckets; every row four times leaves each standard error as it was."""
     (log, target), (again, target_again) = _log(1, unit=True), _log(4, unit=True)
     assert len(np.unique(log.bucket)) == N
-    once, four = (registry.get(name).estimate(*pair) for pair in ((log, target), (again, target_again)))
+    once, four = (
+        registry.get(name).estimate(*pair) for pair in ((log, target), (again, target_again))
+    )
     for one, other in zip(once.lift.by_position, four.lift.by_position, strict=True):
         assert other.value == pytest.approx(one.value, rel=1e-12)
         assert other.stderr == pytest.approx(one.stderr, rel=1e-9)
@@ -41,7 +43,9 @@ def test_the_error_is_that_of_sums_by_unit():
     random = np.random.default_rng(6)
     log, target = _log(1, unit=False)
     unit = random.integers(0, 6, N)
-    log = cr.RankingLog(action=log.action, reward=log.reward, propensity=np.full((N, K), 0.5), unit=unit)
+    log = cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=np.full((N, K), 0.5), unit=unit
+    )
     names = np.unique(unit)
     assert len(np.unique(log.bucket)) == len(names)
     found = cr.IIPS().estimate(log, target)
@@ -60,4 +64,6 @@ def test_one_position_is_the_whole_lift():
         unit=log.unit,
     )
     lift = cr.IPS().estimate(one, target[:, :1]).lift
-    assert (lift.by_position[0].value, lift.by_position[0].stderr) == pytest.approx((lift.value, lift.stderr), rel=1e-9)
+    assert (lift.by_position[0].value, lift.by_position[0].stderr) == pytest.approx(
+        (lift.value, lift.stderr), rel=1e-9
+    )

@@ -1,4 +1,6 @@
-"""The grammar of estimator names: what is taken apart is put together again, and says what the estimator does."""
+"""The grammar of estimator names: what is taken apart is put together again, and says what the
+estimator does.
+"""
 
 import numpy as np
 import pytest
@@ -26,23 +28,33 @@ def test_every_registered_name_is_made_by_itself():
         assert registry.get(f" {name.upper()} ").name == name
 
 
-@pytest.mark.parametrize("name", ["auto", "dm", "pi", "first-position", "snauto", "order-", "order-x", "order-٣", ""])
+@pytest.mark.parametrize(
+    "name", ["auto", "dm", "pi", "first-position", "snauto", "order-", "order-x", "order-٣", ""]
+)
 def test_words_have_no_weights_of_the_grammar(name):
     found = parse(name)
     assert found.form is Form.WORD and found.order is None and found.interactions(3) is None
 
 
-@pytest.mark.parametrize("name", ["order-٣", "dr-pairs", "dr-mask", "snauto", "mips", "clip-dm", "dr-cascade-dr"])
+@pytest.mark.parametrize(
+    "name", ["order-٣", "dr-pairs", "dr-mask", "snauto", "mips", "clip-dm", "dr-cascade-dr"]
+)
 def test_what_is_no_estimator_is_refused(name):
     with pytest.raises(cr.CounterrankError):
         registry.get(name)
 
 
 def test_models_are_known_by_name():
-    names = [name for name in registry.names() if parse(name).form is not Form.WORD or name in ("dm", "pi")]
+    names = [
+        name
+        for name in registry.names()
+        if parse(name).form is not Form.WORD or name in ("dm", "pi")
+    ]
     using = {name for name in names if parse(name).uses_model}
     # An estimator without a model runs on a log that has the shown items' probabilities alone.
-    log = cr.RankingLog(action=[[0, 1], [1, 0], [1, 1]], reward=np.ones((3, 2)), propensity=np.full((3, 2), 0.5))
+    log = cr.RankingLog(
+        action=[[0, 1], [1, 0], [1, 1]], reward=np.ones((3, 2)), propensity=np.full((3, 2), 0.5)
+    )
     for name in names:
         if name.endswith("aips"):
             continue  # the tree needs more rows
@@ -54,10 +66,14 @@ def test_models_are_known_by_name():
 
 
 def _unbiased_under(name, K):
-    """Sets of positions whose interactions with position K the estimator allows: the assumption, spelled out."""
+    """Sets of positions whose interactions with position K the estimator allows: the assumption,
+    spelled out.
+    """
     from itertools import combinations
 
-    others = [set(c) for size in range(K) for c in combinations(range(K), size)]  # as seen from the last position
+    others = [
+        set(c) for size in range(K) for c in combinations(range(K), size)
+    ]  # as seen from the last position
     allowed = {"ips": K, "iips": 1, "rips": K}.get(parse(name).assumption, parse(name).order)
     return {frozenset(c) for c in others if len(c) < allowed}
 
@@ -68,10 +84,15 @@ def test_assuming_less_is_a_strict_order_that_follows_from_what_each_allows():
         for two in names:
             allows_more = _unbiased_under(one, K) > _unbiased_under(two, K)
             assert parse(one).assumes_less(parse(two), K) == allows_more, (one, two)
-    # From the first position the cascade allows nothing, from the last everything: it contains IIPS alone.
+    # From the first position the cascade allows nothing, from the last everything: it contains IIPS
+    # alone.
     less_than = {name for name in (*names, "rips") if parse("rips").assumes_less(parse(name), K)}
     assert less_than == {"iips", "cv-iips"}
-    assert {name for name in names if parse(name).assumes_less(parse("rips"), K)} == {"ips", "snips", "order-9"}
+    assert {name for name in names if parse(name).assumes_less(parse("rips"), K)} == {
+        "ips",
+        "snips",
+        "order-9",
+    }
 
 
 def test_the_order_path_keeps_one_form():
@@ -81,4 +102,8 @@ def test_the_order_path_keeps_one_form():
 
 
 def test_values_are_called_by_their_word():
-    assert [weights_word(w) for w in (3, "aips", np.eye(2, dtype=bool))] == ["order-3", "aips", "mask"]
+    assert [weights_word(w) for w in (3, "aips", np.eye(2, dtype=bool))] == [
+        "order-3",
+        "aips",
+        "mask",
+    ]

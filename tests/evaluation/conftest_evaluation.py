@@ -5,7 +5,9 @@ import counterrank as cr
 from counterrank.simulate import draw, paper, published
 
 
-def gentle_log(n: int, seed: int = 0, *, K: int = 3, A: int = 4, shift: float = 0.3, **more) -> cr.RankingLog:
+def gentle_log(
+    n: int, seed: int = 0, *, K: int = 3, A: int = 4, shift: float = 0.3, **more
+) -> cr.RankingLog:
     """Independent rewards, a contextual logger and a target close to it: everything is in order."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 2))
@@ -14,7 +16,9 @@ def gentle_log(n: int, seed: int = 0, *, K: int = 3, A: int = 4, shift: float = 
     p0 = table / table.sum(axis=1, keepdims=True)
     moved = np.exp(scores + shift * np.arange(A) / A)
     p1 = moved / moved.sum(axis=1, keepdims=True)
-    action = np.stack([(rng.random(n)[:, None] > np.cumsum(p0, axis=1)).sum(axis=1) for _ in range(K)], axis=1)
+    action = np.stack(
+        [(rng.random(n)[:, None] > np.cumsum(p0, axis=1)).sum(axis=1) for _ in range(K)], axis=1
+    )
     action = np.minimum(action, A - 1)
     reward = (rng.random((n, K)) < 0.3 + 0.1 * action / A).astype(float)
     rows = np.arange(n)[:, None]
@@ -33,7 +37,9 @@ def gentle_log(n: int, seed: int = 0, *, K: int = 3, A: int = 4, shift: float = 
 def gentle() -> cr.RankingLog:
     rng = np.random.default_rng(5)
     n = 6000
-    return gentle_log(n, columns={"device": rng.choice(["mobile", "desktop", "tablet"], n, p=[0.6, 0.38, 0.02])})
+    return gentle_log(
+        n, columns={"device": rng.choice(["mobile", "desktop", "tablet"], n, p=[0.6, 0.38, 0.02])}
+    )
 
 
 @pytest.fixture(scope="session")

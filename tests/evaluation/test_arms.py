@@ -1,4 +1,6 @@
-"""Arms predicted from each other: pairs, coverage, the variance of the mean error, and a bias that is found."""
+"""Arms predicted from each other: pairs, coverage, the variance of the mean error, and a bias that
+is found.
+"""
 
 import json
 import math
@@ -23,7 +25,9 @@ def history(seed: int, n: int = 400, shift: float = 0.0, policies=POLICIES) -> c
     table = np.stack([policies[name] for name in names])
     own = table[[names.index(name) for name in arm]]
     action = (rng.random((len(arm), 2, 1)) > own.cumsum(axis=1)[:, None, :]).sum(axis=2)
-    reward = (rng.random(action.shape) < RELEVANCE[action] + shift * (arm == "bold")[:, None]).astype(float)
+    reward = (
+        rng.random(action.shape) < RELEVANCE[action] + shift * (arm == "bold")[:, None]
+    ).astype(float)
     targets = {name: table[index][action] for index, name in enumerate(names)}
     return cr.RankingLog(
         action=action,
@@ -37,17 +41,31 @@ def history(seed: int, n: int = 400, shift: float = 0.0, policies=POLICIES) -> c
 def test_every_arm_is_predicted_from_each_other_and_held_against_what_it_earned():
     log = history(1)
     result = cr.validate(log, "arm", estimators="iips")
-    assert [(pair.source, pair.arm) for pair in result.pairs] == [("bold", "control"), ("control", "bold")]
+    assert [(pair.source, pair.arm) for pair in result.pairs] == [
+        ("bold", "control"),
+        ("control", "bold"),
+    ]
     for pair in result.pairs:
         own = log.where(log.columns["arm"] == pair.source)
         alone = cr.IIPS().estimate(own, pair.arm)
         assert pair.estimate.value == pytest.approx(alone.value, rel=1e-12)
         totals = log.reward[log.columns["arm"] == pair.arm].sum(axis=1)
         assert pair.earned.value == pytest.approx(totals.mean(), rel=1e-12)
-        assert pair.earned.stderr == pytest.approx(totals.std(ddof=1) / math.sqrt(len(totals)), rel=1e-12)
+        assert pair.earned.stderr == pytest.approx(
+            totals.std(ddof=1) / math.sqrt(len(totals)), rel=1e-12
+        )
     found = result.to_dict()
     assert found["schema"] == "counterrank/validation/1"
-    assert set(found["pairs"][0]) >= {"from", "to", "predicted", "low", "high", "earned", "earned_stderr", "covered"}
+    assert set(found["pairs"][0]) >= {
+        "from",
+        "to",
+        "predicted",
+        "low",
+        "high",
+        "earned",
+        "earned_stderr",
+        "covered",
+    }
     assert found["summary"]["bias"] == pytest.approx(np.mean([pair.error for pair in result.pairs]))
     assert json.loads(result.to_json()) == found
 
@@ -64,7 +82,9 @@ def test_the_variance_of_the_mean_error_is_that_of_repeated_histories():
 
 
 def test_three_arms_share_rows_and_their_covariance_counts():
-    """The same with three arms, two of which nearly agree: their predictions from one arm's rows move together."""
+    """The same with three arms, two of which nearly agree: their predictions from one arm's rows
+    move together.
+    """
     three = {**POLICIES, "bolder": np.array([0.18, 0.3, 0.52])}
     z = np.array([(found := cr.validate(history(seed, policies=three), "arm", estimators="ips")).bias
                   / found.bias_stderr for seed in range(60)])  # fmt: skip
@@ -74,9 +94,13 @@ def test_three_arms_share_rows_and_their_covariance_counts():
 def test_a_constant_bias_is_found():
     found = cr.validate(history(3, n=3000, shift=0.08), "arm", estimators="iips")
     by = {pair.arm: pair for pair in found.pairs}
-    assert by["bold"].error < 0 < by["control"].error  # what helps one arm hurts its prediction of the other
+    assert (
+        by["bold"].error < 0 < by["control"].error
+    )  # what helps one arm hurts its prediction of the other
     biased = history(4, n=3000)
-    object.__setattr__(biased, "propensity", cr.Propensity("factored", biased.propensity.values * 0.9))
+    object.__setattr__(
+        biased, "propensity", cr.Propensity("factored", biased.propensity.values * 0.9)
+    )
     summary = cr.validate(biased, "arm", estimators="iips").summary
     assert summary["bias_low"] > 0
     assert cr.validate(history(4, n=3000), "arm", estimators="iips").summary["bias_low"] < 0
@@ -141,7 +165,16 @@ def test_from_a_file_by_the_command_line(tmp_path, monkeypatch, capsys):
         tmp_path / "ab.parquet",
     )  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    arguments = ["validate", "ab.parquet", "--arm", "variant", "--estimators", "iips", "--json", "v.json"]
+    arguments = [
+        "validate",
+        "ab.parquet",
+        "--arm",
+        "variant",
+        "--estimators",
+        "iips",
+        "--json",
+        "v.json",
+    ]
     main.main([*arguments, "--html", "v.html"], standalone_mode=False)
     found = json.loads((tmp_path / "v.json").read_text())
     assert found == cr.validate(log, "arm", estimators="iips").to_dict()

@@ -1,4 +1,6 @@
-"""Every line of the verdict on evidence made by hand: which side of each line a value falls on, and what it says."""
+"""Every line of the verdict on evidence made by hand: which side of each line a value falls on, and
+what it says.
+"""
 
 import math
 
@@ -7,7 +9,15 @@ import pytest
 
 from counterrank.estimators import Estimate
 from counterrank.estimators.estimate import Lift, PositionValue
-from counterrank.evaluation.judging import Evidence, Rival, level_of, reasons, round_up, scale_of, verdict
+from counterrank.evaluation.judging import (
+    Evidence,
+    Rival,
+    level_of,
+    reasons,
+    round_up,
+    scale_of,
+    verdict,
+)
 from counterrank.moments import moments_of
 
 
@@ -31,30 +41,45 @@ def weights(w):
     return moments_of(w, w, np.ones_like(w), np.ones(w.shape[1]))[0]
 
 
-@pytest.mark.parametrize("units, status", [(500, "pass"), (499, "warn"), (100, "warn"), (99, "fail")])
+@pytest.mark.parametrize(
+    "units, status", [(500, "pass"), (499, "warn"), (100, "warn"), (99, "fail")]
+)
 def test_units(units, status):
     found = row_of("units", units=units)
     assert found["status"] == status
     assert found["rows"] == (None if status == "pass" else round_up(1000 * 500 / units))
     unsaid = row_of("units", units=units, clustered=False)
-    assert unsaid["status"] == ("fail" if status == "fail" else "warn") and "--independent-rows" in unsaid["help"]
+    assert (
+        unsaid["status"] == ("fail" if status == "fail" else "warn")
+        and "--independent-rows" in unsaid["help"]
+    )
     assert row_of("units", units=units, clustered=False, independent=True)["status"] == status
 
 
 @pytest.mark.parametrize("ess, status", [(500, "pass"), (499, "warn"), (100, "warn"), (99, "fail")])
 def test_effective_rows(ess, status):
     found = row_of("ess", estimate(ess=ess))
-    assert found["status"] == status and found["rows"] == (None if status == "pass" else round_up(1000 * 500 / ess))
+    assert found["status"] == status and found["rows"] == (
+        None if status == "pass" else round_up(1000 * 500 / ess)
+    )
 
 
 def test_effective_rows_are_the_fewer_of_the_estimate_and_what_it_rests_on():
-    """Every tenth row carries the weight: 100 of 1,000; of 200 rows 20, which fails unless the weights are borrowed."""
+    """Every tenth row carries the weight: 100 of 1,000; of 200 rows 20, which fails unless the
+    weights are borrowed.
+    """
     few = np.tile([[10.0]] + [[0.0]] * 9, (100, 2))
     assert row_of("ess", moments=weights(few))["status"] == "warn"
     assert row_of("ess", moments=weights(few[:200]))["status"] == "fail"
     assert row_of("ess", moments=weights(few[:200]), borrowed=True)["status"] == "warn"
-    assert row_of("ess", estimate(ess=50.0), moments=weights(few[:200]), borrowed=True)["status"] == "warn"
-    assert row_of("ess", estimate(ess=15.0), moments=weights(few[:200]), borrowed=True)["status"] == "fail"
+    assert (
+        row_of("ess", estimate(ess=50.0), moments=weights(few[:200]), borrowed=True)["status"]
+        == "warn"
+    )
+    assert (
+        row_of("ess", estimate(ess=15.0), moments=weights(few[:200]), borrowed=True)["status"]
+        == "fail"
+    )
 
 
 def test_a_weak_position_is_named():
@@ -67,7 +92,9 @@ def test_a_weak_position_is_named():
     assert row_of("ess", moments=weights(w))["status"] == "pass"
 
 
-@pytest.mark.parametrize("outcomes, status", [(100, "pass"), (99.9, "warn"), (30, "warn"), (29.9, "fail")])
+@pytest.mark.parametrize(
+    "outcomes, status", [(100, "pass"), (99.9, "warn"), (30, "warn"), (29.9, "fail")]
+)
 def test_outcomes(outcomes, status):
     found = row_of("outcomes", outcomes=outcomes)
     assert found["status"] == status
@@ -91,17 +118,25 @@ def test_precision_counts_in_what_the_logger_earns_and_says_how_many_rows_would_
     assert row_of("precision", estimate(value=8.0, lift_half=0.41), logged=0.0)["status"] == "warn"
     assert row_of("precision", estimate(value=0.0, lift_half=0.0), logged=0.0)["status"] == "pass"
     assert row_of("precision", estimate(value=0.0, lift_half=0.1), logged=0.0)["status"] == "fail"
-    near = row_of("precision", estimate(lift=0.1, lift_half=0.06))  # (2 * .06 / .1)^2 and (.06 / .05)^2 are both 1.44
+    near = row_of(
+        "precision", estimate(lift=0.1, lift_half=0.06)
+    )  # (2 * .06 / .1)^2 and (.06 / .05)^2 are both 1.44
     assert near["rows"] == round_up(1440)
-    assert row_of("precision", estimate(lift=0.18, lift_half=0.1))["rows"] == round_up(1000 * (0.2 / 0.18) ** 2)
+    assert row_of("precision", estimate(lift=0.18, lift_half=0.1))["rows"] == round_up(
+        1000 * (0.2 / 0.18) ** 2
+    )
 
 
-@pytest.mark.parametrize("half, status", [(0.01, "pass"), (0.011, "warn"), (0.05, "warn"), (0.051, "fail")])
+@pytest.mark.parametrize(
+    "half, status", [(0.01, "pass"), (0.011, "warn"), (0.05, "warn"), (0.051, "fail")]
+)
 def test_what_matters_in_practice_sets_the_lines(half, status):
     assert row_of("precision", estimate(lift_half=half), practical=0.01)["status"] == status
 
 
-@pytest.mark.parametrize("share, status", [(0.01, "pass"), (0.011, "warn"), (0.05, "warn"), (0.051, "fail")])
+@pytest.mark.parametrize(
+    "share, status", [(0.01, "pass"), (0.011, "warn"), (0.05, "warn"), (0.051, "fail")]
+)
 def test_support_is_that_of_the_worst_position(share, status):
     found = row_of("support", unsupported=[0.0, share, 0.005])
     assert found["status"] == status and f"{share:.1%} of position 2" in found["reason"]
@@ -111,23 +146,37 @@ def test_support_is_that_of_the_worst_position(share, status):
 def test_estimated_propensities_are_directional_at_best():
     said = row_of("propensities", estimated_propensity=True, sign_changes_at=1.234)["reason"]
     assert said.endswith("wrong by a factor of 1.23 they turn the sign")
-    found = reasons(Evidence(estimate(), 1.0, 1000, 1000.0, estimated_propensity=True, assumption_free=True))
+    found = reasons(
+        Evidence(estimate(), 1.0, 1000, 1000.0, estimated_propensity=True, assumption_free=True)
+    )
     assert level_of(found) == "directional"
 
 
 def test_the_unit_of_propensities_is_guessed_beyond_a_factor_of_three():
-    assert scale_of(np.array([2.99])) == "" and scale_of(np.array([1 / 2.99])) == "" and scale_of(np.array([0.0])) == ""
-    assert "3 times too small" in scale_of(np.array([3.01])) and "3 times too large" in scale_of(np.array([1 / 3.01]))
+    assert (
+        scale_of(np.array([2.99])) == ""
+        and scale_of(np.array([1 / 2.99])) == ""
+        and scale_of(np.array([0.0])) == ""
+    )
+    assert "3 times too small" in scale_of(np.array([3.01])) and "3 times too large" in scale_of(
+        np.array([1 / 3.01])
+    )
     assert "about 10 times too small" in scale_of(np.array([1.0, 100.0]))
 
 
 def test_the_sentence_blames_the_worst_and_counts_the_rest():
     bad = Evidence(estimate(ess=50.0), 1.0, 400, 1000.0, assumption_free=True)
     said = verdict([bad])
-    assert said["level"] == "insufficient" and "50 effective" in said["summary"] and "(and 1 more)" in said["summary"]
+    assert (
+        said["level"] == "insufficient"
+        and "50 effective" in said["summary"]
+        and "(and 1 more)" in said["summary"]
+    )
     good = Evidence(estimate(), 1.0, 1000, 1000.0, assumption_free=True)
     said = verdict([good])
-    assert said["level"] == "reliable" and f"all {len(reasons(good))} checks passed" in said["summary"]
+    assert (
+        said["level"] == "reliable" and f"all {len(reasons(good))} checks passed" in said["summary"]
+    )
     alone = Evidence(estimate(), 1.0, 400, 1000.0, assumption_free=True)
     assert verdict([alone])["level"] == "directional" and "more)" not in verdict([alone])["summary"]
 
@@ -135,10 +184,17 @@ def test_the_sentence_blames_the_worst_and_counts_the_rest():
 @pytest.mark.parametrize("basis, told", [("pbm", True), ("iips", False), ("dm", False)])
 def test_a_model_of_users_that_nothing_contradicts_is_directional(basis, told):
     rows = reasons(Evidence(estimate(basis=basis), 1.0, 1000, 1000.0, assumption_free=True))
-    assert [row["status"] for row in rows if row["check"] == "model-alone"] == (["warn"] if told else [])
+    assert [row["status"] for row in rows if row["check"] == "model-alone"] == (
+        ["warn"] if told else []
+    )
 
 
 def test_an_interval_without_length_is_contradicted_by_any_real_difference():
     sure = estimate(half=0.25, allowance=0.25)
-    assert row_of("agreement", sure, rivals=[Rival("ips", 1.0, 0.1, usable=True)])["status"] == "fail"
-    assert row_of("agreement", sure, rivals=[Rival("ips", 0.2, 0.001, usable=True)])["status"] == "pass"
+    assert (
+        row_of("agreement", sure, rivals=[Rival("ips", 1.0, 0.1, usable=True)])["status"] == "fail"
+    )
+    assert (
+        row_of("agreement", sure, rivals=[Rival("ips", 0.2, 0.001, usable=True)])["status"]
+        == "pass"
+    )

@@ -1,4 +1,6 @@
-"""Adjustments that nobody sees unless they are gone: Holm in agreement and comparisons, units in auto."""
+"""Adjustments that nobody sees unless they are gone: Holm in agreement and comparisons, units in
+auto.
+"""
 
 from dataclasses import replace
 
@@ -34,7 +36,9 @@ def test_a_rival_without_error_contradicts_nothing(gentle):
 
 
 def test_what_the_interval_allows_for_is_no_contradiction(gentle):
-    """Beyond the allowance B: (d - B) / se = 2.748 is p = 0.006, and its distance counts in half-widths less B."""
+    """Beyond the allowance B: (d - B) / se = 2.748 is p = 0.006, and its distance counts in
+    half-widths less B.
+    """
     found = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
     half = (found.high - found.low) / 2
     B = 0.5 * half
@@ -97,7 +101,9 @@ def repeated(n, times):
 @pytest.mark.parametrize("name", ["auto", "iips", "order-2", "snips"])
 def test_repeated_rows_of_one_unit_are_no_news(name):
     """Ignoring units would halve the error of the value and of the lift."""
-    once, many = (cr.evaluate(log, estimators=[name], audit=False).estimate() for log in repeated(900, 4))
+    once, many = (
+        cr.evaluate(log, estimators=[name], audit=False).estimate() for log in repeated(900, 4)
+    )
     assert many.stderr == pytest.approx(once.stderr, rel=0.2)
     assert many.lift.stderr == pytest.approx(once.lift.stderr, rel=0.2)
 
@@ -107,13 +113,20 @@ def test_six_units_have_five_degrees_of_freedom(name):
     log = gentle_log(1200, unit=np.arange(1200) % 6)
     found = cr.evaluate(log, estimators=[name], audit=False).estimate()
     assert found.high - found.low >= 2 * 0.999 * critical_value(0.95, df=5) * found.stderr
-    assert found.lift.high - found.lift.low >= 2 * 0.999 * critical_value(0.95, df=5) * found.lift.stderr
+    assert (
+        found.lift.high - found.lift.low
+        >= 2 * 0.999 * critical_value(0.95, df=5) * found.lift.stderr
+    )
 
 
 def test_comparisons_take_the_allowance_off_before_testing(gentle):
-    """Two estimates that allow for bias: their difference must exceed both allowances to be significant."""
+    """Two estimates that allow for bias: their difference must exceed both allowances to be
+    significant.
+    """
     own = gentle.targets["new"].values
-    result = cr.evaluate(gentle, {"a": own, "b": gentle.propensity}, estimators=["auto"], audit=False)
+    result = cr.evaluate(
+        gentle, {"a": own, "b": gentle.propensity}, estimators=["auto"], audit=False
+    )
     row, allowed = result.comparisons[0], sum(result.estimate(t).allowance for t in ("a", "b"))
     assert row["bias_allowance"] == pytest.approx(allowed)
     beyond = max(abs(row["value"]) - allowed, 0.0)

@@ -5,13 +5,21 @@ import pytest
 from conftest_evaluation import gentle_log
 
 import counterrank as cr
-from counterrank.diagnostics.planning import combined, detectable, plan_for, second_moments, stderr_ratios
+from counterrank.diagnostics.planning import (
+    combined,
+    detectable,
+    plan_for,
+    second_moments,
+    stderr_ratios,
+)
 from counterrank.estimators import parse
 from counterrank.log import LOGGING
 
 
 def test_the_detectable_lift_is_found_four_times_in_five():
-    """20,000 normal tests at the detectable lift: power 0.8; z below 4.5 fails by chance once in 1e5."""
+    """20,000 normal tests at the detectable lift: power 0.8; z below 4.5 fails by chance once in
+    1e5.
+    """
     rng = np.random.default_rng(0)
     lift = detectable(1.0)
     found = (np.abs(rng.normal(lift, 1.0, 20_000)) > 1.959964).mean()
@@ -21,24 +29,32 @@ def test_the_detectable_lift_is_found_four_times_in_five():
 def test_rows_needed_give_that_lift():
     plan = plan_for(1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, practical=0.03)
     for row in plan["rows_for"]:
-        assert detectable(0.02 * np.sqrt(1000 / row["rows"])) == pytest.approx(row["relative"] * 0.5, rel=0.01)
+        assert detectable(0.02 * np.sqrt(1000 / row["rows"])) == pytest.approx(
+            row["relative"] * 0.5, rel=0.01
+        )
     assert 0.03 in [row["relative"] for row in plan["rows_for"]]
     at_n = next(row for row in plan["curve"] if row["rows"] == 1000)
     assert at_n["lift"] == plan["detectable_lift"]
 
 
 def test_ab_traffic_has_the_same_precision():
-    """Two halves of N rows with the logger's spread: the variance of their difference is the lift's."""
+    """Two halves of N rows with the logger's spread: the variance of their difference is the
+    lift's.
+    """
     rng = np.random.default_rng(1)
     b = rng.gamma(2.0, size=5000)
-    plan = plan_for(5000, 0.05, logged=b.mean(), logged_stderr=b.std(ddof=1) / np.sqrt(5000), level=0.95)
+    plan = plan_for(
+        5000, 0.05, logged=b.mean(), logged_stderr=b.std(ddof=1) / np.sqrt(5000), level=0.95
+    )
     n = plan["ab_rows"]
     assert np.sqrt(2 * b.var(ddof=1) / (n / 2)) == pytest.approx(0.05, rel=1e-3)
 
 
 def test_a_log_that_earned_nothing_has_no_relative_plan():
     plan = plan_for(10, 0.0, logged=0.0, logged_stderr=0.0, level=0.95)
-    assert plan["ab_rows"] is None and plan["rows_for"] == [] and np.isnan(plan["detectable_relative"])
+    assert (
+        plan["ab_rows"] is None and plan["rows_for"] == [] and np.isnan(plan["detectable_relative"])
+    )
 
 
 @pytest.mark.parametrize("name", ["ips", "rips", "iips", "order-2", "order-3"])
@@ -67,7 +83,9 @@ def test_second_moments_of_weights_are_exact(name):
 def test_logged_numbers_alone_give_the_same_moments_on_average():
     """Importance weighting replaces the sum over items; 20,000 rows agree within 4 standard errors."""
     log = gentle_log(20_000, shift=1.0)
-    bare = cr.RankingLog(action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets)
+    bare = cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets
+    )
     for epsilon in (0.0, 0.2):
         exact, sampled = second_moments(log, "new", epsilon), second_moments(bare, "new", epsilon)
         assert exact is not None and sampled is not None
@@ -76,7 +94,9 @@ def test_logged_numbers_alone_give_the_same_moments_on_average():
 
 
 def test_predicted_gain_of_exploration_comes_true():
-    """A peaked logger, then the same mixed with uniform choice: the stderr falls as predicted, within 15 %."""
+    """A peaked logger, then the same mixed with uniform choice: the stderr falls as predicted,
+    within 15 %.
+    """
     rng = np.random.default_rng(3)
     n, K = 40_000, 3
     p0, p1 = np.array([0.9, 0.08, 0.02]), np.array([0.2, 0.3, 0.5])
@@ -107,6 +127,15 @@ def test_a_ranking_policy_has_no_exploration_curve():
 
 
 def test_planning_is_part_of_the_result(gentle):
-    result = cr.evaluate(gentle, estimators=["iips"], audit=False, practical=0.03).to_dict()["planning"]["new"]
-    assert {"detectable_lift", "detectable_relative", "curve", "ab_rows", "rows_for", "exploration"} == set(result)
+    result = cr.evaluate(gentle, estimators=["iips"], audit=False, practical=0.03).to_dict()[
+        "planning"
+    ]["new"]
+    assert {
+        "detectable_lift",
+        "detectable_relative",
+        "curve",
+        "ab_rows",
+        "rows_for",
+        "exploration",
+    } == set(result)
     assert result["exploration"][0] == {"epsilon": 0.0, "stderr_ratio": 1.0}

@@ -1,4 +1,6 @@
-"""Estimated propensities: close to the truth, out of fold, calibrated, flagged; deterministic loggers refused."""
+"""Estimated propensities: close to the truth, out of fold, calibrated, flagged; deterministic
+loggers refused.
+"""
 
 import numpy as np
 import pytest
@@ -43,7 +45,10 @@ def test_a_row_never_helps_to_predict_itself(contextual):
     changed = contextual.action.copy()
     changed[zero] = (changed[zero] + 1) % 3
     other = cr.RankingLog(
-        action=changed, reward=contextual.reward, propensity=np.ones(changed.shape), context=contextual.context
+        action=changed,
+        reward=contextual.reward,
+        propensity=np.ones(changed.shape),
+        context=contextual.context,
     )
     again = fit_model(other, Recipe("logistic"))
     for k in range(contextual.K):
@@ -77,7 +82,9 @@ def test_prefix_probabilities_leave_out_what_was_shown():
     found = estimate_propensities(log, kind="prefix")
     assert found.propensity.kind == "prefix"
     weights = np.exp([1.0, 0.5, 0.0, -0.5])
-    left = weights.sum() - np.cumsum(np.column_stack([np.zeros(n), weights[action[:, :-1]]]), axis=1)
+    left = weights.sum() - np.cumsum(
+        np.column_stack([np.zeros(n), weights[action[:, :-1]]]), axis=1
+    )
     truth = weights[action] / left
     assert np.abs(np.log(found.propensity.values / truth)).mean() < 0.1
     joint = estimate_propensities(log, kind="joint")
@@ -90,7 +97,10 @@ def test_frequencies_by_group_are_shrunk_counts():
     p = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [1 / 3, 1 / 3, 1 / 3]])
     action = np.array([rng.choice(3, p=p[g]) for g in group])[:, None]
     log = cr.RankingLog(
-        action=action, reward=np.ones((6000, 1)), propensity=np.ones((6000, 1)), columns={"query": group}
+        action=action,
+        reward=np.ones((6000, 1)),
+        propensity=np.ones((6000, 1)),
+        columns={"query": group},
     )
     found = estimate_propensities(log, "frequency:query")
     assert np.abs(found.propensity.values[:, 0] - p[group, action[:, 0]]).max() < 0.05
@@ -103,7 +113,9 @@ def test_boosting_learns_a_step():
     x = rng.normal(size=(n, 1))
     p = np.where(x[:, 0] > 0, 0.8, 0.2)
     action = (rng.random(n) < p).astype(int)[:, None]
-    log = cr.RankingLog(action=action, reward=np.ones((n, 1)), propensity=np.ones((n, 1)), context=x)
+    log = cr.RankingLog(
+        action=action, reward=np.ones((n, 1)), propensity=np.ones((n, 1)), context=x
+    )
     found = estimate_propensities(log, "boosting").propensity.values[:, 0]
     truth = np.where(action[:, 0] == 1, p, 1 - p)
     assert np.abs(found - truth).mean() < 0.12
@@ -121,7 +133,10 @@ def search_log():
     action = lists[group, chosen]
     reward = (rng.random((n, 2)) < 0.2 + 0.1 * action).astype(float)
     log = cr.RankingLog(
-        action=action, reward=reward, propensity=np.ones((n, 2)), columns={"query": np.array(["a", "b"])[group]}
+        action=action,
+        reward=reward,
+        propensity=np.ones((n, 2)),
+        columns={"query": np.array(["a", "b"])[group]},
     )
     target = Enumerated(lists, np.array([[0.2, 0.4, 0.4], [0.3, 0.3, 0.4]]), group, n_actions=5)
     return log, target, group, chosen
@@ -140,7 +155,11 @@ def test_a_value_by_lists_is_the_mean_reward_of_each_list(search_log):
     """sum over lists of pi(list | query) times its mean reward, to 1e-12."""
     log, target, group, chosen = search_log
     result = cr.evaluate(
-        log, {"new": target}, estimators=["ips", "rips", "iips"], estimate_propensity="by-list:query", audit=False
+        log,
+        {"new": target},
+        estimators=["ips", "rips", "iips"],
+        estimate_propensity="by-list:query",
+        audit=False,
     )
     total = log.reward.sum(axis=1)
     expected = sum(
@@ -154,8 +173,12 @@ def test_a_value_by_lists_is_the_mean_reward_of_each_list(search_log):
 
 
 def test_the_bootstrap_never_undercuts_the_plain_error(contextual):
-    plain = cr.evaluate(estimate_propensities(contextual), ["new"], estimators=["iips"], audit=False).estimate()
-    result = cr.evaluate(contextual, ["new"], estimators=["iips"], estimate_propensity=True, audit=False)
+    plain = cr.evaluate(
+        estimate_propensities(contextual), ["new"], estimators=["iips"], audit=False
+    ).estimate()
+    result = cr.evaluate(
+        contextual, ["new"], estimators=["iips"], estimate_propensity=True, audit=False
+    )
     found = result.estimate()
     assert found.value == pytest.approx(plain.value)
     assert found.stderr == max(plain.stderr, found.details["bootstrap_stderr"])
@@ -180,7 +203,8 @@ def test_wider_errors_stretch_every_interval(contextual):
     one = cr.evaluate(contextual, ["new"], estimators=["iips"], audit=False).estimate()
     step = 3 * one.stderr
     others = [
-        replace(one, value=one.value + d, lift=replace(one.lift, value=one.lift.value + d)) for d in (-step, step)
+        replace(one, value=one.value + d, lift=replace(one.lift, value=one.lift.value + d))
+        for d in (-step, step)
     ]
     (wide,) = inflated([one], [[other] for other in others])
     factor = step * np.sqrt(2) / one.stderr
@@ -211,7 +235,9 @@ def test_a_stream_is_estimated_batch_by_batch(contextual):
     stream = Stream(MemorySource(contextual, threads=1))
     source, replicas = estimated_source(stream, "logistic", targets=["new"], replicates=1)
     whole = estimate_propensities(contextual, "logistic")
-    assert source.reduce(lambda b: b.propensity.values.sum()) == pytest.approx(whole.propensity.values.sum())
+    assert source.reduce(lambda b: b.propensity.values.sum()) == pytest.approx(
+        whole.propensity.values.sum()
+    )
     assert replicas[0].first.n != source.first.n  # rows were drawn again
     with pytest.raises(PropensityError, match="in memory"):
         estimated_source(stream, "by-list:x", targets=["new"])
@@ -221,7 +247,9 @@ def test_a_logger_that_follows_the_context_is_refused():
     rng = np.random.default_rng(5)
     x = rng.choice([-1.0, 1.0], size=(800, 1))
     action = (x > 0).astype(int)
-    log = cr.RankingLog(action=action, reward=np.ones((800, 1)), propensity=np.ones((800, 1)), context=x)
+    log = cr.RankingLog(
+        action=action, reward=np.ones((800, 1)), propensity=np.ones((800, 1)), context=x
+    )
     with pytest.raises(PropensityError, match="deterministic.*A/B test"):
         estimate_propensities(log, "logistic")
 
@@ -231,7 +259,9 @@ def test_one_list_per_query_is_refused():
         action=[[0, 1], [1, 0]] * 50, reward=np.ones((100, 2)), propensity=np.ones((100, 2)),
         columns={"query": np.array(["a", "b"] * 50)},
     )  # fmt: skip
-    with pytest.raises(PropensityError, match="deterministic: rows of equal query always show one list"):
+    with pytest.raises(
+        PropensityError, match="deterministic: rows of equal query always show one list"
+    ):
         estimate_propensities(log, "by-list:query")
     assert estimate_propensities(log, "by-list").notes  # without the query there is variation
 

@@ -1,4 +1,6 @@
-"""What people touch in a notebook: names with a remedy, a verdict and an audit that say what they are."""
+"""What people touch in a notebook: names with a remedy, a verdict and an audit that say what they
+are.
+"""
 
 import copy
 import json
@@ -28,14 +30,20 @@ def log():
 @pytest.fixture(scope="module")
 def result(log):
     target = np.array([0.2, 0.3, 0.5])[log.action]
-    return cr.evaluate(log, {"new": target, "other": target}, estimators=["iips", "ips"], segments="device")
+    return cr.evaluate(
+        log, {"new": target, "other": target}, estimators=["iips", "ips"], segments="device"
+    )
 
 
 def test_one_column_may_be_named_without_a_list(log, result):
     assert {row["column"] for row in result.segments} == {"device"}
     assert {row["label"] for row in result.segments} == {"tv", "phone", "desk"}
-    in_a_list = cr.evaluate(log, {"new": np.full((600, 2), 1 / 3)}, estimators=["iips"], segments=["device"])
-    alone = cr.evaluate(log, {"new": np.full((600, 2), 1 / 3)}, estimators=["iips"], segments="device")
+    in_a_list = cr.evaluate(
+        log, {"new": np.full((600, 2), 1 / 3)}, estimators=["iips"], segments=["device"]
+    )
+    alone = cr.evaluate(
+        log, {"new": np.full((600, 2), 1 / 3)}, estimators=["iips"], segments="device"
+    )
     assert alone.segments == in_a_list.segments
     assert cr.audit_log(log, segments="device") == cr.audit_log(log, segments=["device"])
 
@@ -43,7 +51,10 @@ def test_one_column_may_be_named_without_a_list(log, result):
 @pytest.mark.parametrize("asked", [("nwe",), ("new", "isp")])
 def test_an_unknown_name_says_which_there_are(result, asked):
     near, known = ("'new'", "new, other") if len(asked) == 1 else ("'ips'", "iips, ips")
-    with pytest.raises(cr.CounterrankError, match=f"no .* '{asked[-1]}' \\(did you mean {near}\\?\\).* are {known}$"):
+    with pytest.raises(
+        cr.CounterrankError,
+        match=f"no .* '{asked[-1]}' \\(did you mean {near}\\?\\).* are {known}$",
+    ):
         result.estimate(*asked)
     with pytest.raises(KeyError):  # as before
         result.estimate(*asked)
@@ -51,7 +62,12 @@ def test_an_unknown_name_says_which_there_are(result, asked):
 
 def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
     verdict = result.verdict
-    assert verdict.level == verdict["level"] == verdict.get("level") == result.to_dict()["verdict"]["level"]
+    assert (
+        verdict.level
+        == verdict["level"]
+        == verdict.get("level")
+        == result.to_dict()["verdict"]["level"]
+    )
     assert verdict.reasons == verdict["reasons"] and verdict.targets == verdict["targets"]
     assert verdict.summary == verdict["summary"] and isinstance(verdict, dict)
     assert json.loads(result.to_json())["verdict"] == json.loads(json.dumps(verdict))
@@ -64,7 +80,11 @@ def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
 
 
 def test_a_result_without_a_verdict_says_so():
-    assert repr(Verdict()) == "Verdict('none')" and Verdict().reasons == [] and str(Verdict()) == "none"
+    assert (
+        repr(Verdict()) == "Verdict('none')"
+        and Verdict().reasons == []
+        and str(Verdict()) == "none"
+    )
 
 
 def test_audits_can_be_asked_for_what_went_wrong(log, result):
@@ -83,5 +103,9 @@ def test_what_a_column_is_called_is_never_markup():
          Finding("range", PASSED, "z")]
     )  # fmt: skip
     assert repr(evil) == "Audit(failed=['units'], warned=['drift'], passed=1)"
-    assert "&lt;b&gt;" in evil._repr_html_() and "<b>" not in evil._repr_html_() and "a &amp; b" in evil._repr_html_()
+    assert (
+        "&lt;b&gt;" in evil._repr_html_()
+        and "<b>" not in evil._repr_html_()
+        and "a &amp; b" in evil._repr_html_()
+    )
     assert "[red]<b>x</b>" in str(evil) and "\x1b" not in str(evil) and "✗ failed" in str(evil)

@@ -1,4 +1,6 @@
-"""evaluate(): what is asked for runs or is refused; the same bytes twice; segments; deterministic loggers."""
+"""evaluate(): what is asked for runs or is refused; the same bytes twice; segments; deterministic
+loggers.
+"""
 
 import json
 
@@ -41,12 +43,19 @@ def test_a_name_beside_all_must_still_run():
 
 
 def test_an_unknown_name_is_an_error():
-    with pytest.raises(CounterrankError, match="there is no estimator 'ipss'; did you mean ips") as problem:
+    with pytest.raises(
+        CounterrankError, match="there is no estimator 'ipss'; did you mean ips"
+    ) as problem:
         cr.evaluate(joint_log(), estimators=["ips", "ipss"])
-    assert str(problem.value).endswith("? `counterrank estimators` lists all") and len(str(problem.value)) < 120
+    assert (
+        str(problem.value).endswith("? `counterrank estimators` lists all")
+        and len(str(problem.value)) < 120
+    )
     with pytest.raises(CounterrankError, match="did you mean dr-ips or dr-iips or dr-rips"):
         cr.evaluate(joint_log(), estimators=["dr"])
-    with pytest.raises(CounterrankError, match=r"^there is no estimator 'zzz'; `counterrank estimators` lists all$"):
+    with pytest.raises(
+        CounterrankError, match=r"^there is no estimator 'zzz'; `counterrank estimators` lists all$"
+    ):
         cr.evaluate(joint_log(), estimators=["zzz"])
 
 
@@ -59,7 +68,10 @@ def test_defaults_that_cannot_run_are_listed():
 
 def test_the_same_call_gives_the_same_bytes(gentle):
     texts = [
-        cr.evaluate(gentle, estimators=["ips", "order-2", "aips"], segments=["device"], seed=3).to_json() for _ in "ab"
+        cr.evaluate(
+            gentle, estimators=["ips", "order-2", "aips"], segments=["device"], seed=3
+        ).to_json()
+        for _ in "ab"
     ]
     assert texts[0] == texts[1]
     content = json.loads(texts[0])
@@ -69,12 +81,17 @@ def test_the_same_call_gives_the_same_bytes(gentle):
 def test_the_order_of_threads_does_not_change_the_bytes(gentle):
     from counterrank.sources import MemorySource
 
-    texts = {cr.evaluate(MemorySource(gentle, threads=t), ["new"], estimators=["iips"]).to_json() for t in (1, 2)}
+    texts = {
+        cr.evaluate(MemorySource(gentle, threads=t), ["new"], estimators=["iips"]).to_json()
+        for t in (1, 2)
+    }
     assert len(texts) == 1
 
 
 def test_provenance_names_versions_options_seed_and_command(gentle):
-    found = cr.evaluate(gentle, estimators=["iips"], seed=7, audit=False, command="counterrank evaluate x").provenance
+    found = cr.evaluate(
+        gentle, estimators=["iips"], seed=7, audit=False, command="counterrank evaluate x"
+    ).provenance
     assert found["libraries"]["numpy"] == np.__version__
     assert found["seed"] == 7 and found["command"] == "counterrank evaluate x"
     assert found["options"]["estimators"] == ("iips",) and len(found["fingerprint"]) == 32
@@ -91,9 +108,13 @@ def test_a_time_is_recorded_only_when_given(gentle, monkeypatch):
 
 
 def test_the_fingerprint_follows_the_data(gentle):
-    changed = cr.RankingLog(action=gentle.action, reward=gentle.reward + 1, propensity=gentle.propensity)
+    changed = cr.RankingLog(
+        action=gentle.action, reward=gentle.reward + 1, propensity=gentle.propensity
+    )
     prints = [
-        cr.evaluate(log, {"new": gentle.targets["new"]}, estimators=["iips"], audit=False).log["fingerprint"]
+        cr.evaluate(log, {"new": gentle.targets["new"]}, estimators=["iips"], audit=False).log[
+            "fingerprint"
+        ]
         for log in (gentle, changed)
     ]
     assert prints[0] != prints[1]
@@ -110,7 +131,10 @@ def test_segments_are_sorted_adjusted_and_marked(gentle):
     assert by_label["tablet"]["evidence"] != "reliable"  # some 120 rows
     assert by_label["mobile"]["evidence"] == "reliable"
     for row in rows:
-        assert row["lift"]["adjusted_low"] < row["lift"]["low"] and row["lift"]["adjusted_high"] > row["lift"]["high"]
+        assert (
+            row["lift"]["adjusted_low"] < row["lift"]["low"]
+            and row["lift"]["adjusted_high"] > row["lift"]["high"]
+        )
         assert 0 <= row["lift"]["q_value"] <= row["lift"]["p_value"] <= 1
 
 
@@ -131,7 +155,11 @@ def test_the_groups_of_the_tree_are_segments(contextual):
     result = cr.evaluate(contextual, estimators=["aips"], segments=["tree"], audit=False)
     rows = [row for row in result.segments if row["column"] == "tree"]
     assert rows and sum(row["n"] for row in rows) == contextual.n
-    assert result.behavior is not None and result.behavior["target"] == "new" and result.behavior["others"] == {}
+    assert (
+        result.behavior is not None
+        and result.behavior["target"] == "new"
+        and result.behavior["others"] == {}
+    )
     total = sum(row["n"] * row["value"] for row in rows) / contextual.n
     assert total == pytest.approx(result.estimate("new", "aips").value, rel=1e-9)
 
@@ -159,7 +187,11 @@ def test_a_deterministic_logger_is_refused_with_what_is_possible():
 
 def test_paired_comparison_of_two_targets(gentle):
     other = cr.Propensity("factored", gentle.targets["new"].values)
-    result = cr.evaluate(gentle, {"a": gentle.targets["new"], "b": other, "c": gentle.propensity}, estimators=["iips"])
+    result = cr.evaluate(
+        gentle,
+        {"a": gentle.targets["new"], "b": other, "c": gentle.propensity},
+        estimators=["iips"],
+    )
     rows = {(row["better"], row["than"]): row for row in result.comparisons}
     assert rows[("a", "b")]["value"] == 0 and rows[("a", "b")]["p_value"] == 1
     assert rows[("a", "c")]["value"] == pytest.approx(result.estimate("a").lift.value)
@@ -191,22 +223,38 @@ def test_the_audit_comes_along_and_can_be_left_out(gentle):
 def test_a_policy_without_a_name_is_told_how_to_get_one(gentle):
     with pytest.raises(ConfigError, match=r"targets is a ndarray; give each policy a name"):
         cr.evaluate(gentle, gentle.targets["new"].values)
-    assert cr.evaluate(gentle, gentle.targets.keys(), estimators=["iips"], audit=False).recommended == {"new": "iips"}
+    assert cr.evaluate(
+        gentle, gentle.targets.keys(), estimators=["iips"], audit=False
+    ).recommended == {"new": "iips"}
 
 
 def test_a_mistyped_segment_names_the_column_that_was_meant(gentle):
-    with pytest.raises(ConfigError, match=r"no column 'devcie' to segment by \(did you mean 'device'\?\); known: "):
+    with pytest.raises(
+        ConfigError, match=r"no column 'devcie' to segment by \(did you mean 'device'\?\); known: "
+    ):
         cr.evaluate(gentle, estimators=["ips"], segments=["devcie"], audit=False)
 
 
 def test_a_frame_has_a_row_for_each_estimate_with_value_and_lift():
     result = cr.evaluate(gentle_log(500), estimators=["ips", "rips"], audit=False)
     frame = result.to_frame()
-    assert list(zip(frame["target"], frame["estimator"], strict=True)) == [("new", "ips"), ("new", "rips")]
+    assert list(zip(frame["target"], frame["estimator"], strict=True)) == [
+        ("new", "ips"),
+        ("new", "rips"),
+    ]
     assert not {"by_position", "details", "lift_by_position"} & set(frame.columns)
     for (_, row), one in zip(frame.iterrows(), result.estimates, strict=True):
-        found = {"value": one.value, "stderr": one.stderr, "low": one.low, "high": one.high, "ess": one.ess}
-        of_lift = {name: getattr(one.lift, name) for name in ("stderr", "low", "high", "relative", "relative_low")}
+        found = {
+            "value": one.value,
+            "stderr": one.stderr,
+            "low": one.low,
+            "high": one.high,
+            "ess": one.ess,
+        }
+        of_lift = {
+            name: getattr(one.lift, name)
+            for name in ("stderr", "low", "high", "relative", "relative_low")
+        }
         found |= {"lift": one.lift.value, "lift_relative_high": one.lift.relative_high}
         found |= {f"lift_{name}": value for name, value in of_lift.items()}
         assert {name: row[name] for name in found} == found

@@ -12,7 +12,9 @@ from counterrank.diagnostics.sensitivity import GAMMAS, Positions, curve, cuts, 
 
 
 def brute(weight, reward, gamma, upper):
-    """All corners of the box of multipliers: a linear-fractional function is largest at one of them."""
+    """All corners of the box of multipliers: a linear-fractional function is largest at one of
+    them.
+    """
     best = []
     for choice in product([1 / gamma, gamma], repeat=len(weight)):
         w = weight * np.array(choice)
@@ -29,7 +31,9 @@ def test_bounds_are_those_of_the_corners(rewards, gamma, seed):
     reward = np.array(rewards, dtype=float)
     weight = np.random.default_rng(seed).gamma(1.0, size=len(reward)) + 0.01
     for upper in (False, True):
-        assert cuts(weight, reward).bound(gamma, upper=upper) == pytest.approx(brute(weight, reward, gamma, upper))
+        assert cuts(weight, reward).bound(gamma, upper=upper) == pytest.approx(
+            brute(weight, reward, gamma, upper)
+        )
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,4 +1,6 @@
-"""No confident nonsense: logs whose answer is wrong are never called reliable, whatever was asked for."""
+"""No confident nonsense: logs whose answer is wrong are never called reliable, whatever was asked
+for.
+"""
 
 import json
 
@@ -12,7 +14,9 @@ LEVELS = ["insufficient", "directional", "reliable"]
 
 
 def evaluated(log, **options):
-    return cr.evaluate(log, **{"estimators": ["auto"], "audit": False, "independent_rows": True, **options})
+    return cr.evaluate(
+        log, **{"estimators": ["auto"], "audit": False, "independent_rows": True, **options}
+    )
 
 
 def statuses(result):
@@ -21,14 +25,24 @@ def statuses(result):
 
 def with_propensities(log, values, **changes):
     """The same rows with other propensities, without whole distributions."""
-    fields = {"action": log.action, "reward": log.reward, "context": log.context, "targets": log.targets, **changes}
+    fields = {
+        "action": log.action,
+        "reward": log.reward,
+        "context": log.context,
+        "targets": log.targets,
+        **changes,
+    }
     return cr.RankingLog(propensity=values, **fields)
 
 
 @pytest.mark.parametrize("factor", [0.8, 0.3])
 @pytest.mark.parametrize("estimators", [["auto"], ["iips"], None])
-def test_propensities_of_the_wrong_size_are_insufficient_whatever_is_asked_for(gentle, factor, estimators):
-    result = evaluated(with_propensities(gentle, gentle.propensity.values * factor), estimators=estimators)
+def test_propensities_of_the_wrong_size_are_insufficient_whatever_is_asked_for(
+    gentle, factor, estimators
+):
+    result = evaluated(
+        with_propensities(gentle, gentle.propensity.values * factor), estimators=estimators
+    )
     assert result.verdict["level"] == "insufficient"
     assert statuses(result)["mean-weight"] == "fail"
 
@@ -39,7 +53,10 @@ def test_impossible_values_are_no_headline(gentle):
     result = evaluated(log, estimators=["iips"])
     found = result.estimate()
     assert not found.estimable and np.isnan(found.value) and np.isnan(found.lift.relative)
-    assert "0 to 3" in found.not_estimable and "about 100 times too small: same unit?" in found.not_estimable
+    assert (
+        "0 to 3" in found.not_estimable
+        and "about 100 times too small: same unit?" in found.not_estimable
+    )
     assert result.verdict["level"] == "insufficient" and "same unit?" in result.verdict["summary"]
     data = json.loads(result.to_json())
     assert data["estimates"][0]["value"] is None and data["estimates"][0]["estimable"] is False
@@ -53,7 +70,9 @@ def test_the_verdict_does_not_depend_on_what_else_is_run(gentle):
     alone, together = evaluated(gentle), evaluated(gentle, estimators=["auto", "snips", "order-3"])
     assert alone.verdict["level"] == together.verdict["level"] == "reliable"
     assert statuses(alone) == statuses(together)
-    assert [e.estimator for e in alone.estimates] == ["auto"] and list(alone.diagnostics["order_path"]["new"]) == []
+    assert [e.estimator for e in alone.estimates] == ["auto"] and list(
+        alone.diagnostics["order_path"]["new"]
+    ) == []
 
 
 def test_without_units_nothing_is_reliable_unless_rows_are_declared_independent(gentle):
@@ -70,7 +89,9 @@ def test_robots_are_seen(gentle):
     bots = rng.random(gentle.n) < 0.1
     reward, context = gentle.reward.copy(), gentle.context.copy()
     reward[bots], context[bots] = 1.0, [0.25, -0.5]
-    log = with_propensities(gentle, gentle.propensity, reward=reward, context=context, dists=gentle.dists)
+    log = with_propensities(
+        gentle, gentle.propensity, reward=reward, context=context, dists=gentle.dists
+    )
     result = evaluated(log)
     assert result.verdict["level"] != "reliable"
     said = [row["reason"] for row in result.verdict["reasons"] if row["check"] == "audit"]
@@ -84,11 +105,18 @@ def test_a_policy_that_changed_half_way_is_seen():
     second = np.arange(n) >= n // 2
     action = rng.choice(3, size=(n, 2), p=[0.4, 0.3, 0.3])
     action[:, 1] = np.where(second, rng.choice(3, size=n, p=after), rng.choice(3, size=n, p=before))
-    shown = np.stack([np.array([0.4, 0.3, 0.3])[action[:, 0]], ((before + after) / 2)[action[:, 1]]], axis=1)
-    target = np.stack([np.array([0.4, 0.3, 0.3])[action[:, 0]], np.array([0.2, 0.2, 0.6])[action[:, 1]]], axis=1)
+    shown = np.stack(
+        [np.array([0.4, 0.3, 0.3])[action[:, 0]], ((before + after) / 2)[action[:, 1]]], axis=1
+    )
+    target = np.stack(
+        [np.array([0.4, 0.3, 0.3])[action[:, 0]], np.array([0.2, 0.2, 0.6])[action[:, 1]]], axis=1
+    )
     reward = (rng.random((n, 2)) < 0.2 + 0.2 * second[:, None] * (action == 2)).astype(float)
     log = cr.RankingLog(
-        action=action, reward=reward, propensity=shown, targets={"new": cr.Propensity("factored", target)}
+        action=action,
+        reward=reward,
+        propensity=shown,
+        targets={"new": cr.Propensity("factored", target)},
     )
     result = evaluated(log, estimators=["iips"])
     assert result.verdict["level"] != "reliable"
@@ -111,7 +139,11 @@ def test_a_continuous_confounder_is_seen():
     )  # fmt: skip
     result = evaluated(log)
     assert result.verdict["level"] != "reliable"
-    assert any("mean-weight-by-x_u" in row["reason"] for row in result.verdict["reasons"] if row["check"] == "audit")
+    assert any(
+        "mean-weight-by-x_u" in row["reason"]
+        for row in result.verdict["reasons"]
+        if row["check"] == "audit"
+    )
 
 
 def test_support_is_computed_for_enumerated_lists():
@@ -122,22 +154,35 @@ def test_support_is_computed_for_enumerated_lists():
     logger = cr.Enumerated(lists, [[0.5, 0.5, 0.0]], group)
     target = cr.Enumerated(lists, [[0.6, 0.36, 0.04]], group)
     action = logger.sample(2, rng)[:, 0]
-    log = cr.RankingLog(action=action, reward=(action == 0).astype(float), propensity=logger, targets={"new": target})
+    log = cr.RankingLog(
+        action=action,
+        reward=(action == 0).astype(float),
+        propensity=logger,
+        targets={"new": target},
+    )
     result = evaluated(log, estimators=["ips"])
     assert statuses(result)["support"] == "warn" and result.verdict["level"] == "directional"
     found = result.diagnostics["support"]["new"]
-    np.testing.assert_allclose(found["unlogged_share"], [0.04, 0.04], atol=0.01)  # 16,000 draws: five errors are 0.008
+    np.testing.assert_allclose(
+        found["unlogged_share"], [0.04, 0.04], atol=0.01
+    )  # 16,000 draws: five errors are 0.008
     assert found["actions"][0]["action"] == "2"
 
 
 def test_support_by_draws_agrees_with_the_exact_one():
-    """Plackett-Luce with an item the logger cannot show: P(it is among the first two) by enumeration."""
+    """Plackett-Luce with an item the logger cannot show: P(it is among the first two) by
+    enumeration.
+    """
     n = 2000
     new = np.log([0.4, 0.3, 0.3])
-    logger = cr.Enumerated([[[0, 1], [1, 0]]], [[0.5, 0.5]], np.zeros(n, dtype=np.int64), n_actions=3)
+    logger = cr.Enumerated(
+        [[[0, 1], [1, 0]]], [[0.5, 0.5]], np.zeros(n, dtype=np.int64), n_actions=3
+    )
     target = cr.PlackettLuce(np.tile(new, (n, 1)))
     action = logger.sample(2, np.random.default_rng(0))[:, 0]
-    log = cr.RankingLog(action=action, reward=np.ones((n, 2)), propensity=logger, targets={"new": target})
+    log = cr.RankingLog(
+        action=action, reward=np.ones((n, 2)), propensity=logger, targets={"new": target}
+    )
     from counterrank.diagnostics.overlap import support
 
     first = 0.3
@@ -152,7 +197,9 @@ def test_a_target_that_shows_nothing_logged_has_no_interval():
     n = len(action)
     reward = (rng.random((n, 2)) < 0.4).astype(float)
     third = cr.Propensity("prefix", np.tile([1 / 3, 1 / 2], (n, 1)))
-    never = cr.Propensity("prefix", np.where(action == [2, 1], 1.0, 0.0) * np.where(action[:, :1] == 2, 1.0, 0.0))
+    never = cr.Propensity(
+        "prefix", np.where(action == [2, 1], 1.0, 0.0) * np.where(action[:, :1] == 2, 1.0, 0.0)
+    )
     log = cr.RankingLog(action=action, reward=reward, propensity=third, targets={"new": never})
     for name in ("ips", "snips"):
         found = evaluated(log, estimators=[name]).estimate()

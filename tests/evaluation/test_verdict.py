@@ -10,14 +10,25 @@ from conftest_evaluation import gentle_log
 import counterrank as cr
 from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.errors import ConfigError
-from counterrank.evaluation.judging import LEVELS, Evidence, Rival, level_of, meets, reasons, round_up, verdict
+from counterrank.evaluation.judging import (
+    LEVELS,
+    Evidence,
+    Rival,
+    level_of,
+    meets,
+    reasons,
+    round_up,
+    verdict,
+)
 from counterrank.simulate import draw, published
 
 PATH = ["iips", "order-2", "order-3", "ips"]
 
 
 def statuses(result, target="new"):
-    return {row["check"]: row["status"] for row in result.verdict["reasons"] if row["target"] == target}
+    return {
+        row["check"]: row["status"] for row in result.verdict["reasons"] if row["target"] == target
+    }
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -37,7 +48,9 @@ def test_a_gentle_target_is_reliable(gentle):
 
 
 def test_the_logger_against_itself_is_reliable_and_without_lift(gentle):
-    result = cr.evaluate(gentle, {"same": gentle.propensity}, estimators=PATH, audit=False, independent_rows=True)
+    result = cr.evaluate(
+        gentle, {"same": gentle.propensity}, estimators=PATH, audit=False, independent_rows=True
+    )
     assert result.verdict["level"] == "reliable"
     assert result.estimate("same").lift.value == pytest.approx(0, abs=1e-12)
 
@@ -46,8 +59,15 @@ def test_a_biased_estimator_is_caught_by_those_that_assume_less(published_8000):
     """IIPS has a tiny interval here, and is wrong: order 2 says so."""
     result = cr.evaluate(published_8000, estimators=["iips", "order-2", "order-3"], audit=False)
     found = {e.estimator: e for e in result.estimates}
-    rival = Rival("order-2", found["iips"].value - found["order-2"].value, found["order-2"].stderr, usable=True)
-    rows = reasons(Evidence(found["iips"], 24.7, 8000, 8000.0, moments=found["iips"].moments, rivals=[rival]))
+    rival = Rival(
+        "order-2",
+        found["iips"].value - found["order-2"].value,
+        found["order-2"].stderr,
+        usable=True,
+    )
+    rows = reasons(
+        Evidence(found["iips"], 24.7, 8000, 8000.0, moments=found["iips"].moments, rivals=[rival])
+    )
     row = next(row for row in rows if row["check"] == "agreement")
     assert row["status"] == "fail" and "order-2" in row["help"]
     assert level_of(rows) == "insufficient"
@@ -62,11 +82,15 @@ def test_no_usable_rival_warns(published_8000):
 
 def test_wrong_propensities_are_insufficient(gentle):
     values = gentle.propensity.values
-    log = cr.RankingLog(action=gentle.action, reward=gentle.reward, propensity=np.minimum(1.3 * values, 1))
+    log = cr.RankingLog(
+        action=gentle.action, reward=gentle.reward, propensity=np.minimum(1.3 * values, 1)
+    )
     result = cr.evaluate(log, {"new": gentle.targets["new"]}, estimators=["iips"], audit=False)
     assert statuses(result)["mean-weight"] == "fail"
     assert result.verdict["level"] == "insufficient"
-    assert "counterrank check" in next(r["help"] for r in result.verdict["reasons"] if r["check"] == "mean-weight")
+    assert "counterrank check" in next(
+        r["help"] for r in result.verdict["reasons"] if r["check"] == "mean-weight"
+    )
 
 
 def test_missing_support_is_seen_in_the_distributions():
@@ -98,9 +122,19 @@ def test_few_clicks_are_not_evidence():
 
 def test_the_level_does_not_depend_on_the_direction(gentle):
     """Mirrored rewards turn every lift round and must leave every status alone."""
-    mirrored = cr.RankingLog(action=gentle.action, reward=1 - gentle.reward, propensity=gentle.propensity)
-    up = cr.evaluate(gentle, {"new": gentle.targets["new"]}, estimators=PATH, audit=False, independent_rows=True)
-    down = cr.evaluate(mirrored, {"new": gentle.targets["new"]}, estimators=PATH, audit=False, independent_rows=True)
+    mirrored = cr.RankingLog(
+        action=gentle.action, reward=1 - gentle.reward, propensity=gentle.propensity
+    )
+    up = cr.evaluate(
+        gentle, {"new": gentle.targets["new"]}, estimators=PATH, audit=False, independent_rows=True
+    )
+    down = cr.evaluate(
+        mirrored,
+        {"new": gentle.targets["new"]},
+        estimators=PATH,
+        audit=False,
+        independent_rows=True,
+    )
     assert np.sign(up.estimate().lift.value) == -np.sign(down.estimate().lift.value)
     assert up.verdict["level"] == down.verdict["level"] == "reliable"
     assert "better" not in up.verdict["summary"] and "worse" not in up.verdict["summary"]
@@ -136,7 +170,9 @@ def test_every_reason_has_the_agreed_shape(gentle):
 
 def test_the_worst_target_decides(gentle):
     bad = cr.Propensity("factored", gentle.targets["new"].values ** 8)
-    result = cr.evaluate(gentle, {"good": gentle.targets["new"], "bad": bad}, estimators=["iips"], audit=False)
+    result = cr.evaluate(
+        gentle, {"good": gentle.targets["new"], "bad": bad}, estimators=["iips"], audit=False
+    )
     assert result.verdict["targets"]["bad"] == "insufficient" == result.verdict["level"]
 
 
@@ -171,13 +207,21 @@ def test_meets_orders_the_levels():
 
 def test_what_cannot_be_computed_fails(gentle):
     estimate = cr.evaluate(gentle, estimators=["iips"], audit=False).estimate()
-    broken = replace(estimate, ess=float("nan"), lift=replace(estimate.lift, low=float("nan"), high=float("nan")))
+    broken = replace(
+        estimate, ess=float("nan"), lift=replace(estimate.lift, low=float("nan"), high=float("nan"))
+    )
     found = verdict([Evidence(broken, 1.0, 1000, float("nan"))])
     assert found["level"] == "insufficient"
-    assert {r["check"] for r in found["reasons"] if r["status"] == "fail"} >= {"ess", "outcomes", "precision"}
+    assert {r["check"] for r in found["reasons"] if r["status"] == "fail"} >= {
+        "ess",
+        "outcomes",
+        "precision",
+    }
 
 
-@pytest.mark.parametrize(("value", "rounded"), [(0.2, 1), (99.5, 100), (101, 110), (123456, 130000)])
+@pytest.mark.parametrize(
+    ("value", "rounded"), [(0.2, 1), (99.5, 100), (101, 110), (123456, 130000)]
+)
 def test_needs_are_rounded_up(value, rounded):
     assert round_up(value) == rounded
 
@@ -185,7 +229,10 @@ def test_needs_are_rounded_up(value, rounded):
 def test_the_documented_table_is_the_one_used():
     page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text(encoding="utf-8")
     for line in THRESHOLDS.values():
-        assert f"| `{line.check}` | {line.measures} | {line.reliable:g} | {line.directional:g} |" in page
+        assert (
+            f"| `{line.check}` | {line.measures} | {line.reliable:g} | {line.directional:g} |"
+            in page
+        )
         assert line.why in page
 
 

@@ -1,7 +1,8 @@
 """A tiny world in which every expectation is a finite sum, and a log that *is* its distribution.
 
-Probabilities of the logger, of contexts, behaviours and rewards are ratios of small integers, so each event can be
-written down as often as it is likely: the plain mean over such a log is the expectation, to rounding.
+Probabilities of the logger, of contexts, behaviours and rewards are ratios of small integers, so
+each event can be written down as often as it is likely: the plain mean over such a log is the
+expectation, to rounding.
 """
 
 import itertools
@@ -20,7 +21,9 @@ NOISE = 0.75  # a reward is q + NOISE or q - NOISE, each half of the time
 
 @dataclass
 class World:
-    """Two contexts; logger and target independent over positions; behaviour drawn given the context."""
+    """Two contexts; logger and target independent over positions; behaviour drawn given the
+    context.
+    """
 
     counts: np.ndarray  # (X, K, A): the logger's probabilities times `unit`
     unit: int
@@ -57,14 +60,20 @@ class World:
         return sum(times * f(x, c, a) for x, c, a, times in self.events) / self.total
 
     def value(self, k: int) -> float:
-        """Return V_k of the target by definition: contexts and behaviours as they come, rankings of the target."""
+        """Return V_k of the target by definition: contexts and behaviours as they come, rankings of
+        the target.
+        """
         everything = tuple(range(K))
         return self.expectation(
-            lambda x, c, a: self.p1(x, a, everything) / self.p0(x, a, everything) * self.q(x, c, a, k)
+            lambda x, c, a: (
+                self.p1(x, a, everything) / self.p0(x, a, everything) * self.q(x, c, a, k)
+            )
         )
 
     def log(self) -> tuple[cr.RankingLog, np.ndarray, np.ndarray]:
-        """Return the log of all events, the target's probabilities (n, K) and the behaviour of each row (n, K, K)."""
+        """Return the log of all events, the target's probabilities (n, K) and the behaviour of each
+        row (n, K, K).
+        """
         action, reward, p0, p1, masks = [], [], [], [], []
         for x, c, a, times in self.events:
             mean = np.array([self.q(x, c, a, k) for k in range(K)])
@@ -79,7 +88,9 @@ class World:
 
 
 def table_of_rewards(seed: int) -> Callable[[int, int, tuple[int, ...], tuple[int, ...]], float]:
-    """Return an arbitrary q_k(x, Phi): one normal number for each context, position and relevant items."""
+    """Return an arbitrary q_k(x, Phi): one normal number for each context, position and relevant
+    items.
+    """
     known: dict[tuple[object, ...], float] = {}
     rng = np.random.default_rng(seed)
 
@@ -92,7 +103,9 @@ def table_of_rewards(seed: int) -> Callable[[int, int, tuple[int, ...], tuple[in
     return reward
 
 
-def make_world(behaviors: list[list[tuple[np.ndarray, int]]], *, seed: int = 0, reward: object = None) -> World:
+def make_world(
+    behaviors: list[list[tuple[np.ndarray, int]]], *, seed: int = 0, reward: object = None
+) -> World:
     rng = np.random.default_rng(seed)
     first = rng.integers(1, 4, (2, K))  # of four
     counts = np.stack([first, 4 - first], axis=-1)
@@ -103,7 +116,9 @@ def make_world(behaviors: list[list[tuple[np.ndarray, int]]], *, seed: int = 0, 
 
 @pytest.fixture
 def world_of() -> Callable[..., World]:
-    """Return a maker of worlds: a behaviour name for everyone, or a list of (mask, count) per context."""
+    """Return a maker of worlds: a behaviour name for everyone, or a list of (mask, count) per
+    context.
+    """
 
     def make(behaviors: object, *, seed: int = 0, reward: object = None) -> World:
         if isinstance(behaviors, str):
@@ -115,6 +130,8 @@ def world_of() -> Callable[..., World]:
 
 @pytest.fixture
 def mixed(world_of: Callable[..., World]) -> World:
-    """Behaviour that differs within and between contexts: C or N1 at 1:3 in one, I or a random mask at 2:2."""
+    """Behaviour that differs within and between contexts: C or N1 at 1:3 in one, I or a random mask
+    at 2:2.
+    """
     odd = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1]], dtype=bool)
     return world_of([[(mask("C", K), 1), (mask("N1", K), 3)], [(mask("I", K), 2), (odd, 2)]])

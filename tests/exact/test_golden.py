@@ -17,7 +17,9 @@ def test_weights_and_estimates_agree(path):
     data = np.load(path)
     log = cr.RankingLog(action=data["action"], reward=data["reward"], propensity=data["pi_b"])
     expected = dict(zip(data["est_names"].tolist(), data["est"].tolist(), strict=True))
-    by_tree = data["candidates"].astype(bool)[data["assignment"].astype(int), np.arange(log.K)]  # (n, K, K)
+    by_tree = data["candidates"].astype(bool)[
+        data["assignment"].astype(int), np.arange(log.K)
+    ]  # (n, K, K)
     estimators = {
         "IPS": cr.IPS(),
         "IIPS": cr.IIPS(),
@@ -26,9 +28,13 @@ def test_weights_and_estimates_agree(path):
         "AIPS_tree": cr.AIPS(behavior=by_tree),
     }
     for name, estimator in estimators.items():
-        assert estimator.estimate(log, data["pi_e"]).value == pytest.approx(expected[name], rel=1e-9), name
+        assert estimator.estimate(log, data["pi_e"]).value == pytest.approx(
+            expected[name], rel=1e-9
+        ), name
     for candidate, weights in zip(data["candidates"], data["weights"], strict=True):
         from counterrank.ratios import ratios_of
 
-        got = ratios_of(log.with_targets({"new": data["pi_e"]}), "new").masked(candidate.astype(bool))
+        got = ratios_of(log.with_targets({"new": data["pi_e"]}), "new").masked(
+            candidate.astype(bool)
+        )
         np.testing.assert_allclose(got, weights, rtol=1e-9)

@@ -1,4 +1,6 @@
-"""Interaction order by enumeration: unbiased as soon as the order reaches that of the reward, biased below it."""
+"""Interaction order by enumeration: unbiased as soon as the order reaches that of the reward,
+biased below it.
+"""
 
 import itertools
 

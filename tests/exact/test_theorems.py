@@ -1,5 +1,6 @@
-"""The paper's section 3 (Kiyohara et al. 2023) by enumeration: what the real estimators give on the whole
-distribution against each formula written out with loops."""
+"""The paper's section 3 (Kiyohara et al. 2023) by enumeration: what the real estimators give on the
+whole distribution against each formula written out with loops.
+"""
 
 import itertools
 
@@ -16,7 +17,9 @@ def positions_of(c, k):
 
 
 def per_row_variance(estimate, k):
-    """Return n V(estimate) over the whole distribution: the log is the population, so divide by n, not n - 1."""
+    """Return n V(estimate) over the whole distribution: the log is the population, so divide by n,
+    not n - 1.
+    """
     return estimate.by_position[k].stderr ** 2 * (estimate.n - 1)
 
 
@@ -42,11 +45,15 @@ def test_proposition_3_1_holds_for_weighted_positions(mixed):
     log, target, masks = mixed.log()
     alpha = np.array([1.0, 0.25, 0.0])
     estimate = cr.AIPS(behavior=masks).estimate(log.with_position_weights(alpha), target)
-    assert estimate.value == pytest.approx(sum(alpha[k] * mixed.value(k) for k in range(K)), rel=1e-12)
+    assert estimate.value == pytest.approx(
+        sum(alpha[k] * mixed.value(k) for k in range(K)), rel=1e-12
+    )
 
 
 def variance_gap(world, k, larger_of):
-    """E[ w(Phi)^2 V(w(Phi^d | Phi)) E[r^2 | Phi] ]: theorem 3.2 when `larger_of` gives all ones (appendix A.2)."""
+    """E[ w(Phi)^2 V(w(Phi^d | Phi)) E[r^2 | Phi] ]: theorem 3.2 when `larger_of` gives all ones
+    (appendix A.2).
+    """
     from itertools import product
 
     noise = 0.75
@@ -111,7 +118,9 @@ def test_theorem_3_4_bias_with_a_wrong_behaviour_model(world_of, truth, assumed)
             return under_target * (delta - 1.0) * world.q(x, c, a, k)
 
         expected = world.expectation(bias)
-        assert estimate.by_position[k].value - world.value(k) == pytest.approx(expected, rel=1e-11, abs=1e-12)
+        assert estimate.by_position[k].value - world.value(k) == pytest.approx(
+            expected, rel=1e-11, abs=1e-12
+        )
         assert abs(expected) < 1e-12 if not missing else abs(expected) > 1e-4
     if contains(wrong, true):
         assert estimate.value == pytest.approx(sum(world.value(k) for k in range(K)), rel=1e-12)
@@ -126,7 +135,8 @@ def test_estimators_are_the_masks_they_claim_to_be(world_of):
 
 
 @pytest.mark.parametrize(
-    ("truth", "unbiased"), [("I", {"ips", "rips", "iips"}), ("C", {"ips", "rips"}), ("S", {"ips"}), ("IC", {"ips"})]
+    ("truth", "unbiased"),
+    [("I", {"ips", "rips", "iips"}), ("C", {"ips", "rips"}), ("S", {"ips"}), ("IC", {"ips"})],
 )
 def test_rips_and_iips_are_biased_exactly_when_their_assumption_fails(world_of, truth, unbiased):
     world = world_of(truth, seed=12)

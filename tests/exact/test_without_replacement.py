@@ -1,4 +1,6 @@
-"""Plackett-Luce by enumeration: subset probabilities are real marginals, so every matching mask is unbiased."""
+"""Plackett-Luce by enumeration: subset probabilities are real marginals, so every matching mask is
+unbiased.
+"""
 
 import itertools
 
@@ -22,7 +24,9 @@ def probability(strength, ranking):
 
 
 def rankings():
-    """Return every ranking with how often it stands in the log: 60 times its probability, a whole number."""
+    """Return every ranking with how often it stands in the log: 60 times its probability, a whole
+    number.
+    """
     return [(a, round(60 * probability(LOGGER, a))) for a in itertools.permutations(range(A))]
 
 
@@ -35,12 +39,18 @@ def population(c):
     action = np.repeat([a for a, _ in rankings()], [times for _, times in rankings()], axis=0)
     rewards = np.array([[reward(c, tuple(a), k) for k in range(K)] for a in action])
     log = cr.RankingLog(action=action, reward=rewards, propensity=cr.PlackettLuce(np.log([LOGGER])))
-    truth = sum(probability(TARGET, a) * reward(c, a, k) for a in itertools.permutations(range(A)) for k in range(K))
+    truth = sum(
+        probability(TARGET, a) * reward(c, a, k)
+        for a in itertools.permutations(range(A))
+        for k in range(K)
+    )
     return log, cr.PlackettLuce(np.log([TARGET])), truth
 
 
 def test_the_log_is_the_distribution():
-    assert all(times == pytest.approx(60 * probability(LOGGER, a), abs=1e-12) for a, times in rankings())
+    assert all(
+        times == pytest.approx(60 * probability(LOGGER, a), abs=1e-12) for a, times in rankings()
+    )
 
 
 @pytest.mark.parametrize("name", ["S", "C", "I", "N1", "IC", "P1"])
@@ -55,7 +65,8 @@ def test_matching_masks_are_unbiased(name):
     ("estimator", "name"), [(cr.RIPS(), "S"), (cr.IIPS(), "S"), (cr.IIPS(), "C"), (cr.IIPS(), "N1")]
 )
 def test_too_small_masks_are_biased(estimator, name):
-    # At the last position of a full ranking the items above name the item: K = A makes RIPS exact there.
+    # At the last position of a full ranking the items above name the item: K = A makes RIPS exact
+    # there.
     log, target, truth = population(mask(name, K))
     assert abs(estimator.estimate(log, target).value - truth) > 0.005
 

@@ -1,4 +1,6 @@
-"""A bounded turn of the fuzzer: every reader, damaged files, only our own errors. `make fuzz` runs for longer."""
+"""A bounded turn of the fuzzer: every reader, damaged files, only our own errors. `make fuzz` runs
+for longer.
+"""
 
 import importlib.util
 import io
@@ -52,7 +54,10 @@ def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path):
     path = tmp_path / "huge.npz"
     cr.save_policy(cr.Uniform(3), path)
     arrays = dict(np.load(path))
-    header = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }"
+    header = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }"
+    )
     with zipfile.ZipFile(path, "w") as archive:
         for name, value in arrays.items():
             out = io.BytesIO()
@@ -65,7 +70,10 @@ def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path):
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "bomb.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("header.npy", "w") as part:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("header.npy", "w") as part,
+    ):
         block = bytes(1 << 20)
         for _ in range(1100):
             part.write(block)

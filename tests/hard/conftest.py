@@ -19,7 +19,9 @@ def log_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def command():
-    """Return a function that runs `counterrank ...`, or a script around it, and returns the finished process."""
+    """Return a function that runs `counterrank ...`, or a script around it, and returns the
+    finished process.
+    """
 
     def run(*arguments, before=None, script=None, timeout=120):
         code = script or "from counterrank.cli.main import run; run()"

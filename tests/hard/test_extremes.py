@@ -1,4 +1,6 @@
-"""Whole evaluations of logs at the edge: a right answer or a clear error, valid JSON and a report either way."""
+"""Whole evaluations of logs at the edge: a right answer or a clear error, valid JSON and a report
+either way.
+"""
 
 import json
 
@@ -61,13 +63,18 @@ def test_a_million_actions_as_policies(tmp_path):
     rng = np.random.default_rng(3)
     scores = np.zeros((1, 10**6))
     scores[0, :10] = np.log(5.0)
-    action = np.where(rng.random((60, 3)) < 0.5, rng.integers(0, 10, (60, 3)), rng.integers(10, 10**6, (60, 3)))
+    action = np.where(
+        rng.random((60, 3)) < 0.5, rng.integers(0, 10, (60, 3)), rng.integers(10, 10**6, (60, 3))
+    )
     policies = {"propensity": cr.Uniform(10**6), "targets": {"new": cr.Softmax(scores)}}
     given = columns(n=60, action=action, **policies)
-    # IPS is named too, and recommended: the value of IIPS is more than these rewards allow, and would be withheld.
+    # IPS is named too, and recommended: the value of IIPS is more than these rewards allow, and
+    # would be withheld.
     found = evaluated(tmp_path, given, estimators=["iips", "ips"])
     weight = np.where(action < 10, 5.0, 1.0) * 1e6 / (1e6 + 40)
-    assert value(found, "iips") == pytest.approx((weight * given["reward"]).sum(axis=1).mean(), rel=1e-9)
+    assert value(found, "iips") == pytest.approx(
+        (weight * given["reward"]).sum(axis=1).mean(), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -81,8 +88,11 @@ def test_hardly_any_rows(tmp_path, n):
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -3.0])
 def test_constant_rewards(tmp_path, constant):
-    found = evaluated(tmp_path, columns(reward=np.full((200, 3), constant)), estimators=["snips", "cv-ips", "all"])
-    # Normalised weights of a constant give the constant; a regression on weights knows it without error.
+    found = evaluated(
+        tmp_path, columns(reward=np.full((200, 3), constant)), estimators=["snips", "cv-ips", "all"]
+    )
+    # Normalised weights of a constant give the constant; a regression on weights knows it without
+    # error.
     for name in ("snips", "sniips", "snrips", "cv-ips"):
         assert value(found, name) == pytest.approx(3 * constant, abs=1e-9)
 
@@ -101,7 +111,11 @@ def test_vanishing_propensities(tmp_path, rows, tiny):
         found = evaluated(tmp_path, columns(propensity=propensity))
     except cr.CounterrankError as problem:
         # Below 1e-100 a number is refused where it stands; above, products of it may be too large.
-        assert ("row 0, position 1" in str(problem)) if tiny < 1e-100 else ("propensities near zero" in str(problem))
+        assert (
+            ("row 0, position 1" in str(problem))
+            if tiny < 1e-100
+            else ("propensities near zero" in str(problem))
+        )
     else:
         assert tiny > 1e-100 and found["verdict"]["level"] == "insufficient"
 
@@ -114,7 +128,8 @@ def test_rewards_whose_squares_are_no_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "case", [{"K": 1}, {"A": 1, "propensity": np.full((200, 3), 0.9)}, {"action": np.zeros((200, 3), int)}]
+    "case",
+    [{"K": 1}, {"A": 1, "propensity": np.full((200, 3), 0.9)}, {"action": np.zeros((200, 3), int)}],
 )
 def test_nothing_to_choose(tmp_path, case):
     given = columns(**case)

@@ -1,4 +1,6 @@
-"""Full disks, locked folders, files that change underfoot, interrupts, crowds: a clear error, nothing half-written."""
+"""Full disks, locked folders, files that change underfoot, interrupts, crowds: a clear error,
+nothing half-written.
+"""
 
 import errno
 import json
@@ -32,12 +34,17 @@ def test_a_full_disk_in_a_real_process(command, log_file, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     out = tmp_path / "report.html"
-    # Kernels compiled now are kept in files of their own, which the limit would hit before the report.
+    # Kernels compiled now are kept in files of their own, which the limit would hit before the
+    # report.
     assert command("evaluate", log_file, *FAST, "--html", out, timeout=600).returncode == 0
     out.write_text("the old report")
     done = command("evaluate", log_file, *FAST, "--html", out, before=limit)
     assert done.returncode == 2, done.stderr
-    assert "cannot write" in done.stderr and "report.html" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "cannot write" in done.stderr
+        and "report.html" in done.stderr
+        and "Traceback" not in done.stderr
+    )
     assert out.read_text() == "the old report" and leftovers(tmp_path) == ["report.html"]
 
 
@@ -66,7 +73,9 @@ def test_policies_and_trees_on_a_full_disk(tmp_path, monkeypatch):
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.parametrize("where", ["/proc/counterrank/report.json", "{file}/report.json", "{folder}"])
+@pytest.mark.parametrize(
+    "where", ["/proc/counterrank/report.json", "{file}/report.json", "{folder}"]
+)
 def test_an_output_that_cannot_be_made(log_file, tmp_path, where):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
@@ -136,11 +145,17 @@ run()
 def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
     outputs = ["--json", tmp_path / "r.json", "--html", tmp_path / "r.html"]
     arguments = [sys.executable, "-c", SLOW, "evaluate", log_file, *FAST, *outputs]
-    started = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    started = subprocess.Popen(
+        [*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert started.stdout.readline().strip() == "summing"
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=300)
-    assert started.returncode == 130 and "interrupted; nothing was written" in errors and "Traceback" not in errors
+    assert (
+        started.returncode == 130
+        and "interrupted; nothing was written" in errors
+        and "Traceback" not in errors
+    )
     assert leftovers(tmp_path) == []
 
 
@@ -148,8 +163,19 @@ def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
     (signal.SIGTERM, 143, "terminated; nothing was written"),
 ])  # fmt: skip
 def test_a_termination_leaves_nothing(log_file, tmp_path, stop, code, said):
-    arguments = [sys.executable, "-c", SLOW, "evaluate", log_file, *FAST, "--json", tmp_path / "r.json"]
-    started = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = [
+        sys.executable,
+        "-c",
+        SLOW,
+        "evaluate",
+        log_file,
+        *FAST,
+        "--json",
+        tmp_path / "r.json",
+    ]
+    started = subprocess.Popen(
+        [*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert started.stdout.readline().strip() == "summing"
     started.send_signal(stop)
     _, errors = started.communicate(timeout=300)
@@ -170,18 +196,27 @@ def told(capsys, monkeypatch, *arguments):
 @pytest.fixture
 def never_read(monkeypatch):
     """Outputs are refused before anything is read."""
-    monkeypatch.setattr("counterrank.sources.opening.open_source", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(
+        "counterrank.sources.opening.open_source", lambda *_, **__: pytest.fail("it was read")
+    )
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-WRITING = [("evaluate", "--json"), ("evaluate", "--html"), ("check", "--json"), ("validate", "--json")]
+WRITING = [
+    ("evaluate", "--json"),
+    ("evaluate", "--html"),
+    ("check", "--json"),
+    ("validate", "--json"),
+]
 
 
 @pytest.mark.parametrize("command, option", [*WRITING, ("validate", "--html")])
 @pytest.mark.parametrize("through", ["path", "link", "hard link", "link to the log"])
-def test_the_log_is_never_an_output(log_file, tmp_path, capsys, monkeypatch, never_read, command, option, through):
+def test_the_log_is_never_an_output(
+    log_file, tmp_path, capsys, monkeypatch, never_read, command, option, through
+):
     log, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     log.write_bytes(log_file.read_bytes())
     before = log.read_bytes()
@@ -202,7 +237,9 @@ def test_the_log_is_never_an_output(log_file, tmp_path, capsys, monkeypatch, nev
     assert log.read_bytes() == before
 
 
-def test_outputs_that_would_be_read_next_time_or_clash(log_file, tmp_path, capsys, monkeypatch, never_read):
+def test_outputs_that_would_be_read_next_time_or_clash(
+    log_file, tmp_path, capsys, monkeypatch, never_read
+):
     folder = tmp_path / "log"
     folder.mkdir()
     (folder / "a.parquet").write_bytes(log_file.read_bytes())
@@ -214,7 +251,9 @@ def test_outputs_that_would_be_read_next_time_or_clash(log_file, tmp_path, capsy
     assert code == 2 and "one of the inputs" in said
     code, said = told(capsys, monkeypatch, *pattern, "--html", folder / "b.parquet")
     assert code == 2 and "next time" in said
-    code, said = told(capsys, monkeypatch, *run, "--json", tmp_path / "x", "--html", tmp_path / "." / "x")
+    code, said = told(
+        capsys, monkeypatch, *run, "--json", tmp_path / "x", "--html", tmp_path / "." / "x"
+    )
     assert code == 2 and "--json and --html would both write" in said
     (tmp_path / "old.json").write_text("old")
     (tmp_path / "old.json").chmod(0o444)
@@ -249,7 +288,9 @@ def test_whatever_a_command_reads_is_no_output(log_file, tmp_path, capsys, monke
 
 
 def test_simulate_refuses_what_it_cannot_write_before_it_draws(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("counterrank.simulate.write_log", lambda *given, **options: pytest.fail("drew"))
+    monkeypatch.setattr(
+        "counterrank.simulate.write_log", lambda *given, **options: pytest.fail("drew")
+    )
     (tmp_path / "old.parquet").write_text("old")
     (tmp_path / "old.parquet").chmod(0o444)
     code, said = told(capsys, monkeypatch, "simulate", "--out", tmp_path / "old.parquet")
@@ -262,7 +303,10 @@ def test_a_fault_of_ours_has_a_code_of_its_own(log_file, capsys, monkeypatch):
 
     monkeypatch.setattr("counterrank.sources.opening.open_source", broken)
     code, said = told(capsys, monkeypatch, "evaluate", log_file, "--target", "new")
-    assert code == 70 and "this should not have happened (ZeroDivisionError: division by \\x1b[31mzero" in said
+    assert (
+        code == 70
+        and "this should not have happened (ZeroDivisionError: division by \\x1b[31mzero" in said
+    )
     assert "Traceback" not in said and "\x1b" not in said
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -271,12 +315,23 @@ def test_names_cannot_command_a_terminal(log_file, tmp_path, capsys, monkeypatch
     evil = "new\x1b[2J\x07\x9b31m"
     table = pq.read_table(log_file)
     path = tmp_path / "log.parquet"
-    pq.write_table(table.rename_columns([evil if name == "new" else name for name in table.column_names]), path)
+    pq.write_table(
+        table.rename_columns([evil if name == "new" else name for name in table.column_names]), path
+    )
     from counterrank.cli import main
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     for target in (evil, evil + "?"):
-        arguments = ["counterrank", "evaluate", str(path), "--target", target, "--estimators", "iips", "--no-audit"]
+        arguments = [
+            "counterrank",
+            "evaluate",
+            str(path),
+            "--target",
+            target,
+            "--estimators",
+            "iips",
+            "--no-audit",
+        ]
         monkeypatch.setattr(sys, "argv", arguments)
         with pytest.raises(SystemExit):
             main.run()
@@ -317,9 +372,19 @@ def test_many_writers_and_a_reader_see_whole_files(tmp_path):
 
 
 def test_two_evaluations_into_one_folder(log_file, tmp_path):
-    arguments = ["evaluate", log_file, *FAST, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html"]
+    arguments = [
+        "evaluate",
+        log_file,
+        *FAST,
+        "--json",
+        tmp_path / "r.json",
+        "--html",
+        tmp_path / "r.html",
+    ]
     started = [
-        subprocess.Popen([sys.executable, "-m", "counterrank", *map(str, arguments)], stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            [sys.executable, "-m", "counterrank", *map(str, arguments)], stdout=subprocess.DEVNULL
+        )
         for _ in range(2)
     ]
     assert [process.wait(timeout=120) for process in started] == [0, 0]

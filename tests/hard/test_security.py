@@ -1,4 +1,6 @@
-"""Nothing that is read can run: no pickle, no eval, no YAML tags, no shells, no network; bombs are bounded."""
+"""Nothing that is read can run: no pickle, no eval, no YAML tags, no shells, no network; bombs are
+bounded.
+"""
 
 import ast
 import gzip
@@ -38,7 +40,9 @@ def offences(text):
             names = [alias.name.partition(".")[0] for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [(node.module or "").partition(".")[0]]
-        found += [f"line {node.lineno}: import of {name}" for name in names if name in BANNED_MODULES]
+        found += [
+            f"line {node.lineno}: import of {name}" for name in names if name in BANNED_MODULES
+        ]
         if isinstance(node, ast.Call):
             if dotted(node.func) in BANNED_CALLS:
                 found.append(f"line {node.lineno}: {dotted(node.func)}(...)")
@@ -59,7 +63,9 @@ def test_no_module_can_run_what_it_reads(path):
 
 
 @pytest.mark.parametrize(
-    "bad", ["import pickle", "from yaml import load", "eval('1')", "import numpy as np\nnp.load(f, allow_pickle=True)",
+    "bad", ["import pickle", "from yaml import load", "eval('1')", "import numpy as "
+                                                                   "np\nnp.load(f, "
+                                                                   "allow_pickle=True)",
             "import subprocess\nsubprocess.run(x, shell=True)", "def f():\n    exec(text)"]
 )  # fmt: skip
 def test_the_rules_catch_what_they_forbid(bad):
@@ -70,7 +76,9 @@ def test_every_np_load_forbids_pickles():
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and dotted(node.func) in ("np.load", "numpy.load"):
-                assert any(k.arg == "allow_pickle" and k.value.value is False for k in node.keywords), path
+                assert any(
+                    k.arg == "allow_pickle" and k.value.value is False for k in node.keywords
+                ), path
 
 
 def test_a_gzip_bomb_is_refused(tmp_path, monkeypatch):
@@ -94,7 +102,13 @@ def test_a_parquet_file_of_many_rows_in_few_bytes_is_streamed_in_bounded_batches
     values = pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(rows, dtype=np.int8)), pa.array([0.5])
     ).dictionary_decode()
-    table = pa.table({"action_1": pa.array(np.zeros(rows, dtype=np.int64)), "reward_1": values, "propensity_1": values})
+    table = pa.table(
+        {
+            "action_1": pa.array(np.zeros(rows, dtype=np.int64)),
+            "reward_1": values,
+            "propensity_1": values,
+        }
+    )
     path = tmp_path / "bomb.parquet"
     pq.write_table(table, path, row_group_size=rows)
     assert path.stat().st_size < 60_000

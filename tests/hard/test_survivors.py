@@ -1,4 +1,6 @@
-"""Small exact cases that kill mutants of the core formulas (`make mutation`): twins in plain NumPy, edges by hand."""
+"""Small exact cases that kill mutants of the core formulas (`make mutation`): twins in plain NumPy,
+edges by hand.
+"""
 
 import itertools
 
@@ -30,10 +32,16 @@ def made(n=40, *, full=True, units=None, seed=0):
 
 
 def test_total_and_base_of_two_rows():
-    y, w, r = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2)), np.array([[1.0, 1.0], [2.0, 0.0]])
+    y, w, r = (
+        np.array([[1.0, 2.0], [3.0, 4.0]]),
+        np.ones((2, 2)),
+        np.array([[1.0, 1.0], [2.0, 0.0]]),
+    )
     moments, totals = moments_of(y, w, r, ALPHA)
     assert totals.tolist() == [2.0, 5.0]
-    assert moments.row_mean("base") == 1.75 and moments.row_mean("total_base") == (2 * 1.5 + 5 * 2) / 2
+    assert (
+        moments.row_mean("base") == 1.75 and moments.row_mean("total_base") == (2 * 1.5 + 5 * 2) / 2
+    )
 
 
 def test_parts_add_up_to_the_whole():
@@ -61,7 +69,9 @@ def test_what_one_part_lacks_the_sum_lacks(missing):
     parts = [made(full=missing in (1, 2) if i == 0 else missing in (0, 2)) for i in range(2)]
     assert (parts[0] + parts[1]).gram is None or missing == 2
     units = np.zeros(40, dtype=np.int64)
-    parts = [made(units=units if (i == 0) == (missing == 1) or missing == 2 else None) for i in range(2)]
+    parts = [
+        made(units=units if (i == 0) == (missing == 1) or missing == 2 else None) for i in range(2)
+    ]
     assert ((parts[0] + parts[1]).buckets is None) == (missing != 2)
 
 
@@ -70,7 +80,9 @@ def columns():
     return np.column_stack([y, w, r @ ALPHA])
 
 
-@pytest.mark.parametrize("gradient", [[1, 0, 0, 0, 0], [0, 0.7, 0, -0.4, 0], [2, 0, 3, 0, 0], [0, 0, 0, 1.5, 0]])
+@pytest.mark.parametrize(
+    "gradient", [[1, 0, 0, 0, 0], [0, 0.7, 0, -0.4, 0], [2, 0, 3, 0, 0], [0, 0, 0, 1.5, 0]]
+)
 def test_the_lean_variance_of_one_position_equals_the_full_one(gradient):
     gradient = np.array(gradient, dtype=float)
     expected = gradient @ np.cov(columns().T) @ gradient / 40
@@ -98,7 +110,9 @@ def test_the_clustered_variance_by_hand():
     sums = np.array([scores[units == u].sum() for u in range(5)])
     expected = 5 / 4 * (sums**2).sum() / 40**2
     assert variance(made(units=units), gradient) == pytest.approx(expected, rel=1e-10)
-    assert degrees_of_freedom(made(units=np.arange(40))) == 39  # also where a unit's sums are negative
+    assert (
+        degrees_of_freedom(made(units=np.arange(40))) == 39
+    )  # also where a unit's sums are negative
     assert degrees_of_freedom(made(units=units)) == 4 and degrees_of_freedom(made()) == 39
 
 
@@ -118,8 +132,12 @@ def test_slopes_are_derivatives(name):
     on_y, on_w = aggregate.slope(moments)
     for k in range(2):
         move = step * np.eye(2)[k]
-        by_y = aggregate.at(moments, (y + move)[None], w[None]) - aggregate.at(moments, (y - move)[None], w[None])
-        by_w = aggregate.at(moments, y[None], (w + move)[None]) - aggregate.at(moments, y[None], (w - move)[None])
+        by_y = aggregate.at(moments, (y + move)[None], w[None]) - aggregate.at(
+            moments, (y - move)[None], w[None]
+        )
+        by_w = aggregate.at(moments, y[None], (w + move)[None]) - aggregate.at(
+            moments, y[None], (w - move)[None]
+        )
         np.testing.assert_allclose(on_y[:, k], by_y[0] / (2 * step), atol=1e-6)
         np.testing.assert_allclose(on_w[:, k], by_w[0] / (2 * step), atol=1e-6)
 
@@ -135,7 +153,10 @@ def test_self_normalised_values_without_weight_are_zero():
     y, w, r = arrays()
     w[:, 1] = 0.0
     moments = moments_of(y, w, r, ALPHA, full=True)[0]
-    values, (on_y, on_w) = AGGREGATES["ratio"].positions(moments), AGGREGATES["ratio"].slope(moments)
+    values, (on_y, on_w) = (
+        AGGREGATES["ratio"].positions(moments),
+        AGGREGATES["ratio"].slope(moments),
+    )
     assert values[1] == 0.0 and values[0] == pytest.approx(y[:, 0].mean() / w[:, 0].mean())
     assert (
         on_y[1].tolist() == [0.0, 0.0]
@@ -165,7 +186,9 @@ ITEMS = np.array([np.random.default_rng(i).permutation(4)[:3] for i in range(30)
 
 
 def ratios(logging, target):
-    log = cr.RankingLog(action=ITEMS, reward=np.ones((30, 3)), propensity=logging, targets={"new": target})
+    log = cr.RankingLog(
+        action=ITEMS, reward=np.ones((30, 3)), propensity=logging, targets={"new": target}
+    )
     return ratios_of(log, "new")
 
 
@@ -193,9 +216,13 @@ def test_one_policy_with_and_one_without_replacement():
 def test_a_policy_against_logged_numbers_of_every_kind():
     soft, luce, even = cr.Softmax(SCORES), cr.PlackettLuce(SCORES), np.full((30, 3), 0.5)
     joint = ratios(cr.Propensity("joint", np.full(30, 0.25)), luce).full()
-    np.testing.assert_allclose(joint[:, 0], np.exp(luce.prefix_log_prob(ITEMS)[:, -1]) / 0.25, rtol=1e-10)
+    np.testing.assert_allclose(
+        joint[:, 0], np.exp(luce.prefix_log_prob(ITEMS)[:, -1]) / 0.25, rtol=1e-10
+    )
     prefix = ratios(cr.Propensity("prefix", even), luce).prefix()
-    np.testing.assert_allclose(prefix, np.exp(luce.prefix_log_prob(ITEMS)) / 0.5 ** np.arange(1, 4), rtol=1e-10)
+    np.testing.assert_allclose(
+        prefix, np.exp(luce.prefix_log_prob(ITEMS)) / 0.5 ** np.arange(1, 4), rtol=1e-10
+    )
     own = ratios(cr.Propensity("factored", even), soft).position()
     np.testing.assert_allclose(own, np.exp(soft.position_log_prob(ITEMS)) / 0.5, rtol=1e-10)
     with pytest.raises(cr.CounterrankError, match="ranks without replacement"):
@@ -248,13 +275,23 @@ def test_no_relative_lift_over_nothing_and_none_from_one_row():
     one = np.ones((4, 2))
     moments = moments_of(one, one, 0 * one, np.ones(2), full=True)[0]
     lift = lift_of(moments, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
-    assert lift.value == 2.0 and np.isnan([lift.relative, lift.relative_low, lift.relative_high]).all()
+    assert (
+        lift.value == 2.0 and np.isnan([lift.relative, lift.relative_low, lift.relative_high]).all()
+    )
     little = lift_of(
-        moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0], np.ones(2), np.array([1.0, 1.0, 0, 0, 0]), 0.95
+        moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0],
+        np.ones(2),
+        np.array([1.0, 1.0, 0, 0, 0]),
+        0.95,
     )
     assert (little.value, little.relative) == (1.5, 3.0)
     y = np.array([[1.0, 4.0], [2.0, 1.0]])
-    two = lift_of(moments_of(y, one[:2], one[:2], np.ones(2))[0], y.mean(0), np.array([1.0, 1.0, 0, 0, 0]), 0.95)
+    two = lift_of(
+        moments_of(y, one[:2], one[:2], np.ones(2))[0],
+        y.mean(0),
+        np.array([1.0, 1.0, 0, 0, 0]),
+        0.95,
+    )
     assert [(p.value, p.stderr) for p in two.by_position] == [(0.5, 0.5), (1.5, 1.5)]
     single = moments_of(one[:1], one[:1], one[:1], np.ones(2), full=True)[0]
     lift = lift_of(single, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
@@ -262,19 +299,27 @@ def test_no_relative_lift_over_nothing_and_none_from_one_row():
 
 
 def test_weights_too_large_for_a_number_are_said_where_they_are():
-    """Single propensities below 1e-100 are refused at the door; products of smaller ones overflow here."""
+    """Single propensities below 1e-100 are refused at the door; products of smaller ones overflow
+    here.
+    """
     p0 = np.full((3, 3), 0.5)
     p0[1, 1:] = 1e-99
 
     def log_of(values):
-        return cr.RankingLog(action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=values)
+        return cr.RankingLog(
+            action=np.zeros((3, 3), int), reward=np.ones((3, 3)), propensity=values
+        )
 
     target = np.full((3, 3), 0.5)
-    with pytest.raises(cr.CounterrankError, match=r"'rips' overflows: the largest weight at position 3 is 2.5e\+197"):
+    with pytest.raises(
+        cr.CounterrankError,
+        match=r"'rips' overflows: the largest weight at position 3 is 2.5e\+197",
+    ):
         cr.RIPS().estimate(log_of(p0), target)
     with pytest.raises(cr.CounterrankError, match="position 2"):
         cr.RIPS().estimate(log_of(p0[:, [1, 2, 0]]), target)
-    # At a position that does not count the sums over rows are numbers, those of the position are not.
+    # At a position that does not count the sums over rows are numbers, those of the position are
+    # not.
     with pytest.raises(cr.CounterrankError, match="position 3"):
         cr.RIPS().estimate(log_of(p0).with_position_weights(np.array([1.0, 1.0, 0.0])), target)
 
@@ -300,8 +345,11 @@ def test_groups_in_rankings_that_end_early_and_groups_the_logger_never_shows():
         )  # fmt: skip
         with pytest.raises(cr.CounterrankError, match="needs whole distributions"):
             Marginalised(groups=[0, 1, 2]).estimate(half, "new")
-    # A group without any probability under the logger has no ratio: its weight is the target's probability.
-    np.testing.assert_allclose(group_ratios(View(unseen, "new"), np.array([0, 1, 2])).rho, [[0.4, 0.5]], rtol=1e-12)
+    # A group without any probability under the logger has no ratio: its weight is the target's
+    # probability.
+    np.testing.assert_allclose(
+        group_ratios(View(unseen, "new"), np.array([0, 1, 2])).rho, [[0.4, 0.5]], rtol=1e-12
+    )
 
 
 def test_weights_are_counted_by_eighths_of_octaves_from_2_to_the_minus_40_to_2_to_the_64():

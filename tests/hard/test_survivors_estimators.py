@@ -1,4 +1,6 @@
-"""Estimators against their formulas on a dozen rows in plain NumPy: cases that kill mutants (`make mutation`)."""
+"""Estimators against their formulas on a dozen rows in plain NumPy: cases that kill mutants (`make
+mutation`).
+"""
 
 from dataclasses import dataclass
 
@@ -65,7 +67,9 @@ def same(estimate, y):
     assert estimate.value == pytest.approx(total.mean(), rel=1e-12)
     assert estimate.stderr == pytest.approx(total.std(ddof=1) / np.sqrt(N), rel=1e-9)
     np.testing.assert_allclose([p.value for p in estimate.by_position], y.mean(0), rtol=1e-12)
-    np.testing.assert_allclose([p.stderr for p in estimate.by_position], y.std(0, ddof=1) / np.sqrt(N), rtol=1e-9)
+    np.testing.assert_allclose(
+        [p.stderr for p in estimate.by_position], y.std(0, ddof=1) / np.sqrt(N), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
@@ -109,14 +113,21 @@ def test_switching_keeps_weights_up_to_the_limit(limit):
     kept = np.where(used >= RHO, RHO, 0.0)
     found = Switch("iips", limit=limit, model=Known()).estimate(LOG, "new")
     same(found, MEAN + kept * (REWARD - Q))
-    assert found.details["limit"] == pytest.approx(used) and found.details["regression"] == Known.details
-    np.testing.assert_allclose(found.details["weight_lost"], 1 - kept.mean(0), rtol=1e-10, atol=1e-12)
+    assert (
+        found.details["limit"] == pytest.approx(used)
+        and found.details["regression"] == Known.details
+    )
+    np.testing.assert_allclose(
+        found.details["weight_lost"], 1 - kept.mean(0), rtol=1e-10, atol=1e-12
+    )
     assert (
         f"above {used:.4g} " in found.flags[0]
         and f"model, {(1 - kept.mean(0)).max():.1%} of the weight" in found.flags[0]
     )
     order = np.abs(RHO * (1 + sum(np.roll(RHO - 1, j, axis=1) for j in (1, 2))))
-    negative = Switch(2, limit=1e-9, model=Known()).estimate(LOG, "new")  # order weights below zero count by size
+    negative = Switch(2, limit=1e-9, model=Known()).estimate(
+        LOG, "new"
+    )  # order weights below zero count by size
     assert order.min() > 1e-9 and negative.value == pytest.approx((MEAN @ ALPHA).mean(), rel=1e-12)
 
 
@@ -154,7 +165,9 @@ def products(ratio, c):
 def truncated(ratio, order):
     """Interaction orders 1, 2 and K (or more) written out."""
     if order == 2:
-        return ratio * np.stack([1 + sum(ratio[:, m] - 1 for m in range(K) if m != k) for k in range(K)], axis=1)
+        return ratio * np.stack(
+            [1 + sum(ratio[:, m] - 1 for m in range(K) if m != k) for k in range(K)], axis=1
+        )
     return ratio if order == 1 else products(ratio, MASKS["ips"])
 
 
@@ -219,7 +232,10 @@ def test_plans_on_one_workspace_are_summed_in_one_pass():
         plans = [estimator.plan(workspace) for estimator in estimators]
         return workspace.memo.get("standard weights", set()), [plan.fused for plan in plans]
 
-    assert wanted(cr.IPS(), cr.RIPS(), cr.IIPS()) == ({"joint", "prefix", "position"}, ["joint", "prefix", "position"])
+    assert wanted(cr.IPS(), cr.RIPS(), cr.IIPS()) == (
+        {"joint", "prefix", "position"},
+        ["joint", "prefix", "position"],
+    )
     assert wanted(cr.IPS(aggregate="ratio")) == (set(), ["joint"])
     assert wanted(Neighbours()) == (set(), [None])
     same(Neighbours().estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
@@ -287,10 +303,17 @@ def test_a_larger_mask_where_the_log_demands_it():
 
 
 def test_marginals_without_replacement_are_no_products():
-    scores, items = RNG.normal(size=(N, 5)), np.array([np.random.default_rng(i).permutation(5)[:K] for i in range(N)])
+    scores, items = (
+        RNG.normal(size=(N, 5)),
+        np.array([np.random.default_rng(i).permutation(5)[:K] for i in range(N)]),
+    )
     logging, target = cr.PlackettLuce(scores), cr.PlackettLuce(-scores)
     log = cr.RankingLog(
-        action=items, reward=REWARD, propensity=logging, targets={"new": target}, position_weights=ALPHA
+        action=items,
+        reward=REWARD,
+        propensity=logging,
+        targets={"new": target},
+        position_weights=ALPHA,
     )
     w = np.exp(target.position_log_prob(items) - logging.position_log_prob(items))
     same(cr.IIPS().estimate(log, "new"), w * REWARD)
@@ -298,7 +321,11 @@ def test_marginals_without_replacement_are_no_products():
     same(cr.RIPS().estimate(log, "new"), prefix * REWARD)
     same(cr.IPS().estimate(log, "new"), prefix[:, -1:] * REWARD)
     workspace = Workspace(MemorySource(log, threads=1), "new")
-    assert [e.plan(workspace).fused for e in (cr.IPS(), cr.RIPS(), cr.IIPS())] == ["joint", "prefix", None]
+    assert [e.plan(workspace).fused for e in (cr.IPS(), cr.RIPS(), cr.IIPS())] == [
+        "joint",
+        "prefix",
+        None,
+    ]
     assert [sampling_flags(workspace, mask(name, K)) for name in ("S", "C", "I")] == [(), (), ()]
 
 
@@ -314,7 +341,9 @@ def test_lift_and_evidence(aggregate, units):
     base = r @ ALPHA
     mean_w = w.mean(0) if aggregate == "ratio" else np.ones(K)
     values = (w * r).mean(0) / mean_w
-    centred = w * r / mean_w - (values * w / mean_w if aggregate == "ratio" else values)  # (n, K), mean zero
+    centred = w * r / mean_w - (
+        values * w / mean_w if aggregate == "ratio" else values
+    )  # (n, K), mean zero
     score = centred @ ALPHA
     value = ALPHA @ values
 
@@ -327,8 +356,12 @@ def test_lift_and_evidence(aggregate, units):
 
     df = (N if units is None else N // 2) - 1
     t = stats.t.ppf(0.95, df)
-    assert found.value == pytest.approx(value, rel=1e-12) and found.stderr == pytest.approx(error(score), rel=1e-9)
-    np.testing.assert_allclose([p.stderr for p in found.by_position], [error(c) for c in centred.T], rtol=1e-9)
+    assert found.value == pytest.approx(value, rel=1e-12) and found.stderr == pytest.approx(
+        error(score), rel=1e-9
+    )
+    np.testing.assert_allclose(
+        [p.stderr for p in found.by_position], [error(c) for c in centred.T], rtol=1e-9
+    )
     lift, gain = found.lift, value - base.mean()
     paired = error(score - base)
     assert (lift.value, lift.stderr) == pytest.approx((gain, paired), rel=1e-9)
@@ -336,11 +369,15 @@ def test_lift_and_evidence(aggregate, units):
     ratio = error(score / base.mean() - value / base.mean() ** 2 * base)
     relative = gain / base.mean()
     expected = (relative, relative - t * ratio, relative + t * ratio)
-    assert (lift.relative, lift.relative_low, lift.relative_high) == pytest.approx(expected, rel=1e-9)
+    assert (lift.relative, lift.relative_low, lift.relative_high) == pytest.approx(
+        expected, rel=1e-9
+    )
     np.testing.assert_allclose([p.value for p in lift.by_position], values - r.mean(0), rtol=1e-10)
     pairs = [error(c) for c in (w * r - r).T]
     np.testing.assert_allclose([p.stderr for p in lift.by_position], pairs, rtol=1e-9)
-    assert found.evidence.linear == (aggregate == "mean") and found.evidence.clustered == (units is not None)
+    assert found.evidence.linear == (aggregate == "mean") and found.evidence.clustered == (
+        units is not None
+    )
     doubled = found.evidence.value_at(2 * (w * r).mean(0)[None], w.mean(0)[None])
     assert doubled == pytest.approx([2 * value], rel=1e-12)
 
@@ -379,14 +416,19 @@ def test_rows_are_counted_where_they_are_not_known():
 
 
 def test_cascade_dr_needs_independent_positions():
-    """Its plan is made for factored propensities with whole distributions, and refused for rankings of items once."""
+    """Its plan is made for factored propensities with whole distributions, and refused for rankings
+    of items once.
+    """
     found = CascadeDR().estimate(LOG, "new")
     assert found.estimator == "cascade-dr" and np.isfinite([found.value, found.stderr]).all()
     assert "regression" in found.details
     scores = np.linspace(-1, 1, A) * np.ones((N, 1))
     items = np.array([np.random.default_rng(i).permutation(A)[:K] for i in range(N)])
     log = cr.RankingLog(
-        action=items, reward=REWARD, propensity=cr.PlackettLuce(scores), targets={"new": cr.PlackettLuce(-scores)}
+        action=items,
+        reward=REWARD,
+        propensity=cr.PlackettLuce(scores),
+        targets={"new": cr.PlackettLuce(-scores)},
     )
     prefix = cr.RankingLog(
         action=ACTION, reward=REWARD, propensity=cr.Propensity("prefix", shown(P0)), dists=LOG.dists,

@@ -1,4 +1,6 @@
-"""Intervals, adjusted p-values, masks and second moments against plain NumPy: cases that kill mutants."""
+"""Intervals, adjusted p-values, masks and second moments against plain NumPy: cases that kill
+mutants.
+"""
 
 from itertools import combinations, product
 
@@ -25,11 +27,17 @@ ALPHA = np.array([1.0, 0.5])
 def evidence(n, units=None, seed=4, shift=1.0):
     """Evidence of the plain mean of n rows."""
     rng = np.random.default_rng(seed)
-    y, w, r = rng.normal(shift, 1, (n, 2)), rng.uniform(0.2, 2, (n, 2)), rng.normal(shift, 1, (n, 2))
+    y, w, r = (
+        rng.normal(shift, 1, (n, 2)),
+        rng.uniform(0.2, 2, (n, 2)),
+        rng.normal(shift, 1, (n, 2)),
+    )
     total = y @ ALPHA
     moments, _ = moments_of(y, w, r, ALPHA, full=True, bucket=units)
     stderr = float(total.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
-    made = Evidence(float(total.mean()), stderr, moments, lambda a, b: a @ ALPHA + b[:, 0] ** 2, seed=7)
+    made = Evidence(
+        float(total.mean()), stderr, moments, lambda a, b: a @ ALPHA + b[:, 0] ** 2, seed=7
+    )
     return made, y, w
 
 
@@ -43,7 +51,9 @@ def test_bernstein_of_two_rows_and_of_one():
     total = y @ ALPHA
     term = np.log(4 / 0.1)
     half = np.sqrt(2 * total.var(ddof=1) * term / 2) + 7 * 2 * np.abs(total).max() * term / 3
-    assert bernstein_interval(made, 0.9) == pytest.approx((total.mean() - half, total.mean() + half), rel=1e-10)
+    assert bernstein_interval(made, 0.9) == pytest.approx(
+        (total.mean() - half, total.mean() + half), rel=1e-10
+    )
     with pytest.raises(cr.CounterrankError, match="at least two rows"):
         bernstein_interval(evidence(1)[0], 0.9)
 
@@ -65,7 +75,9 @@ def test_percentiles_of_redrawn_units(count, shift):
         rows = times @ np.array([part.sum() for part in parts], dtype=float)
         if count == 2 and interval is poisson_interval:
             continue  # one draw in e^2 has no row, and so no mean
-        mean_y, mean_w = (times @ np.array([a[part].sum(0) for part in parts]) / rows[:, None] for a in (y, w))
+        mean_y, mean_w = (
+            times @ np.array([a[part].sum(0) for part in parts]) / rows[:, None] for a in (y, w)
+        )
         values = mean_y @ ALPHA + mean_w[:, 0] ** 2
         for level in (0.5, 0.9):
             expected = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
@@ -89,13 +101,17 @@ def test_cressie_read_by_regression_on_weights(n):
     spread = max(float(residual @ residual) / (n - 1), 0.0) / n
     half = np.sqrt(stats.f.ppf(0.9, 1, max(n - 1 - 2, 1)) * spread)
     # Three rows fit two weights exactly: what is left is the rounding of sums.
-    assert cressie_read_interval(made, 0.9) == pytest.approx((centre - half, centre + half), rel=1e-6, abs=1e-5)
+    assert cressie_read_interval(made, 0.9) == pytest.approx(
+        (centre - half, centre + half), rel=1e-6, abs=1e-5
+    )
 
 
 def test_two_sided_p_values():
     for z in (0.0, 0.3, 1.96, -2.5):
         for stderr in (0.5, 2.0):
-            assert two_sided(stderr * z, stderr) == pytest.approx(2 * stats.norm.sf(abs(z)), rel=1e-12)
+            assert two_sided(stderr * z, stderr) == pytest.approx(
+                2 * stats.norm.sf(abs(z)), rel=1e-12
+            )
     assert [two_sided(value, 0.0) for value in (0.0, 1e-12, -1e-12, 1.1e-12, 0.5, 3.0)] == [1] * 6
     assert two_sided(0.5, np.nan) == two_sided(0.0, np.nan) == 1.0
 
@@ -105,7 +121,9 @@ P_VALUES = ([0.01, 0.04, 0.03], [0.5, 0.9, 0.001, 0.02, 0.02], [1.0], [0.2, 0.9,
 
 @pytest.mark.parametrize("p", P_VALUES)
 def test_adjusted_p_values_by_their_definitions(p):
-    """Holm: the largest of (m - rank + 1) p over smaller ones; Benjamini-Hochberg: the least m p / rank over larger."""
+    """Holm: the largest of (m - rank + 1) p over smaller ones; Benjamini-Hochberg: the least m p /
+    rank over larger.
+    """
     p, m = np.array(p), len(p)
     rank = np.argsort(np.argsort(p, kind="stable"), kind="stable") + 1
     for i in range(m):
@@ -128,7 +146,10 @@ def test_second_moments_of_orders_by_enumeration(shapes, length, used):
     rng = np.random.default_rng(8)
     orders = np.arange(1, length)
     rows = [length if shape == "K" else 1 for shape in shapes]
-    tables = [rng.dirichlet(np.full(2, 4.0), size=(1, rows[0])), rng.dirichlet(np.ones(2), size=(1, rows[1]))]
+    tables = [
+        rng.dirichlet(np.full(2, 4.0), size=(1, rows[0])),
+        rng.dirichlet(np.ones(2), size=(1, rows[1])),
+    ]
     out = np.zeros(len(orders) + 1)
     assert exact_squares(*tables, np.array([used]), orders, out) == 0
     p0, p1 = (np.broadcast_to(table, (1, length, 2))[0, :used] for table in tables)

@@ -1,4 +1,6 @@
-"""Do intervals hold the truth as often as they say, and are wrong ones caught? Seeded; judged by binomtest."""
+"""Do intervals hold the truth as often as they say, and are wrong ones caught? Seeded; judged by
+binomtest.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ import counterrank as cr
 from counterrank.estimators import registry
 
 LEVEL = 0.9
-#: A correct interval raises a false alarm with this chance per test (14 tests: 0.14 % in all, and seeds are fixed).
+# : A correct interval raises a false alarm with this chance per test (14 tests: 0.14 % in all, and
+# seeds are fixed).
 ALARM = 1e-4
 
 
@@ -22,7 +25,9 @@ def logs(bench):
 @pytest.fixture(scope="module")
 def clustered(bench):
     world = bench.World(exploration=0.9)
-    return world, [world.draw(1500, np.random.default_rng([8, i]), rows_per_unit=10) for i in range(200)]
+    return world, [
+        world.draw(1500, np.random.default_rng([8, i]), rows_per_unit=10) for i in range(200)
+    ]
 
 
 def coverage_p(ends, truth):
@@ -44,21 +49,28 @@ def test_intervals_hold_the_truth(logs, name, method):
     # A bootstrap costs a hundred times the rest: fewer logs.
     used = drawn[:60] if method in ("bootstrap", "poisson") else drawn
     by_unit = method in ("bootstrap", "poisson") or None
-    ends = [registry.get(name).estimate(log, "new", by_unit=by_unit, full=True).interval(LEVEL, method) for log in used]
+    ends = [
+        registry.get(name).estimate(log, "new", by_unit=by_unit, full=True).interval(LEVEL, method)
+        for log in used
+    ]
     share, p = coverage_p(ends, world.truth)
     assert p > ALARM, share
 
 
 def test_bernstein_is_never_too_short(logs):
     world, drawn = logs
-    share, _ = coverage_p([cr.IPS().estimate(log, "new").interval(LEVEL, "bernstein") for log in drawn], world.truth)
+    share, _ = coverage_p(
+        [cr.IPS().estimate(log, "new").interval(LEVEL, "bernstein") for log in drawn], world.truth
+    )
     assert share == 1.0
 
 
 @pytest.mark.parametrize("name", ["ips", "snrips"])
 def test_clustered_intervals_hold_the_truth(clustered, name):
     world, drawn = clustered
-    share, p = coverage_p([registry.get(name).estimate(log, "new").interval(LEVEL) for log in drawn], world.truth)
+    share, p = coverage_p(
+        [registry.get(name).estimate(log, "new").interval(LEVEL) for log in drawn], world.truth
+    )
     assert p > ALARM, share
 
 
@@ -76,7 +88,8 @@ def test_a_fixed_normaliser_is_caught(bench, logs):
 
 
 def test_iips_on_cascade_data_is_caught_as_biased(bench):
-    # z of the mean of 60 estimates; |z| > 5 has a chance of 6e-7 if it were unbiased. RIPS must pass the same test.
+    # z of the mean of 60 estimates; |z| > 5 has a chance of 6e-7 if it were unbiased. RIPS must
+    # pass the same test.
     world = bench.World()
     drawn = [world.draw(4000, np.random.default_rng([9, i])) for i in range(60)]
     z = {}

@@ -1,4 +1,6 @@
-"""Bias-aware intervals, betting bounds and the lines of the verdict against their definitions, written out."""
+"""Bias-aware intervals, betting bounds and the lines of the verdict against their definitions,
+written out.
+"""
 
 import math
 
@@ -17,20 +19,30 @@ def test_the_bias_aware_value_is_the_quantile_of_a_shifted_normal(bias, level):
     found = bias_aware_value(bias, level)
     exact = stats.foldnorm.ppf(level, abs(bias)) if bias else stats.norm.ppf((1 + level) / 2)
     assert found == pytest.approx(exact, abs=1e-9)
-    assert stats.norm.cdf(found - bias) - stats.norm.cdf(-found - bias) == pytest.approx(level, abs=1e-12)
+    assert stats.norm.cdf(found - bias) - stats.norm.cdf(-found - bias) == pytest.approx(
+        level, abs=1e-12
+    )
 
 
 def test_few_units_add_what_the_t_quantile_exceeds_the_normal_by():
     excess = stats.t.ppf(0.975, 7) - stats.norm.ppf(0.975)
-    assert bias_aware_value(1.5, 0.95, 7) == pytest.approx(bias_aware_value(1.5, 0.95) + excess, abs=1e-12)
+    assert bias_aware_value(1.5, 0.95, 7) == pytest.approx(
+        bias_aware_value(1.5, 0.95) + excess, abs=1e-12
+    )
     assert bias_aware_value(1.5, 0.95, 1e9) == pytest.approx(bias_aware_value(1.5, 0.95), abs=1e-6)
 
 
 def test_half_a_length_is_in_units_of_the_value():
-    assert bias_aware_half(0.2, 0.5, 0.9) == pytest.approx(0.2 * stats.foldnorm.ppf(0.9, 2.5), abs=1e-9)
-    assert bias_aware_half(0.2, 0.5, 0.9, 5) == pytest.approx(0.2 * bias_aware_value(2.5, 0.9, 5), abs=1e-12)
+    assert bias_aware_half(0.2, 0.5, 0.9) == pytest.approx(
+        0.2 * stats.foldnorm.ppf(0.9, 2.5), abs=1e-9
+    )
+    assert bias_aware_half(0.2, 0.5, 0.9, 5) == pytest.approx(
+        0.2 * bias_aware_value(2.5, 0.9, 5), abs=1e-12
+    )
     assert bias_aware_half(0.0, -0.5, 0.9) == 0.5
-    assert math.isnan(bias_aware_half(math.nan, 0.5, 0.9)) and math.isnan(bias_aware_half(-1.0, 0.5, 0.9))
+    assert math.isnan(bias_aware_half(math.nan, 0.5, 0.9)) and math.isnan(
+        bias_aware_half(-1.0, 0.5, 0.9)
+    )
 
 
 def log_capital(mu, values, rows, lowest, delta, spread):
@@ -53,7 +65,9 @@ def test_the_betting_bound_is_where_the_capital_stops_growing(lowest, spread, cl
     rng = np.random.default_rng(3)
     rows = rng.integers(1, 4, 60).astype(float) if clustered else np.ones(60)
     values = rows * (0.2 + rng.random(60))
-    found = betting_lower_bound(values, lowest, delta, spread=spread, counts=rows if clustered else None)
+    found = betting_lower_bound(
+        values, lowest, delta, spread=spread, counts=rows if clustered else None
+    )
     mean = values.sum() / rows.sum()
 
     def short(mu):
@@ -77,5 +91,7 @@ def test_without_rows_or_with_the_least_there_is_the_bound_is_the_least():
 def test_lines_belong_to_the_better_side(line):
     step = 1e-9 if line.more_is_better else -1e-9
     assert line.status(line.reliable) is PASSED and line.status(line.reliable - step) is WARNED
-    assert line.status(line.directional) is WARNED and line.status(line.directional - step) is FAILED
+    assert (
+        line.status(line.directional) is WARNED and line.status(line.directional - step) is FAILED
+    )
     assert line.status(math.nan) is FAILED

@@ -24,13 +24,17 @@ def log(request):
 def test_critical_values_are_scipys():
     for level in (0.5, 0.9, 0.95, 0.999):
         assert critical_value(level) == pytest.approx(stats.norm.ppf(0.5 + level / 2), rel=1e-12)
-        assert critical_value(level, df=7) == pytest.approx(stats.t.ppf(0.5 + level / 2, 7), rel=1e-10)
+        assert critical_value(level, df=7) == pytest.approx(
+            stats.t.ppf(0.5 + level / 2, 7), rel=1e-10
+        )
 
 
 @pytest.mark.parametrize("name", ["ips", "snips", "cv-rips"])
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_every_method_widens_with_the_level_and_holds_its_centre(log, name, method):
-    estimate = registry.get(name).estimate(log, "new", by_unit=method in ("bootstrap", "poisson"), full=True)
+    estimate = registry.get(name).estimate(
+        log, "new", by_unit=method in ("bootstrap", "poisson"), full=True
+    )
     if method == "bernstein" and name != "ips":
         with pytest.raises(cr.CounterrankError, match="ratio or regression"):
             estimate.interval(0.9, method)
@@ -62,11 +66,14 @@ def test_bootstrap_draws_rows_when_each_is_its_own_bucket(log):
     rows = rng.integers(0, log.n, (20_000, log.n))
     values = (rho[rows] * base[rows]).sum(1) / rho[rows].sum(1)
     naive = np.quantile(values, [0.025, 0.975])
-    # Both ends carry Monte-Carlo error of 2000 draws: sd about 3 % of the half-width; 5 of them allowed (1e-6).
+    # Both ends carry Monte-Carlo error of 2000 draws: sd about 3 % of the half-width; 5 of them
+    # allowed (1e-6).
     allowed = 0.15 * (naive[1] - naive[0]) / 2
     for method in ("bootstrap", "poisson"):
         np.testing.assert_allclose(estimate.interval(0.95, method), naive, atol=allowed)
-        assert estimate.interval(0.95, method) == estimate.interval(0.95, method)  # the same draws every time
+        assert estimate.interval(0.95, method) == estimate.interval(
+            0.95, method
+        )  # the same draws every time
 
 
 def test_bootstrap_of_units_is_wider_where_units_repeat_themselves(log):
@@ -86,14 +93,20 @@ def test_bernstein_is_maurer_and_pontil(log):
     estimate = cr.IPS().estimate(log, "new")
     totals = (log.targets["new"].values / log.propensity.values).prod(1) * log.reward.sum(1)
     bound, n, delta = np.abs(totals).max(), log.n, 0.1
-    half = np.sqrt(2 * totals.var(ddof=1) * np.log(4 / delta) / n) + 7 * 2 * bound * np.log(4 / delta) / (3 * (n - 1))
+    half = np.sqrt(2 * totals.var(ddof=1) * np.log(4 / delta) / n) + 7 * 2 * bound * np.log(
+        4 / delta
+    ) / (3 * (n - 1))
     low, high = estimate.interval(0.9, "bernstein")
     assert (high - low) / 2 == pytest.approx(half, rel=1e-9)
-    assert bernstein_half_width(totals.var(ddof=1), 2 * bound, n, 0.9) == pytest.approx(half, rel=1e-12)
+    assert bernstein_half_width(totals.var(ddof=1), 2 * bound, n, 0.9) == pytest.approx(
+        half, rel=1e-12
+    )
 
 
 def test_cressie_read_is_the_profile_of_the_euclidean_likelihood():
-    """Find the ends by search: the least sum (n q - 1)^2 over reweightings with E[w] = 1 and E[T] = theta."""
+    """Find the ends by search: the least sum (n q - 1)^2 over reweightings with E[w] = 1 and E[T] =
+    theta.
+    """
     rng = np.random.default_rng(5)
     n = 40
     p0, p1, reward = rng.uniform(0.3, 1, (n, 2)), rng.random((n, 2)), rng.random((n, 2))

@@ -1,4 +1,6 @@
-"""The difference of two targets on the same rows, against the influence values of the rows themselves."""
+"""The difference of two targets on the same rows, against the influence values of the rows
+themselves.
+"""
 
 import numpy as np
 import pytest

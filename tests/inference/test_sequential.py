@@ -1,4 +1,6 @@
-"""Looking every night: false alarms over all looks together, widths, and the evaluation that uses them."""
+"""Looking every night: false alarms over all looks together, widths, and the evaluation that uses
+them.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from counterrank.inference import Looks, critical_value
 
 
 def paths(runs, looks, step, seed):
-    """Running means and standard errors of skewed, weight-like totals with mean zero: (runs, looks)."""
+    """Running means and standard errors of skewed, weight-like totals with mean zero: (runs,
+    looks).
+    """
     rng = np.random.default_rng(seed)
     values = np.exp(0.8 * rng.normal(size=(runs, looks * step))) - np.exp(0.32)
     n = np.arange(1, looks + 1) * step
@@ -19,7 +23,9 @@ def paths(runs, looks, step, seed):
 
 
 def test_false_alarms_over_a_thousand_looks():
-    """Looks at 50, 100, ... 50,000 rows. 5 % of 150 runs: more than 15 have a chance of 0.5 %; t must fail visibly."""
+    """Looks at 50, 100, ... 50,000 rows. 5 % of 150 runs: more than 15 have a chance of 0.5 %; t
+    must fail visibly.
+    """
     n, mean, stderr = paths(150, 1000, 50, seed=0)
     looks = Looks(10_000)
     wide = np.array([looks.critical(0.95, int(m)) for m in n])
@@ -76,8 +82,13 @@ def test_an_evaluation_widens_every_interval(log):
 
 
 def test_an_allowance_for_bias_is_not_stretched(log):
-    """Wider by the standard error alone: what is allowed for bias does not grow with the number of looks."""
-    once, often = (cr.evaluate(log, ["new"], estimators=["auto"], sequential=s).estimate() for s in (False, 10_000))
+    """Wider by the standard error alone: what is allowed for bias does not grow with the number of
+    looks.
+    """
+    once, often = (
+        cr.evaluate(log, ["new"], estimators=["auto"], sequential=s).estimate()
+        for s in (False, 10_000)
+    )
     more = Looks(10_000).critical(0.95, 2000) - critical_value(0.95)
     grown = (often.lift.high - often.lift.low) - (once.lift.high - once.lift.low)
     assert grown == pytest.approx(2 * more * once.lift.stderr, rel=1e-6)

@@ -26,12 +26,18 @@ def log():
 
 def columns(log, kind):
     rho = log.targets["new"].values / log.propensity.values
-    w = {"ips": np.repeat(rho.prod(1, keepdims=True), K, 1), "iips": rho, "rips": np.cumprod(rho, 1)}[kind]
+    w = {
+        "ips": np.repeat(rho.prod(1, keepdims=True), K, 1),
+        "iips": rho,
+        "rips": np.cumprod(rho, 1),
+    }[kind]
     return w * log.reward, w
 
 
 def influence(log, kind, aggregate):
-    """Return per-row influence values (n, K) of each V_k: their variance over n is that of the estimate."""
+    """Return per-row influence values (n, K) of each V_k: their variance over n is that of the
+    estimate.
+    """
     y, w = columns(log, kind)
     if aggregate == "mean":
         return y
@@ -43,16 +49,22 @@ def influence(log, kind, aggregate):
 
 
 @pytest.mark.parametrize("kind", ["ips", "iips", "rips"])
-@pytest.mark.parametrize(("aggregate", "prefix"), [("mean", ""), ("ratio", "sn"), ("control", "cv-")])
+@pytest.mark.parametrize(
+    ("aggregate", "prefix"), [("mean", ""), ("ratio", "sn"), ("control", "cv-")]
+)
 def test_delta_method(log, kind, aggregate, prefix):
     estimate = registry.get(prefix + kind).estimate(log, "new")
     psi = influence(log, kind, aggregate)
     assert estimate.stderr == pytest.approx((psi @ ALPHA).std(ddof=1) / np.sqrt(N), rel=1e-8)
     for k in range(K):
-        assert estimate.by_position[k].stderr == pytest.approx(psi[:, k].std(ddof=1) / np.sqrt(N), rel=1e-8)
+        assert estimate.by_position[k].stderr == pytest.approx(
+            psi[:, k].std(ddof=1) / np.sqrt(N), rel=1e-8
+        )
     base = log.reward @ ALPHA
     assert estimate.lift.value == pytest.approx(estimate.value - base.mean(), rel=1e-10)
-    assert estimate.lift.stderr == pytest.approx((psi @ ALPHA - base).std(ddof=1) / np.sqrt(N), rel=1e-8)
+    assert estimate.lift.stderr == pytest.approx(
+        (psi @ ALPHA - base).std(ddof=1) / np.sqrt(N), rel=1e-8
+    )
     relative = (psi @ ALPHA - estimate.value / base.mean() * base) / base.mean()
     half = (estimate.lift.relative_high - estimate.lift.relative_low) / 2
     from scipy import stats
@@ -96,12 +108,14 @@ def test_few_units_are_clustered_exactly(log):
         from scipy import stats
 
         half = stats.t.ppf(0.975, 19) * estimate.stderr
-        assert estimate.interval(0.95) == pytest.approx((estimate.value - half, estimate.value + half), rel=1e-12)
+        assert estimate.interval(0.95) == pytest.approx(
+            (estimate.value - half, estimate.value + half), rel=1e-12
+        )
 
 
 def test_many_units_are_clustered_nearly_exactly():
-    # 6000 units in 1024 buckets: the ratio of the two standard errors has a standard deviation of about
-    # 1/sqrt(2*1024) = 2.2 %; 12 % is more than 5 of them (false alarm below 1e-6).
+    # 6000 units in 1024 buckets: the ratio of the two standard errors has a standard deviation of
+    # about 1/sqrt(2*1024) = 2.2 %; 12 % is more than 5 of them (false alarm below 1e-6).
     rng = np.random.default_rng(2)
     unit = np.repeat(np.arange(6000), 3)
     n = len(unit)
@@ -119,7 +133,9 @@ def test_many_units_are_clustered_nearly_exactly():
 
 
 def test_a_single_unit_gives_no_error_but_a_flag():
-    log = cr.RankingLog(action=[[0]] * 5, reward=[[1.0]] * 5, propensity=[[0.5]] * 5, unit=["a"] * 5)
+    log = cr.RankingLog(
+        action=[[0]] * 5, reward=[[1.0]] * 5, propensity=[[0.5]] * 5, unit=["a"] * 5
+    )
     estimate = cr.IPS().estimate(log, [[0.4]] * 5)
     assert np.isnan(estimate.stderr)
     assert any(flag.startswith("one-unit") for flag in estimate.flags)

@@ -23,7 +23,12 @@ def clock(monkeypatch):
     return now
 
 
-def run(listener: FirstRun, clock: list[float], seconds: float, module: str = "counterrank.kernels.weights") -> None:
+def run(
+    listener: FirstRun,
+    clock: list[float],
+    seconds: float,
+    module: str = "counterrank.kernels.weights",
+) -> None:
     listener.on_start(compiling(module))
     clock[0] += seconds
     listener.on_end(compiling(module))

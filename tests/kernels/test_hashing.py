@@ -35,12 +35,16 @@ def test_rows_meet_every_bucket_once_a_stretch_and_ignore_chunks():
     whole = buckets(None, 5000, start=0)
     for first in range(0, 4096, 1024):
         assert sorted(whole[first : first + 1024]) == list(range(1024))
-    parts = [buckets(None, size, start=start) for start, size in ((0, 1), (1, 1023), (1024, 3000), (4024, 976))]
+    parts = [
+        buckets(None, size, start=start)
+        for start, size in ((0, 1), (1, 1023), (1024, 3000), (4024, 976))
+    ]
     assert (np.concatenate(parts) == whole).all()
 
 
 def test_units_are_spread_evenly():
-    # chi-square of 200,000 consecutive ids over 1024 buckets; false alarm 1e-6 (seedless: the hash is fixed)
+    # chi-square of 200,000 consecutive ids over 1024 buckets; false alarm 1e-6 (seedless: the hash
+    # is fixed)
     counts = np.bincount(buckets(np.arange(200_000), 200_000, start=0), minlength=hashing.BUCKETS)
     assert stats.chisquare(counts).pvalue > 1e-6
 

@@ -1,4 +1,6 @@
-"""One pass of moments against plain NumPy sums; fused weights against stored ones; Gram and bucket tables."""
+"""One pass of moments against plain NumPy sums; fused weights against stored ones; Gram and bucket
+tables.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,13 @@ from hypothesis import strategies as st
 from counterrank.diagnostics.weights import bin_edges
 from counterrank.kernels import accumulate as kernels
 from counterrank.kernels import hashing
-from counterrank.moments import Moments, moments_of, moments_of_ratios, moments_of_weights, rewards_of
+from counterrank.moments import (
+    Moments,
+    moments_of,
+    moments_of_ratios,
+    moments_of_weights,
+    rewards_of,
+)
 
 SHAPES = st.tuples(st.integers(1, 700), st.integers(1, 9), st.integers(0, 2**32 - 1))
 
@@ -23,7 +31,9 @@ def batch(n, length, seed):
 def twin(y, w, r, alpha):
     """Every sum of the contract, in NumPy."""
     total, base, weight = y @ alpha, r @ alpha, w @ alpha / alpha.sum()
-    where = np.clip(np.searchsorted(bin_edges(), np.abs(weight), side="right") - 1, 0, kernels.BINS - 1)
+    where = np.clip(
+        np.searchsorted(bin_edges(), np.abs(weight), side="right") - 1, 0, kernels.BINS - 1
+    )
     return {
         "positions": np.stack([(a * b).sum(0) for a, b in
                                ((y, 1), (w, 1), (r, 1), (y, y), (w, w), (r, r), (y, w), (y, r))]),
@@ -39,7 +49,9 @@ def twin(y, w, r, alpha):
 
 def assert_same(moments, totals, expected, scale):
     for name in ("positions", "rows", "peaks", "histogram"):
-        np.testing.assert_allclose(getattr(moments, name), expected[name], rtol=1e-10, atol=1e-11 * scale, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(moments, name), expected[name], rtol=1e-10, atol=1e-11 * scale, err_msg=name
+        )
     np.testing.assert_allclose(totals, expected["totals"], rtol=1e-11, atol=1e-12 * scale)
 
 
@@ -56,7 +68,9 @@ def test_moments_of_any_contributions(shape):
 
 
 def assert_same_but_for_edges(moments, totals, w, r, alpha):
-    """The same, where a mean weight on the edge of a bin may fall on either side of it after rounding."""
+    """The same, where a mean weight on the edge of a bin may fall on either side of it after
+    rounding.
+    """
     scale = len(w) * max(1.0, float(np.abs(w * r).max() ** 2), float(w.max() ** 2))
     expected = twin(w * r, w, r, alpha)
     got, wanted = moments.histogram[0], expected["histogram"][0]
@@ -112,7 +126,9 @@ def test_gram_and_buckets(shape):
     table = np.zeros((hashing.BUCKETS, 2 * length + 2))
     np.add.at(table, bucket, np.column_stack([columns, np.ones(n)]))
     np.testing.assert_allclose(moments.buckets, table, rtol=1e-10, atol=1e-12 * scale)
-    np.testing.assert_allclose(moments.buckets.sum(0)[:-1], columns.sum(0), rtol=1e-9, atol=1e-11 * scale)
+    np.testing.assert_allclose(
+        moments.buckets.sum(0)[:-1], columns.sum(0), rtol=1e-9, atol=1e-11 * scale
+    )
 
 
 def test_layout_does_not_matter():
@@ -147,7 +163,9 @@ def test_covariance_is_that_of_the_columns():
 
 def test_bins_hold_what_their_edges_say():
     edges = bin_edges()
-    weights = np.concatenate([[0.0, 1e-30, 2.0**70], edges[1::7], np.nextafter(edges[1::7], 0)])[:, None]
+    weights = np.concatenate([[0.0, 1e-30, 2.0**70], edges[1::7], np.nextafter(edges[1::7], 0)])[
+        :, None
+    ]
     moments, _ = moments_of(weights, weights, weights, np.ones(1))
     assert (moments.histogram == twin(weights, weights, weights, np.ones(1))["histogram"]).all()
     counts, sums = moments.histogram

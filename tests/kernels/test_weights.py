@@ -35,7 +35,9 @@ def test_ratios_are_quotients_with_ones_in_the_padding(shape):
     out = np.full((length, n), np.nan)
     weights.ratios(target, logging, lengths, out)
     with np.errstate(invalid="ignore"):
-        np.testing.assert_array_equal(out, np.where(padding, 1.0, target / np.where(padding, 1.0, logging)).T)
+        np.testing.assert_array_equal(
+            out, np.where(padding, 1.0, target / np.where(padding, 1.0, logging)).T
+        )
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,8 +8,12 @@ RELEVANCE = np.array([0.1, 0.2, 0.3, 0.5, 0.6, 0.8])
 EXAMINED = np.array([1.0, 0.7, 0.4])
 
 
-def clicks_log(seed: int, n: int = 1500, *, noise: bool = False, temperature: float = 1.0, **more) -> cr.RankingLog:
-    """Position-based clicks on three of six items that a random ranker shows; `noise`: nothing matters."""
+def clicks_log(
+    seed: int, n: int = 1500, *, noise: bool = False, temperature: float = 1.0, **more
+) -> cr.RankingLog:
+    """Position-based clicks on three of six items that a random ranker shows; `noise`: nothing
+    matters.
+    """
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(n, 6))
     policy = cr.PlackettLuce(scores / temperature)

@@ -25,7 +25,9 @@ def test_the_bound_is_above_the_mean_at_most_as_often_as_it_says(law, n, misjudg
     make, mean, lowest = LAWS[law]
     rng = np.random.default_rng([n, len(law)])
     spread = misjudged * float(make(rng, 100_000).std())
-    wrong = sum(betting_lower_bound(make(rng, n), lowest, 0.1, spread=spread) > mean for _ in range(400))
+    wrong = sum(
+        betting_lower_bound(make(rng, n), lowest, 0.1, spread=spread) > mean for _ in range(400)
+    )
     assert wrong <= binom.isf(1e-5, 400, 0.1)
 
 

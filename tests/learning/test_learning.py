@@ -1,4 +1,6 @@
-"""From a log to a certified policy: right gains, no certificate on noise, no wrong log, nothing half-done."""
+"""From a log to a certified policy: right gains, no certificate on noise, no wrong log, nothing
+half-done.
+"""
 
 import contextlib
 import json
@@ -36,7 +38,9 @@ def test_lifts_are_unbiased_whatever_the_model_says():
     n = 40_000
     logger = cr.PlackettLuce(np.array([[0.5, 0.0, 0.2, -0.3, 0.1, 0.0]]))
     action = logger.sample(3, np.random.default_rng(6), size=n)[0]
-    reward = (np.random.default_rng(7).random(action.shape) < RELEVANCE[action] * EXAMINED).astype(float)
+    reward = (np.random.default_rng(7).random(action.shape) < RELEVANCE[action] * EXAMINED).astype(
+        float
+    )
     rows = cr.RankingLog(action=action, reward=reward, propensity=np.ones(action.shape))
 
     def nonsense(_, rankings):
@@ -56,11 +60,15 @@ def test_lifts_are_unbiased_whatever_the_model_says():
 
 
 def test_noise_is_not_certified():
-    """40 logs of pure noise at 95 %: more than 8 certificates would happen by chance once in 1,000 times."""
+    """40 logs of pure noise at 95 %: more than 8 certificates would happen by chance once in 1,000
+    times.
+    """
     shipped = {grade: 0 for grade in ("free", "assumed")}
     for seed in range(40):
         for grade in shipped:
-            shipped[grade] += cr.learn(clicks_log(seed, 300, noise=True), grade=grade, seed=seed).certificate.certified
+            shipped[grade] += cr.learn(
+                clicks_log(seed, 300, noise=True), grade=grade, seed=seed
+            ).certificate.certified
     assert shipped["free"] <= 2 and shipped["assumed"] <= 8
 
 
@@ -79,12 +87,18 @@ def test_units_stay_on_one_side():
 
 
 def test_rows_that_are_repeated_certify_no_more():
-    """Every row four times, as one unit: the bound does not come closer than that of the rows alone."""
+    """Every row four times, as one unit: the bound does not come closer than that of the rows
+    alone.
+    """
     log = clicks_log(3, 800)
     index = np.repeat(np.arange(log.n), 4)
     often = log.take(index)
     again = cr.RankingLog(
-        action=often.action, reward=often.reward, propensity=often.propensity, context=often.context, unit=index
+        action=often.action,
+        reward=often.reward,
+        propensity=often.propensity,
+        context=often.context,
+        unit=index,
     )
     once = cr.learn(log).certificate
     four = cr.learn(again, despite_audit=True).certificate
@@ -99,7 +113,10 @@ def test_the_same_seed_gives_the_same_policy(log):
 
 
 def test_segments_and_exposure_tell_who_and_what_moves(learned):
-    assert {(row["column"], row["label"]) for row in learned.segments} == {("device", "phone"), ("device", "desk")}
+    assert {(row["column"], row["label"]) for row in learned.segments} == {
+        ("device", "phone"),
+        ("device", "desk"),
+    }
     for row in learned.segments:
         assert row["low"] < row["value"] < row["high"]
     before = sum(row["before"] for row in learned.exposure)
@@ -119,7 +136,9 @@ def test_the_page_and_the_figure_say_it(learned, tmp_path):
 
 def numbers_only(log):
     joint = np.exp(log.propensity.prefix_log_prob(log.action))
-    return cr.RankingLog(action=log.action, reward=log.reward, propensity=cr.Propensity("prefix", joint))
+    return cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=cr.Propensity("prefix", joint)
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,13 +159,17 @@ def test_what_cannot_be_learned_from_is_refused(log, change, options, error, mes
 
 
 def test_constant_rewards_and_deterministic_loggers_are_refused(log):
-    same = cr.RankingLog(action=log.action, reward=np.ones_like(log.reward), propensity=log.propensity)
+    same = cr.RankingLog(
+        action=log.action, reward=np.ones_like(log.reward), propensity=log.propensity
+    )
     with pytest.raises(LogError, match="every reward is the same"):
         cr.learn(same, despite_audit=True)
 
 
 def test_amounts_need_a_range_for_the_free_grade(log):
-    money = cr.RankingLog(action=log.action, reward=log.reward * 7.5, propensity=log.propensity, context=log.context)
+    money = cr.RankingLog(
+        action=log.action, reward=log.reward * 7.5, propensity=log.propensity, context=log.context
+    )
     with pytest.raises(ConfigError, match="--reward-range"):
         cr.learn(money)
     free = cr.learn(money, reward_range=(0, 10)).certificate
@@ -158,7 +181,11 @@ def test_amounts_need_a_range_for_the_free_grade(log):
 def test_saved_and_loaded_policies_agree_everywhere(learned, log, tmp_path):
     learned.save(tmp_path / "policy.json")
     loaded = cr.load_policy(tmp_path / "policy.json")
-    assert (loaded.kind, loaded.m, loaded.items) == ("best-of", learned.certificate.m, tuple(range(6)))
+    assert (loaded.kind, loaded.m, loaded.items) == (
+        "best-of",
+        learned.certificate.m,
+        tuple(range(6)),
+    )
     x = log.context[:20]
     scores = loaded.scores(x)
     np.testing.assert_allclose(scores, learned.policy.scores(x), rtol=0, atol=1e-12)
@@ -186,13 +213,22 @@ def test_a_saved_policy_is_the_same_in_memory_in_parts_and_in_samples(learned, t
     for part, rows in enumerate((slice(0, 300), slice(300, 700))):
         table = pa.table({name: pa.array(values[rows]) for name, values in columns.items()})
         pq.write_table(table, tmp_path / "log" / f"{part}.parquet")
-    reading = {"logger": "plackett-luce", "policies": {"new": str(tmp_path / "policy.json")}, "targets": ["new"]}
-    whole, parts = cr.read_log(tmp_path / "log", **reading), cr.scan_log(tmp_path / "log", **reading)
+    reading = {
+        "logger": "plackett-luce",
+        "policies": {"new": str(tmp_path / "policy.json")},
+        "targets": ["new"],
+    }
+    whole, parts = (
+        cr.read_log(tmp_path / "log", **reading),
+        cr.scan_log(tmp_path / "log", **reading),
+    )
     wanted = whole.targets["new"].joint_weight(whole.action)
     streamed = [log.targets["new"].joint_weight(log.action) for log in parts.batches(rows=128)]
     np.testing.assert_array_equal(np.concatenate(streamed), wanted)
     sample = parts.sample(400, np.random.default_rng(0))
-    np.testing.assert_array_equal(sample.targets["new"].joint_weight(sample.action), wanted[sample.rows])
+    np.testing.assert_array_equal(
+        sample.targets["new"].joint_weight(sample.action), wanted[sample.rows]
+    )
     found = [cr.evaluate(log, ["new"], estimators=["ips", "snips"]) for log in (whole, parts)]
     for name in ("ips", "snips"):
         one, two = (result.estimate("new", name) for result in found)
@@ -242,13 +278,19 @@ def test_competition_and_likeness_travel_with_the_policy():
     log = clicks_log(4, 400)
     rankings = rankings_of(log)
     fold = np.arange(log.n) % 2
-    (model,) = fit_history(rankings, log.reward, fold, folds=2, variants=(Variant(competition=True),))
+    (model,) = fit_history(
+        rankings, log.reward, fold, folds=2, variants=(Variant(competition=True),)
+    )
     again = Scorer.from_dict(json.loads(json.dumps(Scorer(model).to_dict())))
-    np.testing.assert_allclose(again.model.expected(rankings, ALL), model.expected(rankings, ALL), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        again.model.expected(rankings, ALL), model.expected(rankings, ALL), rtol=0, atol=1e-12
+    )
     likeness = Similarity(np.random.default_rng(0).normal(size=(3, 7, 2)), np.ones((3, 2)))
     read = _similar(json.loads(json.dumps(_similarity(likeness))), 6)
     numbers, lengths = rankings.item, rankings.lengths
-    np.testing.assert_array_equal(read.above(numbers, lengths, ALL), likeness.above(numbers, lengths, ALL))
+    np.testing.assert_array_equal(
+        read.above(numbers, lengths, ALL), likeness.above(numbers, lengths, ALL)
+    )
 
 
 def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
@@ -260,7 +302,9 @@ def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
     loaded = cr.load_policy(tmp_path / "policy.json")
     x, pages = log.context[:50], log.action[:50]
     np.testing.assert_allclose(loaded.scores(x), learned.policy.scores(x), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(loaded.list_value(x, pages), learned.policy.list_value(x, pages), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        loaded.list_value(x, pages), learned.policy.list_value(x, pages), rtol=0, atol=1e-6
+    )
     data = json.loads((tmp_path / "policy.json").read_text())
     for damage in ("", "tree\nversion=v4\nend of trees\n", 7):
         data["scorer"]["trees"] = damage
@@ -272,7 +316,9 @@ def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
 
 
 def test_the_plain_sort_stands_beside_it_uncertified(learned, log):
-    """Its expected lift is the model's: near the truth here, where the model is right (within a tenth of it)."""
+    """Its expected lift is the model's: near the truth here, where the model is right (within a
+    tenth of it).
+    """
     gain = truth(replace(learned.policy, kind="top").bind(log), log) - truth(log.propensity, log)
     assert learned.sort == pytest.approx(gain, rel=0.1)
     assert learned.to_dict()["sort"] == {"value": learned.sort, "certified": False}
@@ -280,8 +326,12 @@ def test_the_plain_sort_stands_beside_it_uncertified(learned, log):
 
 
 def test_targets_of_the_log_do_not_matter(log):
-    """A target with absurd weights fails the audit of an evaluation, and has nothing to do with learning."""
-    far = log.with_targets({"far": cr.PlackettLuce(50.0 * np.random.default_rng(0).normal(size=(log.n, 6)))})
+    """A target with absurd weights fails the audit of an evaluation, and has nothing to do with
+    learning.
+    """
+    far = log.with_targets(
+        {"far": cr.PlackettLuce(50.0 * np.random.default_rng(0).normal(size=(log.n, 6)))}
+    )
     assert cr.learn(far).certificate.low == cr.learn(log).certificate.low
 
 

@@ -15,7 +15,9 @@ ITEMS, K = 6, 3
 
 
 def _bent(n, rng):
-    """Attraction that jumps with the context, in a way no linear model follows; a click halves what is seen below."""
+    """Attraction that jumps with the context, in a way no linear model follows; a click halves what
+    is seen below.
+    """
     x = rng.normal(size=(n, 2))
     item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
     own = 1 / (1 + np.exp(1.5 - 3.0 * (x[:, :1] * x[:, 1:] > 0) - 0.3 * item))
@@ -66,7 +68,9 @@ def test_surprises_sum_and_relevance_is_defined(fitted):
     part, y, own = rankings.take(slice(0, 200)), click[:200], fold[:200]
     alpha = np.array([1.0, 0.5, 2.0])
     history = model.history(part, y, own, alpha)
-    np.testing.assert_allclose(history.delta.sum(axis=1), ((y - history.q) * alpha).sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        history.delta.sum(axis=1), ((y - history.q) * alpha).sum(axis=1), atol=1e-12
+    )
     key = model.relevance(part)
     assert np.isneginf(key[part.item < 0]).all() and np.isfinite(key[part.item >= 0]).all()
     alone = Rankings(part.item[:1, 1:2], part.x[:1])
@@ -76,13 +80,17 @@ def test_surprises_sum_and_relevance_is_defined(fitted):
 def test_numbers_and_constants():
     rng = np.random.default_rng(2)
     rankings, _ = _bent(600, rng)
-    reward = np.where(rankings.item >= 0, 3.0 + rankings.item + rng.normal(size=rankings.item.shape), 0.0)
+    reward = np.where(
+        rankings.item >= 0, 3.0 + rankings.item + rng.normal(size=rankings.item.shape), 0.0
+    )
     fold = np.arange(600) % 2
     model = fit_boosting(rankings, reward, fold, folds=2)
     q = model.expected(rankings, fold)
     shown = rankings.item >= 0
     # Noise has variance 1; trees on 900 slots leave less than another half.
     assert ((q - 3.0 - rankings.item)[shown] ** 2).mean() < 0.5
-    np.testing.assert_allclose(model.history(rankings, reward, fold).delta, np.where(shown, reward - q, 0.0))
+    np.testing.assert_allclose(
+        model.history(rankings, reward, fold).delta, np.where(shown, reward - q, 0.0)
+    )
     constant = fit_boosting(rankings, np.zeros(reward.shape), fold, folds=2)
     assert not constant.expected(rankings, fold).any()

@@ -1,4 +1,6 @@
-"""The compiled likelihood against a slow one: value, slopes, second derivatives, the transpose, the maximum."""
+"""The compiled likelihood against a slow one: value, slopes, second derivatives, the transpose, the
+maximum.
+"""
 
 import numpy as np
 import pytest
@@ -67,7 +69,9 @@ def _value(theta, slots, click):
 @pytest.mark.parametrize("seed", range(3))
 def test_likelihood_equals_its_slow_twin(seed):
     _, item, click, lengths, used, slots, shown, theta = _data(seed)
-    assert _value(theta, slots, shown)[0] == pytest.approx(_slow(theta, item, click, lengths, used, slots), rel=1e-12)
+    assert _value(theta, slots, shown)[0] == pytest.approx(
+        _slow(theta, item, click, lengths, used, slots), rel=1e-12
+    )
 
 
 def test_transpose_is_the_transpose():
@@ -115,7 +119,9 @@ def test_fisher_matrix_is_the_mean_of_the_exact_one():
     parts = [np.empty(50) for _ in range(5)]
     derivatives(su, sv, np.ones(50), CLICKS, 1.0, False, *parts)
     p = su * sv
-    np.testing.assert_allclose(p * out[0] + (1 - p) * out[1], np.array(parts[2:]), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        p * out[0] + (1 - p) * out[1], np.array(parts[2:]), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("family", [CLICKS, NORMAL, GAMMA])
@@ -130,7 +136,9 @@ def test_newton_ends_where_the_slope_is_zero(family):
     )
     mean, precision = np.zeros(len(theta)), np.full(len(theta), 2.0)
     theta = mean.copy()
-    newton(theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 200, False, np.empty(len(theta)))
+    newton(
+        theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 200, False, np.empty(len(theta))
+    )
     N = len(shown)
     u, v, su, sv = (np.empty(N) for _ in range(4))
     linear(theta, *slots, u, v)

@@ -1,4 +1,6 @@
-"""Fitted click models on worlds whose truth is known: expectations, histories, folds, ragged rows, bad input."""
+"""Fitted click models on worlds whose truth is known: expectations, histories, folds, ragged rows,
+bad input.
+"""
 
 from dataclasses import replace
 
@@ -30,7 +32,9 @@ def _chance(behavior, k, last, item, attraction):
         return attraction[:, k] / (1 + 0.5 * k)
     if behavior == "cascade":
         return attraction[:, k] * (last < 0)
-    return attraction[:, k] / (1 + 0.3 * (k - np.maximum(last, -1) - 1) + 0.5 * (last >= 0))  # user browsing model
+    return attraction[:, k] / (
+        1 + 0.3 * (k - np.maximum(last, -1) - 1) + 0.5 * (last >= 0)
+    )  # user browsing model
 
 
 def _draw(behavior, n, rng, tilt=1.0):
@@ -66,12 +70,15 @@ def _draw(behavior, n, rng, tilt=1.0):
 def test_expected_clicks_of_other_rankings_are_close_to_the_truth(behavior):
     """Squared error at most twice p v / N, what p free parameters cost at N slots of variance v.
 
-    The error of a right model is at most a chi-square of p degrees in that unit, of relative spread sqrt(2 / p) = .2:
-    twice is five spreads off, a false alarm in a million. Shrinkage earns back what is slightly outside (DBN).
+    The error of a right model is at most a chi-square of p degrees in that unit, of relative spread
+    sqrt(2 / p) = .2: twice is five spreads off, a false alarm in a million. Shrinkage earns back
+    what is slightly outside (DBN).
     """
     n = 5_000
     item, x, click, q = _draw(behavior, n, np.random.default_rng(1))
-    model = fit_history(Rankings(item, x), click, np.arange(n) % 2, folds=2, variants=(Variant(),))[0]
+    model = fit_history(Rankings(item, x), click, np.arange(n) % 2, folds=2, variants=(Variant(),))[
+        0
+    ]
     item, x, _, q = _draw(behavior, 4_000, np.random.default_rng(2), tilt=-0.5)
     error = ((model.expected(Rankings(item, x), ALL) - q) ** 2).mean()
     parameters = ITEMS * (2 + D) + K * (K + 1) / 2
@@ -81,10 +88,14 @@ def test_expected_clicks_of_other_rankings_are_close_to_the_truth(behavior):
 
 
 def test_planted_effects_are_found():
-    """Differences of attraction between items within four standard errors (.06 from 40,000 slots, at most)."""
+    """Differences of attraction between items within four standard errors (.06 from 40,000 slots,
+    at most).
+    """
     n = 20_000
     item, x, click, _ = _draw("cascade", n, np.random.default_rng(3))
-    model = fit_history(Rankings(item, x), click, np.arange(n) % 2, folds=2, variants=(Variant(),))[0]
+    model = fit_history(Rankings(item, x), click, np.arange(n) % 2, folds=2, variants=(Variant(),))[
+        0
+    ]
     shown = Rankings(np.arange(ITEMS)[None, :], np.zeros((1, D)))
     found = model.relevance(shown)[0]
     away = (found - found.mean()) - (_LEVEL - _LEVEL.mean())
@@ -112,10 +123,16 @@ def test_surprises_sum_to_what_the_model_did_not_expect(ragged):
         history = model.history(rankings, click, fold, alpha)
         q = model.expected(rankings, fold)
         np.testing.assert_allclose(history.q, q, atol=1e-14)
-        np.testing.assert_allclose(history.delta.sum(axis=1), (alpha * (click - q)).sum(axis=1), atol=1e-12)
+        np.testing.assert_allclose(
+            history.delta.sum(axis=1), (alpha * (click - q)).sum(axis=1), atol=1e-12
+        )
         np.testing.assert_allclose(history.ahead[:, 0], q @ alpha, atol=1e-12)
         pad = rankings.item < 0
-        assert not history.delta[pad].any() and not q[pad].any() and not model.strength(rankings, fold)[pad].any()
+        assert (
+            not history.delta[pad].any()
+            and not q[pad].any()
+            and not model.strength(rankings, fold)[pad].any()
+        )
         assert np.isneginf(model.relevance(rankings, fold)[pad]).all()
 
 
@@ -130,24 +147,32 @@ def test_variants_are_as_asked_and_extra_is_left_out_where_there_is_none(ragged)
 
 
 def test_a_fold_is_not_moved_by_its_own_rows():
-    """Parameters of fold 0 are the same, but for the last Newton step's remainder, whatever fold 0's clicks were."""
+    """Parameters of fold 0 are the same, but for the last Newton step's remainder, whatever fold
+    0's clicks were.
+    """
     n = 600
     item, x, click, _ = _draw("position", n, np.random.default_rng(4))
     fold = np.arange(n) % 3
     other = click.copy()
     other[fold == 0] = 1 - other[fold == 0]
-    fits = [fit_history(Rankings(item, x), y, fold, folds=3, variants=(Variant(),))[0] for y in (click, other)]
+    fits = [
+        fit_history(Rankings(item, x), y, fold, folds=3, variants=(Variant(),))[0]
+        for y in (click, other)
+    ]
     # Spreads come from all rows: hold them equal by comparing where they hardly matter.
     means = [model.expected(Rankings(item, x), 0).mean() for model in fits]
-    kept, alls = means[0] - click[fold != 0].mean(), [m.expected(Rankings(item, x), ALL).mean() for m in fits]
+    kept, alls = (
+        means[0] - click[fold != 0].mean(),
+        [m.expected(Rankings(item, x), ALL).mean() for m in fits],
+    )
     assert abs(kept) < 0.02 and abs(means[1] - means[0]) < 0.02
     assert abs(alls[1] - alls[0]) > 0.05
 
 
 @pytest.mark.parametrize("behavior", ["cascade", "dbn"])
 def test_warm_folds_are_where_long_fits_end(behavior, monkeypatch):
-    """Out-of-fold predictions differ from those of fits to 1e-9 nats by a few percent of what leaving a fold out
-    changes: spreads of the two differ a little too.
+    """Out-of-fold predictions differ from those of fits to 1e-9 nats by a few percent of what
+    leaving a fold out changes: spreads of the two differ a little too.
     """
     n = 1_000
     item, x, click, _ = _draw(behavior, n, np.random.default_rng(6))
@@ -166,13 +191,16 @@ def test_the_same_rows_give_the_same_model(ragged):
     rankings, click, fold, models = ragged
     again = fit_history(rankings, click, fold, folds=3)
     for one, two in zip(models, again, strict=True):
-        np.testing.assert_array_equal(one.predictor.parameters.theta, two.predictor.parameters.theta)
+        np.testing.assert_array_equal(
+            one.predictor.parameters.theta, two.predictor.parameters.theta
+        )
 
 
 def test_items_never_seen_are_predicted_from_what_is_common(ragged):
     rankings, *_, models = ragged
     unseen = rankings.others(
-        np.where(rankings.item >= 0, rankings.item + 100, -1)[:, None], extra=rankings.extra[:, None]
+        np.where(rankings.item >= 0, rankings.item + 100, -1)[:, None],
+        extra=rankings.extra[:, None],
     )
     q = models[0].expected(unseen, ALL)
     assert np.isfinite(q).all() and (q[rankings.item >= 0] > 0).all()
@@ -181,7 +209,9 @@ def test_items_never_seen_are_predicted_from_what_is_common(ragged):
 @pytest.mark.parametrize("level", [0.0, 1.0])
 def test_rewards_that_never_vary(level):
     item = np.array([[0, 1], [1, 0], [0, 1], [1, 0]])
-    model = fit_history(Rankings(item, np.empty((4, 0))), np.full((4, 2), level), np.arange(4) % 2, folds=2)[0]
+    model = fit_history(
+        Rankings(item, np.empty((4, 0))), np.full((4, 2), level), np.arange(4) % 2, folds=2
+    )[0]
     q = model.expected(Rankings(item, np.empty((4, 0))), np.arange(4) % 2)
     assert np.isfinite(q).all() and (np.abs(q - level) < 0.45).all()
 
@@ -205,9 +235,15 @@ def test_one_item_one_slot_constant_context():
     ],
 )
 def test_bad_input_has_one_clear_error(change, message):
-    given = {"item": np.array([[0, 1]] * 4), "reward": np.ones((4, 2)), "fold": np.array([0, 1, 0, 1])} | change
+    given = {
+        "item": np.array([[0, 1]] * 4),
+        "reward": np.ones((4, 2)),
+        "fold": np.array([0, 1, 0, 1]),
+    } | change
     with pytest.raises(EstimatorError, match=message):
-        fit_history(Rankings(given["item"], np.empty((4, 0))), given["reward"], given["fold"], folds=2)
+        fit_history(
+            Rankings(given["item"], np.empty((4, 0))), given["reward"], given["fold"], folds=2
+        )
 
 
 def test_longer_rankings_than_fitted_are_refused(ragged):
@@ -219,7 +255,9 @@ def test_longer_rankings_than_fitted_are_refused(ragged):
 
 
 def test_features_speak_for_items_with_few_rows():
-    """300 items, 400 rankings: with a feature that explains the attraction the error falls by half or more."""
+    """300 items, 400 rankings: with a feature that explains the attraction the error falls by half
+    or more.
+    """
     rng = np.random.default_rng(5)
     n, items = 400, 300
     z = rng.normal(size=items)
@@ -250,7 +288,9 @@ def test_kinds_of_rewards():
 
 
 def test_amounts_are_clicks_times_means():
-    """Lognormal amounts by item, factor e^(.6 z) and log-sd 1: item means within 35 % (4 standard errors of .08)."""
+    """Lognormal amounts by item, factor e^(.6 z) and log-sd 1: item means within 35 % (4 standard
+    errors of .08).
+    """
     rng = np.random.default_rng(8)
     n = 6_000
     item, x, click, q = _draw("cascade", n, rng)
@@ -268,7 +308,9 @@ def test_amounts_are_clicks_times_means():
     history = model.history(rankings, reward, fold, np.array([1.0, 0.5, 0.5, 0.25]))
     wanted = ((reward - found) * np.array([1.0, 0.5, 0.5, 0.25])).sum(axis=1)
     np.testing.assert_allclose(history.delta.sum(axis=1), wanted, atol=1e-9)
-    assert np.isfinite(model.relevance(rankings)).all() and (model.strength(rankings, ALL) > 0).all()
+    assert (
+        np.isfinite(model.relevance(rankings)).all() and (model.strength(rankings, ALL) > 0).all()
+    )
 
 
 def test_numbers_are_fitted_in_any_unit():
@@ -294,15 +336,21 @@ def test_numbers_are_fitted_in_any_unit():
 
 def test_constant_numbers():
     item = np.array([[0, 1]] * 6)
-    model = fit_numbers(Rankings(item, np.empty((6, 0))), np.full((6, 2), 7.0), np.arange(6) % 2, folds=2)[0]
-    np.testing.assert_allclose(model.expected(Rankings(item, np.empty((6, 0))), ALL), 7.0, atol=1e-6)
+    model = fit_numbers(
+        Rankings(item, np.empty((6, 0))), np.full((6, 2), 7.0), np.arange(6) % 2, folds=2
+    )[0]
+    np.testing.assert_allclose(
+        model.expected(Rankings(item, np.empty((6, 0))), ALL), 7.0, atol=1e-6
+    )
 
 
 def test_many_labels_share_columns_and_missing_is_the_mean():
     labels = tuple(str(i) for i in range(300))
     out = encoded(np.array([[5.0], [6.0], [np.nan]]), ("shop",), {"shop": labels})
     assert out.shape == (3, 20) and (out.sum(axis=1) == [1, 1, 0]).all()
-    scaled = Scaling.of(np.array([[1.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])).apply(np.array([[np.nan, 4.0], [3.0, 9.0]]))
+    scaled = Scaling.of(np.array([[1.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])).apply(
+        np.array([[np.nan, 4.0], [3.0, 9.0]])
+    )
     np.testing.assert_allclose(scaled, [[0, 0], [1, 0]])
 
 
@@ -315,13 +363,19 @@ def test_evaluation_in_parts_changes_nothing(ragged, monkeypatch):
 
 
 def test_a_log_with_candidates_and_features_is_read_whole():
-    """Candidate and item features of shown and of other items; categories become indicators; ragged rows."""
+    """Candidate and item features of shown and of other items; categories become indicators; ragged
+    rows.
+    """
     log = cr.RankingLog(
         action=[[2, 0], [1, -1]],
         reward=[[1, 0], [0, 0]],
         propensity=[[0.5, 0.5], [0.5, np.nan]],
-        candidates=Candidates.from_lists([[0, 1, 2], [1, 2]], features={"z_price": [[5.0, 6.0, 7.0], [8.0, 9.0]]}),
-        item_features=ItemFeatures(np.array([[0.0], [1.0], [2.0]]), ("shop",), {"shop": ("a", "b", "c")}),
+        candidates=Candidates.from_lists(
+            [[0, 1, 2], [1, 2]], features={"z_price": [[5.0, 6.0, 7.0], [8.0, 9.0]]}
+        ),
+        item_features=ItemFeatures(
+            np.array([[0.0], [1.0], [2.0]]), ("shop",), {"shop": ("a", "b", "c")}
+        ),
     )
     rankings = rankings_of(log)
     np.testing.assert_array_equal(rankings.features[0], [[7, 0, 1], [5, 0, 0]])
@@ -332,7 +386,9 @@ def test_a_log_with_candidates_and_features_is_read_whole():
 
 
 def test_ten_thousand_items_cost_what_is_shown():
-    """Parameters grow with the items seen, not with the catalogue; ids beyond what was seen are common ground."""
+    """Parameters grow with the items seen, not with the catalogue; ids beyond what was seen are
+    common ground.
+    """
     rng = np.random.default_rng(12)
     n = 300
     item = rng.choice(10_000, (n, 3), replace=True)
@@ -349,7 +405,9 @@ def test_huge_ids_are_as_good_as_small_ones(ragged):
     far = np.where(rankings.item >= 0, rankings.item * 10**12 + 7, -1)
     same = fit_history(Rankings(far, rankings.x), click, fold, folds=3, variants=(Variant(),))[0]
     huge = Rankings(np.where(far == 7, 9, far), rankings.x)  # item 0 is now one that was never seen
-    np.testing.assert_array_equal(same.expected(Rankings(far, rankings.x), 1), models[0].expected(rankings, 1))
+    np.testing.assert_array_equal(
+        same.expected(Rankings(far, rankings.x), 1), models[0].expected(rankings, 1)
+    )
     unseen = rankings.others(np.where(rankings.item == 0, 99, rankings.item))
     np.testing.assert_array_equal(same.expected(huge, 1), models[0].expected(unseen, 1))
 

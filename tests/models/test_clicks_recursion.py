@@ -1,4 +1,6 @@
-"""Click histories against all 2^K click sequences, and the identities that must hold for any reward."""
+"""Click histories against all 2^K click sequences, and the identities that must hold for any
+reward.
+"""
 
 import itertools
 
@@ -57,9 +59,16 @@ def test_backward_is_the_mean_of_later_gains_given_the_last_click(length):
 def _random(seed, m=40, K=4, items=6, folds=2):
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, K + 1, m)
-    item = np.where(np.arange(K) < lengths[:, None], rng.permuted(np.tile(np.arange(items), (m, 1)), axis=1)[:, :K], -1)
+    item = np.where(
+        np.arange(K) < lengths[:, None],
+        rng.permuted(np.tile(np.arange(items), (m, 1)), axis=1)[:, :K],
+        -1,
+    )
     attraction = np.where(item >= 0, rng.random((m, K)), 0.0)
-    odds, after = np.exp(rng.normal(size=(folds, K, K + 1))), np.exp(rng.normal(size=(folds, items + 1)))
+    odds, after = (
+        np.exp(rng.normal(size=(folds, K, K + 1))),
+        np.exp(rng.normal(size=(folds, items + 1))),
+    )
     return rng, lengths, item, attraction, odds, after, rng.integers(0, folds, m)
 
 
@@ -69,7 +78,9 @@ def _table(i, item, attraction, odds, after, fold):
     for k in range(K):
         chance[k, 0] = attraction[i, k] / (1 + odds[fold[i], k, 0])
         for last in range(k):
-            chance[k, last + 1] = attraction[i, k] / (1 + odds[fold[i], k, last + 1] * after[fold[i], item[i, last]])
+            chance[k, last + 1] = attraction[i, k] / (
+                1 + odds[fold[i], k, last + 1] * after[fold[i], item[i, last]]
+            )
     return chance
 
 
@@ -103,7 +114,10 @@ def test_surprises_have_mean_zero_given_what_was_clicked_above():
         for above in itertools.product((0, 1), repeat=k):
             s = max((j + 1 for j, c in enumerate(above) if c), default=0)
             p = chance[k, s]
-            after_click, after_none = gain[k] + ahead[k + 1, k + 1] - ahead[k, s], ahead[k + 1, s] - ahead[k, s]
+            after_click, after_none = (
+                gain[k] + ahead[k + 1, k + 1] - ahead[k, s],
+                ahead[k + 1, s] - ahead[k, s],
+            )
             assert p * after_click + (1 - p) * after_none == pytest.approx(0.0, abs=1e-12)
 
 
@@ -119,5 +133,10 @@ def test_competition_is_what_its_name_says():
                 assert not out[i, k].any()
                 continue
             above = s[:k]
-            wanted = [above.sum(), above[-1] if k else 0.0, above.max(initial=0.0), s[k + 1 :].sum()]
+            wanted = [
+                above.sum(),
+                above[-1] if k else 0.0,
+                above.max(initial=0.0),
+                s[k + 1 :].sum(),
+            ]
             np.testing.assert_allclose(out[i, k], wanted, atol=1e-12)

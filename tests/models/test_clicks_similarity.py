@@ -1,4 +1,6 @@
-"""Learned likeness of items: found where it is planted, not where there is none; its kernels against slow twins."""
+"""Learned likeness of items: found where it is planted, not where there is none; its kernels
+against slow twins.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ LEVEL = np.random.default_rng(3).normal(-0.5, 0.6, ITEMS)
 def _world(n, pull, rng):
     """Items of a group above cost `pull` logits each; slots are always seen."""
     item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
-    same = np.stack([(GROUP[item[:, :k]] == GROUP[item[:, [k]]]).sum(axis=1) for k in range(K)], axis=1)
+    same = np.stack(
+        [(GROUP[item[:, :k]] == GROUP[item[:, [k]]]).sum(axis=1) for k in range(K)], axis=1
+    )
     q = 1 / (1 + np.exp(-(LEVEL[item] - pull * same)))
     return item, (rng.random((n, K)) < q).astype(float), q
 
@@ -41,13 +45,19 @@ def test_hidden_groups_are_found_and_halve_the_error():
 
 
 def test_without_likeness_none_is_claimed():
-    """Twenty logs without likeness: at most two claims (a rate of 2 % would give three in one of 140 runs)."""
+    """Twenty logs without likeness: at most two claims (a rate of 2 % would give three in one of
+    140 runs).
+    """
     claims = 0
     for seed in range(20):
         n = 800
         item, click, _ = _world(n, 0.0, np.random.default_rng(100 + seed))
         model = fit_history(
-            Rankings(item, np.empty((n, 0))), click, np.arange(n) % 2, folds=2, variants=(Variant(competition=True),)
+            Rankings(item, np.empty((n, 0))),
+            click,
+            np.arange(n) % 2,
+            folds=2,
+            variants=(Variant(competition=True),),
         )[0]
         claims += model.details["similarity_rank"] > 0
     assert claims <= 2
@@ -59,7 +69,10 @@ def test_pair_evidence_equals_its_slow_twin():
     item = rng.permuted(np.tile(np.arange(5), (m, 1)), axis=1)[:, :3]
     lengths, fold = rng.integers(1, 4, m), rng.integers(0, folds, m)
     attraction, click = rng.random((m, 3)), (rng.random((m, 3)) < 0.4).astype(float)
-    odds, after = np.exp(rng.normal(size=(folds + 1, 3, 4))), np.exp(rng.normal(size=(folds + 1, 6)))
+    odds, after = (
+        np.exp(rng.normal(size=(folds + 1, 3, 4))),
+        np.exp(rng.normal(size=(folds + 1, 6))),
+    )
     slope, bend = np.zeros((folds, 6, 6)), np.zeros((folds, 6, 6))
     pair_evidence(attraction, odds, after, item, lengths, fold, click, slope, bend)
 
@@ -75,11 +88,17 @@ def test_pair_evidence_equals_its_slow_twin():
         last = None
         for k in range(lengths[i]):
             first = (log_likelihood(i, k, 1e-5, last) - log_likelihood(i, k, -1e-5, last)) / 2e-5
-            t = odds[fold[i], k, 0] if last is None else odds[fold[i], k, last + 1] * after[fold[i], item[i, last]]
+            t = (
+                odds[fold[i], k, 0]
+                if last is None
+                else odds[fold[i], k, last + 1] * after[fold[i], item[i, last]]
+            )
             p = attraction[i, k] / (1 + t)
             for j in range(k):
                 wanted[fold[i], item[i, k], item[i, j]] += first
-                information[fold[i], item[i, k], item[i, j]] += p / (1 - p) * (1 - attraction[i, k]) ** 2
+                information[fold[i], item[i, k], item[i, j]] += (
+                    p / (1 - p) * (1 - attraction[i, k]) ** 2
+                )
             last = k if click[i, k] else last
     np.testing.assert_allclose(slope, wanted, atol=1e-7)
     np.testing.assert_allclose(bend, information, rtol=1e-10)
@@ -95,7 +114,9 @@ def test_effect_of_items_above_equals_its_slow_twin():
     for i in range(30):
         effect = (place[fold[i]] * sign[fold[i]]) @ place[fold[i]].T
         for k in range(4):
-            wanted = sum(effect[item[i, k], item[i, j]] for j in range(k)) if k < lengths[i] else 0.0
+            wanted = (
+                sum(effect[item[i, k], item[i, j]] for j in range(k)) if k < lengths[i] else 0.0
+            )
             assert out[i, k] == pytest.approx(wanted, abs=1e-12)
 
 

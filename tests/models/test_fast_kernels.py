@@ -26,7 +26,13 @@ def layout_of(**options):
     return Layout(K, A, D, F, slots, Scale(np.ones(D), np.zeros(D), np.ones(D)), **options)
 
 
-LAYOUTS = [{}, {"slots": count_slots(K)}, {"cross": True}, {"squares": 1}, {"cross": True, "squares": 2}]
+LAYOUTS = [
+    {},
+    {"slots": count_slots(K)},
+    {"cross": True},
+    {"squares": 1},
+    {"cross": True, "squares": 2},
+]
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -44,7 +50,9 @@ def test_tables_equal_features_times_coefficients(options, padded):
     np.testing.assert_allclose(found, twin, atol=1e-11)
     if not layout.cross and not layout.squares:
         without = np.concatenate([np.zeros((F, K, A, D + 1)), coef[1, ..., D + 1 :]], axis=-1)
-        np.testing.assert_allclose(bare, tables_of(layout, without[None]).at_logged(given)[0][0], atol=1e-11)
+        np.testing.assert_allclose(
+            bare, tables_of(layout, without[None]).at_logged(given)[0][0], atol=1e-11
+        )
 
 
 @pytest.mark.parametrize("options", LAYOUTS)
@@ -70,7 +78,10 @@ def test_mean_of_the_model_equals_the_mean_over_every_ranking(options):
 def test_logistic_means_of_draws_equal_the_general_kernel(places):
     rng = np.random.default_rng(3)
     layout, given = layout_of(), batch(rng, places, padded=True)
-    coef, wanted = rng.standard_normal((F, K, A, layout.width)), rng.dirichlet(np.ones(A), (N, places))
+    coef, wanted = (
+        rng.standard_normal((F, K, A, layout.width)),
+        rng.dirichlet(np.ones(A), (N, places)),
+    )
     logistic = np.array([1, 1, 0, 1, 0])
     draws = np.where(given.action[:, None] < 0, -1, rng.integers(0, A, (N, 4, K)))
     model = LinearModel(layout, coef, logistic, draws=4)
@@ -100,7 +111,9 @@ def test_logistic_means_of_draws_equal_the_general_kernel(places):
 def test_products_equal_a_matrix_product():
     columns, out = np.random.default_rng(5).standard_normal((12, 50)), np.zeros((12, 12))
     add_products(columns, 37, out)
-    np.testing.assert_allclose(np.tril(out), np.tril(columns[:, :37] @ columns[:, :37].T), atol=1e-12)
+    np.testing.assert_allclose(
+        np.tril(out), np.tril(columns[:, :37] @ columns[:, :37].T), atol=1e-12
+    )
 
 
 def test_exponential_and_sigmoid_equal_numpy():

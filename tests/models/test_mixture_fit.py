@@ -1,4 +1,6 @@
-"""The mixture finds the classes that were planted, predicts better for it, and does no harm without them."""
+"""The mixture finds the classes that were planted, predicts better for it, and does no harm without
+them.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,10 +55,14 @@ def distance(sees: Floats, mask: Floats) -> float:
 
 
 @pytest.mark.parametrize(("seed", "K"), [(100, 8), (101, 8), (1, 4)])
-def test_the_masks_of_the_published_environment_are_found_from_the_log_alone(seed: int, K: int) -> None:
-    """Seeded, and deterministic. Over 12 logs the largest difference of any entry of any mask was .023.
+def test_the_masks_of_the_published_environment_are_found_from_the_log_alone(
+    seed: int, K: int
+) -> None:
+    """Seeded, and deterministic. Over 12 logs the largest difference of any entry of any mask was
+    .023.
 
-    Entries are 0 and 1, so a difference of .1 means a correlation above .95 wherever a mask has both.
+    Entries are 0 and 1, so a difference of .1 means a correlation above .95 wherever a mask has
+    both.
     """
     log, model = drawn(seed, K), best(seed, K)
     assert model.kind is ModelKind.MIXTURE and model.details["model"] == "behaviors-sum"
@@ -66,7 +72,10 @@ def test_the_masks_of_the_published_environment_are_found_from_the_log_alone(see
         assert share > 0.05
         assert min(distance(one, mask) for one in sees) < 0.1
     # The average is what a model without classes would see.
-    assert distance(np.array(model.details["visibility"]), np.tensordot(shares, log.masks, axes=1)) < 0.2
+    assert (
+        distance(np.array(model.details["visibility"]), np.tensordot(shares, log.masks, axes=1))
+        < 0.2
+    )
 
 
 def classes_of(log: cr.RankingLog, A: int) -> Fit:
@@ -83,7 +92,8 @@ def test_each_ranking_is_given_its_users_behaviour() -> None:
     masks = sim.masks.astype(float)
     nearest = np.array([np.argmin([distance(one, mask) for mask in masks]) for one in fit.examined])
     assert (nearest[fit.posterior.argmax(axis=1)] == sim.behavior).mean() > 0.98
-    # What the rewards share: noise of variance .25, and a base reward that the context in the log does not explain.
+    # What the rewards share: noise of variance .25, and a base reward that the context in the log
+    # does not explain.
     common = fit.shared[0] / (1 - 7 * fit.shared[0])
     assert common > 0.9
 
@@ -91,8 +101,9 @@ def test_each_ranking_is_given_its_users_behaviour() -> None:
 def test_the_direct_method_is_several_times_nearer_the_truth_than_with_the_ridge() -> None:
     """Seeded. On 14 logs the root mean squared errors were .104 and .400, errors close to normal.
 
-    Of six new logs the first exceeds .2 with probability below .002 (chi2 of 6 above 22), and half of the second with
-    7 percent (F of 6 and 6 above 3.7): the seeds are fixed so that neither happens by chance.
+    Of six new logs the first exceeds .2 with probability below .002 (chi2 of 6 above 22), and half
+    of the second with 7 percent (F of 6 and 6 above 3.7): the seeds are fixed so that neither
+    happens by chance.
     """
     truth = true_value(simulate.published(K=8)).value
     errors = []
@@ -115,7 +126,9 @@ def uniform_log(
     reward: Callable[[NDArray[np.int64], np.random.Generator], Floats], *, n: int = 600, K: int = 4, A: int = 3,
     d: int = 2, never: bool = False, ragged: bool = False, seed: int = 0,
 ) -> cr.RankingLog:  # fmt: skip
-    """Return rankings drawn uniformly, with the rewards given; `never`: the last action is not among them."""
+    """Return rankings drawn uniformly, with the rewards given; `never`: the last action is not
+    among them.
+    """
     rng = np.random.default_rng(seed)
     action = rng.integers(0, A - never, (n, K))
     if ragged:
@@ -139,19 +152,25 @@ def shared_noise(action: NDArray[np.int64], rng: np.random.Generator) -> Floats:
 def alike(action: NDArray[np.int64], rng: np.random.Generator) -> Floats:
     """Return rewards of users who all see the item above, and nothing else."""
     pair = np.array([[-1.0, 0.5, 1.0], [0.5, 1.5, -0.5], [1.0, -1.0, 0.0]])
-    above = np.concatenate([np.zeros((len(action), 1)), pair[action[:, 1:], action[:, :-1]]], axis=1)
+    above = np.concatenate(
+        [np.zeros((len(action), 1)), pair[action[:, 1:], action[:, :-1]]], axis=1
+    )
     return 0.5 * action + above + 0.5 * rng.normal(size=action.shape)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_users_who_are_all_alike_do_not_get_a_worse_model(seed: int) -> None:
-    """The choice is by error out of fold; and on new rows classes that do not exist cost next to nothing."""
+    """The choice is by error out of fold; and on new rows classes that do not exist cost next to
+    nothing.
+    """
     log = uniform_log(alike, n=2000, seed=seed)
     model = chosen(log)
     losses = model.details["out_of_fold_mse_of"]
     assert losses[model.details["model"]] <= min(losses["visibility-sum"], losses["ridge"])
     assert losses["behaviors-sum"] < 1.01 * losses["visibility-sum"]
-    fresh = uniform_log(lambda action, _: alike(action, np.random.default_rng(9)), n=20_000, seed=50 + seed)
+    fresh = uniform_log(
+        lambda action, _: alike(action, np.random.default_rng(9)), n=20_000, seed=50 + seed
+    )
     error = ((fresh.reward - model.predict(fresh, "new").q) ** 2).mean()
     assert error < 1.02 * 0.25  # standard error .0012
 
@@ -185,7 +204,9 @@ def test_users_who_are_all_alike_do_not_get_a_worse_model(seed: int) -> None:
 def test_odd_logs_give_finite_predictions_without_warnings(
     reward: Callable[[NDArray[np.int64], np.random.Generator], Floats], options: dict[str, int]
 ) -> None:
-    """Warnings are errors here. The classes are looked for in every one of these but the 0/1 one (zero)."""
+    """Warnings are errors here. The classes are looked for in every one of these but the 0/1 one
+    (zero).
+    """
     log = uniform_log(reward, **options)  # type: ignore[arg-type]
     model = chosen(log)
     found = model.predict(log, "new")
@@ -197,7 +218,9 @@ def test_odd_logs_give_finite_predictions_without_warnings(
 
 
 def hidden(sim: SimulatedLog, lengths: NDArray[np.int64]) -> cr.RankingLog:
-    """Return the log with rankings cut to their lengths, what the items cut off did to the rest taken away."""
+    """Return the log with rankings cut to their lengths, what the items cut off did to the rest
+    taken away.
+    """
     log, env = sim.to_log(), sim.env
     action, reward = log.action.copy(), log.reward.copy()
     action[np.arange(env.K) >= lengths[:, None]] = -1

@@ -99,7 +99,9 @@ def no_triples() -> Floats:
 
 def test_own_values_are_context_effects_and_shifts() -> None:
     at = world(1)
-    wanted = [[own_of(at, i, k) if at.action[i, k] >= 0 else 0.0 for k in range(K)] for i in range(N)]
+    wanted = [
+        [own_of(at, i, k) if at.action[i, k] >= 0 else 0.0 for k in range(K)] for i in range(N)
+    ]
     np.testing.assert_allclose(owns(at), wanted, atol=1e-12)
 
 
@@ -113,7 +115,9 @@ def test_class_values_equal_their_terms(link: Link, triples: bool) -> None:
     wanted, parts = values_of(at, link, triples=triples)
     np.testing.assert_allclose(part, parts, atol=1e-12)
     used = np.broadcast_to((at.action >= 0)[:, None], part.shape)
-    np.testing.assert_allclose(linked(link, owns(at), part)[used], wanted[used], rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        linked(link, owns(at), part)[used], wanted[used], rtol=1e-11, atol=1e-12
+    )
 
 
 def test_products_stop_growing_at_the_largest_exponent() -> None:
@@ -122,13 +126,18 @@ def test_products_stop_growing_at_the_largest_exponent() -> None:
     q = linked(Link.PRODUCT, owns(at), part)
     assert np.isfinite(q).all() and np.abs(part).max() > 1e5
     grown = np.abs(q / np.where(at.action >= 0, owns(at), 1.0)[:, None])
-    assert grown.max() == pytest.approx(np.exp(20.0)) and grown[grown > 0].min() == pytest.approx(np.exp(-20.0))
+    assert grown.max() == pytest.approx(np.exp(20.0)) and grown[grown > 0].min() == pytest.approx(
+        np.exp(-20.0)
+    )
 
 
 @pytest.mark.parametrize("positions", [3, 40])
 def test_logistic_loss_is_that_of_the_likelihood(positions: int) -> None:
     rng = np.random.default_rng(2)
-    q, present = rng.uniform(0.01, 0.99, (N, positions)), (rng.random((N, positions)) < 0.8).astype(float)
+    q, present = (
+        rng.uniform(0.01, 0.99, (N, positions)),
+        (rng.random((N, positions)) < 0.8).astype(float),
+    )
     reward = (rng.random(q.shape) < q) * present
     q[0], q[1] = 0.0, 1.0  # as far out as the clip lets them count, forty in a row
     chance = np.clip(q, 1e-9, 1 - 1e-9)
@@ -144,7 +153,9 @@ def test_class_errors_are_squares_and_the_square_of_the_sum() -> None:
     for i in range(N):
         for z in range(Z):
             error = [at.reward[i, k] - q[i, z, k] for k in shown(at.action[i])]
-            assert out[:, i, z] == pytest.approx([sum(e * e for e in error), sum(error) ** 2], abs=1e-12)
+            assert out[:, i, z] == pytest.approx(
+                [sum(e * e for e in error), sum(error) ** 2], abs=1e-12
+            )
 
 
 def test_softmax_rows_even_far_out() -> None:
@@ -152,18 +163,24 @@ def test_softmax_rows_even_far_out() -> None:
     scores[0], scores[1], scores[2] = 1e3, (-1e3, 0.0, 1e3), -1e3
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
     mixture_values.softmax(scores)
-    np.testing.assert_allclose(scores, shifted / shifted.sum(axis=1, keepdims=True), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        scores, shifted / shifted.sum(axis=1, keepdims=True), rtol=1e-12, atol=1e-300
+    )
     one = np.array([[7.0], [-2.0]])
     mixture_values.softmax(one)
     assert one.tolist() == [[1.0], [1.0]]
 
 
 def middle(at: World, link: Link, q: Floats, i: int, z: int) -> Floats:
-    """Return M = weight (diag(v) - shared 11') over the items shown, nothing where the class hardly counts."""
+    """Return M = weight (diag(v) - shared 11') over the items shown, nothing where the class hardly
+    counts.
+    """
     used = shown(at.action[i])
     counts = at.weight[i, z] if at.weight[i, z] >= LEAST else 0.0
     chance = q[i, z, used]
-    variance = np.maximum(chance * (1 - chance), 1e-5) if link is Link.LOGISTIC else np.ones(len(used))
+    variance = (
+        np.maximum(chance * (1 - chance), 1e-5) if link is Link.LOGISTIC else np.ones(len(used))
+    )
     return np.asarray(counts * (np.diag(variance) - at.shared[i] * np.ones((len(used), len(used)))))
 
 
@@ -176,18 +193,36 @@ def sums(at: World, link: Link, q: Floats, i: int, z: int, design: Floats) -> tu
     return left @ design, left @ error
 
 
-CASES = [(Link.SUM, 0.0), (Link.SUM, 0.2), (Link.PRODUCT, 0.0), (Link.PRODUCT, 0.2), (Link.LOGISTIC, 0.0)]
+CASES = [
+    (Link.SUM, 0.0),
+    (Link.SUM, 0.2),
+    (Link.PRODUCT, 0.0),
+    (Link.PRODUCT, 0.2),
+    (Link.LOGISTIC, 0.0),
+]
 
 
 @pytest.mark.parametrize("triples", [False, True])
 @pytest.mark.parametrize(("link", "together"), CASES)
-def test_examination_grams_are_the_normal_equations(link: Link, together: float, triples: bool) -> None:
+def test_examination_grams_are_the_normal_equations(
+    link: Link, together: float, triples: bool
+) -> None:
     at = world(7, together=together)
     q, _ = values_of(at, link, triples=triples)
     triple = at.triple[0] if triples else np.zeros((0, 0, 0))
     gram, right = np.full((Z, K, K, K), 2.0), np.full((Z, K, K), 3.0)  # what is there already stays
     joint = np.zeros((Z, K * K, K * K))
-    given = (at.action, at.scale, at.reward, at.weight, at.shared, q, at.pair[0], at.examined, triple)
+    given = (
+        at.action,
+        at.scale,
+        at.reward,
+        at.weight,
+        at.shared,
+        q,
+        at.pair[0],
+        at.examined,
+        triple,
+    )
     mixture_steps.add_examined(link.code, *given, gram, right, joint)
     wanted, side = np.zeros((Z, K * K, K * K)), np.full((Z, K * K), 3.0)
     for i in range(N):
@@ -218,7 +253,18 @@ def test_effect_grams_are_the_normal_equations_of_their_fold(link: Link, togethe
     q, part = values_of(at, link, triples=False)
     width, size = P + A, A * (P + A) + K
     gram, right = np.zeros((F, size, size)), np.zeros((F, size))
-    given = (at.action, at.fold, at.x, at.scale, at.reward, at.weight, at.shared, q, part, at.examined)
+    given = (
+        at.action,
+        at.fold,
+        at.x,
+        at.scale,
+        at.reward,
+        at.weight,
+        at.shared,
+        q,
+        part,
+        at.examined,
+    )
     mixture_steps.add_effects(link.code, *given, A, gram, right)
     wanted, side = np.zeros(gram.shape), np.zeros(right.shape)
     for i in range(N):
@@ -226,7 +272,9 @@ def test_effect_grams_are_the_normal_equations_of_their_fold(link: Link, togethe
             a, used = at.action[i], shown(at.action[i])
             design = np.zeros((len(used), size))
             for row, k in enumerate(used):
-                own, others = (np.exp(part[i, z, k]), q[i, z, k]) if link is Link.PRODUCT else (1.0, 1.0)
+                own, others = (
+                    (np.exp(part[i, z, k]), q[i, z, k]) if link is Link.PRODUCT else (1.0, 1.0)
+                )
                 design[row, a[k] * width : a[k] * width + P] = own * at.x[i]
                 for m in shown(a, k):
                     design[row, a[k] * width + P + a[m]] += others * seen_by(at, i, z, k)[m]
@@ -243,7 +291,12 @@ def test_columns_of_the_effects_are_derivatives(link: Link) -> None:
     """J of the effects, from J'Me with one ranking, one class and M = I, is how q moves."""
     at = world(9)
     i = int(np.flatnonzero((at.action >= 0).all(axis=1))[0])
-    action, fold, x, scale = at.action[i : i + 1], np.zeros(1, dtype=np.int64), at.x[i : i + 1], at.scale[i : i + 1]
+    action, fold, x, scale = (
+        at.action[i : i + 1],
+        np.zeros(1, dtype=np.int64),
+        at.x[i : i + 1],
+        at.scale[i : i + 1],
+    )
 
     def predicted(vector: Floats) -> tuple[Floats, Floats]:
         effect = vector[:-K].reshape(1, A, P + A)
@@ -257,10 +310,23 @@ def test_columns_of_the_effects_are_derivatives(link: Link) -> None:
     for k in range(K):
         gram, right = np.zeros((1, len(now), len(now))), np.zeros((1, len(now)))
         reward = q[0] + np.eye(K)[k]  # the error is 1 at k
-        given = (action, fold, x, scale, reward, np.ones((1, 1)), np.zeros(1), q, part, at.examined[:1])
+        given = (
+            action,
+            fold,
+            x,
+            scale,
+            reward,
+            np.ones((1, 1)),
+            np.zeros(1),
+            q,
+            part,
+            at.examined[:1],
+        )
         mixture_steps.add_effects(link.code, *given, A, gram, right)
         for j, unit in enumerate(np.eye(len(now))):
-            slope = (predicted(now + 1e-5 * unit)[0] - predicted(now - 1e-5 * unit)[0])[0, 0, k] / 2e-5
+            slope = (predicted(now + 1e-5 * unit)[0] - predicted(now - 1e-5 * unit)[0])[
+                0, 0, k
+            ] / 2e-5
             assert right[0, j] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
@@ -275,9 +341,12 @@ def test_tilt_grams_are_the_normal_equations_with_shared_noise() -> None:
     wanted, side = np.zeros((2 * m, 2 * m)), np.zeros(2 * m)
     for i in range(n):
         pairs = sides[i] * slope[i]  # (2, K)
-        design = np.concatenate([pairs[0][:, None] * traits[i], pairs[1][:, None] * traits[i]], axis=1)
+        design = np.concatenate(
+            [pairs[0][:, None] * traits[i], pairs[1][:, None] * traits[i]], axis=1
+        )
         wanted += design.T @ (np.diag(weight[i]) - shared[i]) @ design
-        # Of the right side only the squared errors are weighed: the shared part sees them as they are.
+        # Of the right side only the squared errors are weighed: the shared part sees them as they
+        # are.
         side += design.T @ (weight[i] * error[i] - shared[i] * error[i].sum())
     lower = np.tril(wanted[:m, :m]), np.tril(wanted[m:, :m]), np.tril(wanted[m:, m:])
     np.testing.assert_allclose(np.tril(gram)[:, :m, :m], np.array(lower), atol=1e-9)
@@ -306,7 +375,9 @@ def test_one_class_triple_grams_equal_their_designs() -> None:
 
 
 def triple_design(at: World, i: int, z: int, *, squared: bool = False) -> Floats:
-    """Return (shown, A, A, A): columns of three-way effects, larger action first; squared term by term, if asked."""
+    """Return (shown, A, A, A): columns of three-way effects, larger action first; squared term by
+    term, if asked.
+    """
     a, used = at.action[i], shown(at.action[i])
     out = np.zeros((len(used), A, A, A))
     for row, k in enumerate(used):
@@ -314,7 +385,9 @@ def triple_design(at: World, i: int, z: int, *, squared: bool = False) -> Floats
             for two in shown(a, k):
                 if one < two:
                     amount = at.examined[z, k, one] * at.examined[z, k, two]
-                    out[row, a[k], max(a[one], a[two]), min(a[one], a[two])] += amount**2 if squared else amount
+                    out[row, a[k], max(a[one], a[two]), min(a[one], a[two])] += (
+                        amount**2 if squared else amount
+                    )
     return out
 
 
@@ -326,7 +399,9 @@ def test_triple_gradient_and_curvature_are_the_normal_equations(together: float)
     step = np.random.default_rng(10).normal(size=(A, A, A))
     step = step + step.swapaxes(1, 2)
     right, diagonal, out = np.zeros((A, A, A)), np.zeros((A, A, A)), np.zeros((A, A, A))
-    mixture_steps.triple_gradient(at.action, at.reward, at.weight, at.shared, q, at.examined, right, diagonal)
+    mixture_steps.triple_gradient(
+        at.action, at.reward, at.weight, at.shared, q, at.examined, right, diagonal
+    )
     mixture_steps.triple_curvature(at.action, at.weight, at.shared, at.examined, step, out)
     wanted, side, scale = np.zeros((A**3, A**3)), np.zeros(A**3), np.zeros((A, A, A))
     for i in range(N):
@@ -344,10 +419,16 @@ def test_triple_gradient_and_curvature_are_the_normal_equations(together: float)
 def test_triple_diagonal_is_exact_where_no_pair_of_items_is_shown_twice() -> None:
     """K = 3: beside any position there is one pair, so no column is met twice in a row."""
     rng = np.random.default_rng(11)
-    action, weight, examined = rng.integers(0, A, (N, 3)), rng.dirichlet(np.ones(Z), N), rng.normal(size=(Z, 3, 3))
+    action, weight, examined = (
+        rng.integers(0, A, (N, 3)),
+        rng.dirichlet(np.ones(Z), N),
+        rng.normal(size=(Z, 3, 3)),
+    )
     right, diagonal = np.zeros((A, A, A)), np.zeros((A, A, A))
     q, none = np.zeros((N, Z, 3)), np.zeros(N)
-    mixture_steps.triple_gradient(action, np.zeros((N, 3)), weight, none, q, examined, right, diagonal)
+    mixture_steps.triple_gradient(
+        action, np.zeros((N, 3)), weight, none, q, examined, right, diagonal
+    )
     for u, b, c in np.ndindex(A, A, A):
         if b >= c:
             unit, out = np.zeros((A, A, A)), np.zeros((A, A, A))

@@ -37,7 +37,9 @@ def model_of(
     return MixtureModel(effects, examined, tilt, shares, link, scale_of(log), draws=4000)
 
 
-def log_of(rng: np.random.Generator, *, places: int, ragged: bool, context: bool = True) -> cr.RankingLog:
+def log_of(
+    rng: np.random.Generator, *, places: int, ragged: bool, context: bool = True
+) -> cr.RankingLog:
     lengths = rng.integers(1, K + 1, N) if ragged else np.full(N, K)
     action = np.where(np.arange(K) < lengths[:, None], rng.integers(0, A, (N, K)), -1)
     wanted = rng.dirichlet(np.ones(A), (N, places))
@@ -50,7 +52,9 @@ def log_of(rng: np.random.Generator, *, places: int, ragged: bool, context: bool
     )  # fmt: skip
 
 
-def value(model: MixtureModel, x: Floats, chance: Floats, scale: Floats, f: int, actions: tuple[int, ...]) -> Floats:
+def value(
+    model: MixtureModel, x: Floats, chance: Floats, scale: Floats, f: int, actions: tuple[int, ...]
+) -> Floats:
     """Return q (length,) of one ranking, term by term."""
     out, at = np.zeros(len(actions)), model.effects
     for k, u in enumerate(actions):
@@ -77,9 +81,17 @@ def value(model: MixtureModel, x: Floats, chance: Floats, scale: Floats, f: int,
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize(
     ("link", "triples", "classes"),
-    [(Link.SUM, False, Z), (Link.SUM, True, Z), (Link.PRODUCT, False, Z), (Link.SUM, False, 1), (Link.SUM, True, 1)],
+    [
+        (Link.SUM, False, Z),
+        (Link.SUM, True, Z),
+        (Link.PRODUCT, False, Z),
+        (Link.SUM, False, 1),
+        (Link.SUM, True, 1),
+    ],
 )
-def test_mean_and_value_equal_enumeration(link: Link, triples: bool, classes: int, ragged: bool, places: int) -> None:
+def test_mean_and_value_equal_enumeration(
+    link: Link, triples: bool, classes: int, ragged: bool, places: int
+) -> None:
     rng = np.random.default_rng([places, ragged, triples, link.curved])
     log = log_of(rng, places=places, ragged=ragged)
     model = model_of(rng, link, log, triples=triples, classes=classes)
@@ -111,12 +123,16 @@ def test_no_context_means_the_same_shares_for_all() -> None:
         mean = np.zeros(K)
         for actions in product(range(A), repeat=K):
             likely = np.prod(log.dists["new"][i, list(actions)])
-            mean += likely * value(model, np.ones(1), chance, np.ones(2), int(log.bucket[i] % F), actions)
+            mean += likely * value(
+                model, np.ones(1), chance, np.ones(2), int(log.bucket[i] % F), actions
+            )
         np.testing.assert_allclose(found[i], mean, rtol=1e-12, atol=1e-12)
 
 
 def test_the_three_ways_to_a_mean_agree_where_all_apply() -> None:
-    """One distribution for all positions, full rankings: alike_means, sum_means and its copy for each position."""
+    """One distribution for all positions, full rankings: alike_means, sum_means and its copy for
+    each position.
+    """
     rng = np.random.default_rng(6)
     log = log_of(rng, places=1, ragged=False)
     model = model_of(rng, Link.SUM, log, triples=True)
@@ -132,9 +148,13 @@ def test_the_three_ways_to_a_mean_agree_where_all_apply() -> None:
     np.testing.assert_allclose(out[2], out[0], atol=1e-12)
 
 
-@pytest.mark.parametrize(("link", "classes"), [(Link.SUM, Z), (Link.PRODUCT, Z), (Link.SUM, 1), (Link.LOGISTIC, 1)])
+@pytest.mark.parametrize(
+    ("link", "classes"), [(Link.SUM, Z), (Link.PRODUCT, Z), (Link.SUM, 1), (Link.LOGISTIC, 1)]
+)
 def test_drawn_means_of_a_dependent_target_are_near_enumeration(link: Link, classes: int) -> None:
-    """4,000 draws of 6 rankings; five standard errors for each of 36 numbers: false alarms below 3e-5."""
+    """4,000 draws of 6 rankings; five standard errors for each of 36 numbers: false alarms below
+    3e-5.
+    """
     rng = np.random.default_rng(7)
     scores = np.tile([0.0, 0.7, 1.4], (N, 1))
     policy = cr.PlackettLuce(scores)
@@ -164,26 +184,41 @@ def test_rare_classes_are_passed_over_in_products() -> None:
     means = []
     for rare in (0.5 * RARE, 0.0, 0.1):
         out = np.zeros((1, K))
-        mixture_means.product_means(*given, np.array([[rare, 0.9]]), wanted, own, shift, factor, out)
+        mixture_means.product_means(
+            *given, np.array([[rare, 0.9]]), wanted, own, shift, factor, out
+        )
         means.append(out[0])
     assert means[0].tolist() == means[1].tolist() and (means[2] != means[1]).all()
 
 
 @pytest.mark.parametrize("places", [1, K])
 @pytest.mark.parametrize("link", [Link.LOGISTIC, Link.PRODUCT])
-def test_drawn_means_equal_enumeration_when_every_ranking_is_drawn_once(link: Link, places: int) -> None:
-    """Of one class, the own action summed out by its own chance; the others are drawn uniformly, each ranking once."""
+def test_drawn_means_equal_enumeration_when_every_ranking_is_drawn_once(
+    link: Link, places: int
+) -> None:
+    """Of one class, the own action summed out by its own chance; the others are drawn uniformly,
+    each ranking once.
+    """
     rng = np.random.default_rng(9)
     log = log_of(rng, places=places, ragged=False)
     model = model_of(rng, link, log, triples=False, classes=1)
     assert not model.exact
-    x, fold, scale = model.scale.apply(np.asarray(log.context)), log.bucket % F, rng.uniform(0.2, 2.0, (N, 2))
+    x, fold, scale = (
+        model.scale.apply(np.asarray(log.context)),
+        log.bucket % F,
+        rng.uniform(0.2, 2.0, (N, 2)),
+    )
     every = np.array(list(product(range(A), repeat=K)))
-    draws, wanted = np.broadcast_to(every, (N, *every.shape)).copy(), rng.dirichlet(np.ones(A), (N, places))
+    draws, wanted = (
+        np.broadcast_to(every, (N, *every.shape)).copy(),
+        rng.dirichlet(np.ones(A), (N, places)),
+    )
     own, shift, pair, _ = model.effects
     out = np.zeros((N, K))
     given = (own, shift, model.examined[0], pair)
-    mixture_means.curved_means(link is Link.PRODUCT, draws, log.lengths, fold, x, scale, wanted, *given, out)
+    mixture_means.curved_means(
+        link is Link.PRODUCT, draws, log.lengths, fold, x, scale, wanted, *given, out
+    )
     for i in range(4):
         mean = np.zeros(K)
         for actions in product(range(A), repeat=K):
@@ -198,14 +233,23 @@ def test_drawn_means_pass_over_padding_and_fill_more_than_a_block() -> None:
     lengths = rng.integers(1, K + 1, n)
     draws = np.where(np.arange(K) < lengths[:, None, None], rng.integers(0, A, (n, 2, K)), -1)
     x, scale, fold = rng.normal(size=(n, 2)), rng.uniform(0, 2, (n, 2)), rng.integers(0, F, n)
-    wanted, own, shift = rng.dirichlet(np.ones(A), (n, K)), rng.normal(size=(F, A, 2)), rng.normal(size=(F, K))
+    wanted, own, shift = (
+        rng.dirichlet(np.ones(A), (n, K)),
+        rng.normal(size=(F, A, 2)),
+        rng.normal(size=(F, K)),
+    )
     examined, pair, out = rng.normal(size=(K, K)), rng.normal(size=(F, A, A)), np.zeros((n, K))
-    mixture_means.curved_means(False, draws, lengths, fold, x, scale, wanted, own, shift, examined, pair, out)
+    mixture_means.curved_means(
+        False, draws, lengths, fold, x, scale, wanted, own, shift, examined, pair, out
+    )
     naive = np.zeros((n, K))
     for i, k, u, s in product(range(n), range(K), range(A), range(2)):
         if k < lengths[i]:
             rest = [m for m in range(lengths[i]) if m != k]
-            part = sum(examined[k, m] * scale[i, int(m > k)] * pair[fold[i], u, draws[i, s, m]] for m in rest)
+            part = sum(
+                examined[k, m] * scale[i, int(m > k)] * pair[fold[i], u, draws[i, s, m]]
+                for m in rest
+            )
             linear = x[i] @ own[fold[i], u] + shift[fold[i], k] + part
             naive[i, k] += wanted[i, k, u] / (1 + np.exp(-linear)) / 2
     np.testing.assert_allclose(out, naive, rtol=1e-11, atol=1e-12)

@@ -1,4 +1,6 @@
-"""Each step of a fit with classes does what it says: Bayes' rule, descent, ascent, and folds left out."""
+"""Each step of a fit with classes does what it says: Bayes' rule, descent, ascent, and folds left
+out.
+"""
 
 from dataclasses import replace
 
@@ -11,7 +13,13 @@ from scipy.stats import multivariate_normal
 from counterrank import simulate
 from counterrank.models.layout import scale_of
 from counterrank.models.mixture import steps
-from counterrank.models.mixture.fit import alternate, by_fold, first_classes, improved, with_room_for_triples
+from counterrank.models.mixture.fit import (
+    alternate,
+    by_fold,
+    first_classes,
+    improved,
+    with_room_for_triples,
+)
 from counterrank.models.mixture.model import described
 from counterrank.models.mixture.rows import Rows, rows_of
 from counterrank.models.mixture.state import Fit, Link, carried, chances, moved, start
@@ -33,7 +41,9 @@ def rows_for(kind: str, n: int = 400, *, ragged: bool = True) -> Rows:
 
 
 def begun(kind: str, *, ragged: bool = True, rounds: int = 1) -> tuple[Fit, Rows]:
-    """Return a fit on its way, its posterior without the traces that steps pass over, errors correlated by COMMON."""
+    """Return a fit on its way, its posterior without the traces that steps pass over, errors
+    correlated by COMMON.
+    """
     rows = rows_for(kind, ragged=ragged)
     link = Link.PRODUCT if kind == "product" else Link.SUM
     alike = alternate(rows, start(rows, link, A), ROUGH)
@@ -44,7 +54,9 @@ def begun(kind: str, *, ragged: bool = True, rounds: int = 1) -> tuple[Fit, Rows
     kept = np.where(fit.posterior < 0.05, 0.0, fit.posterior)
     count = rows.present.sum(axis=1)
     shared = COMMON / (1.0 + (count - 1.0) * COMMON)
-    return replace(fit, posterior=kept / kept.sum(axis=1, keepdims=True), shared=shared, common=COMMON), rows
+    return replace(
+        fit, posterior=kept / kept.sum(axis=1, keepdims=True), shared=shared, common=COMMON
+    ), rows
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,7 +70,8 @@ def test_posterior_is_bayes_rule_with_correlated_noise(kind: str) -> None:
         used = np.flatnonzero(rows.action[i] >= 0)
         covariance = fit.noise * (np.eye(len(used)) + COMMON / (1 - COMMON))
         level = [
-            np.log(prior[i, z]) + multivariate_normal.logpdf(rows.reward[i, used], fit.q[i, z, used], covariance)
+            np.log(prior[i, z])
+            + multivariate_normal.logpdf(rows.reward[i, used], fit.q[i, z, used], covariance)
             for z in range(len(fit.examined))
         ]
         whole = logsumexp(level)
@@ -71,11 +84,15 @@ def test_chances_are_a_softmax_of_the_context() -> None:
     rng = np.random.default_rng(6)
     shares, traits = rng.normal(size=(5, 4)), rng.normal(size=(7, 3))
     scores = shares[:, 0] + traits @ shares[:, 1:].T
-    np.testing.assert_allclose(chances(shares, traits), np.exp(scores - logsumexp(scores, axis=1)[:, None]), rtol=1e-12)
+    np.testing.assert_allclose(
+        chances(shares, traits), np.exp(scores - logsumexp(scores, axis=1)[:, None]), rtol=1e-12
+    )
 
 
 def loss_by_hand(fit: Fit, rows: Rows) -> float:
-    """Return sum over rankings and classes of posterior e'(I - shared 11')e, and the pulls of the prior."""
+    """Return sum over rankings and classes of posterior e'(I - shared 11')e, and the pulls of the
+    prior.
+    """
     total = 0.0
     for i in range(rows.n):
         used = np.flatnonzero(rows.action[i] >= 0)
@@ -84,7 +101,9 @@ def loss_by_hand(fit: Fit, rows: Rows) -> float:
             total += fit.posterior[i, z] * e @ (np.eye(len(used)) - fit.shared[i]) @ e
     at = fit.prior
     pulls = (at.effect_penalty * (fit.effect - at.effect) ** 2).sum()
-    pulls += (at.examined_penalty * (fit.examined - at.examined) ** 2).sum() + 3.0 * (fit.shift**2).sum()
+    pulls += (at.examined_penalty * (fit.examined - at.examined) ** 2).sum() + 3.0 * (
+        fit.shift**2
+    ).sum()
     return float(total + pulls)
 
 
@@ -94,10 +113,14 @@ def test_loss_is_its_formula() -> None:
 
 
 def with_old_scale(found: Fit, fit: Fit) -> Fit:
-    """Return what the step found before visibility was rescaled, under the prior before it was renewed."""
+    """Return what the step found before visibility was rescaled, under the prior before it was
+    renewed.
+    """
     p = fit.shape[3]
     size = float(np.median(found.effect[:, p:] / fit.effect[:, p:]))
-    return replace(found, examined=found.examined * size, effect=fit.effect, triple=fit.triple, prior=fit.prior)
+    return replace(
+        found, examined=found.examined * size, effect=fit.effect, triple=fit.triple, prior=fit.prior
+    )
 
 
 @pytest.mark.parametrize("kind", ["sum", "product"])
@@ -106,7 +129,9 @@ def test_a_examination_step_does_not_raise_the_penalised_loss(kind: str) -> None
     before = fit.loss(rows)
     found = with_old_scale(steps.examination_step(fit, rows), fit)
     assert found.loss(rows) < before * (1 - 1e-4)
-    np.testing.assert_allclose(moved(found, rows).q, found.q, rtol=1e-10, atol=1e-10)  # rescaling changed nothing
+    np.testing.assert_allclose(
+        moved(found, rows).q, found.q, rtol=1e-10, atol=1e-10
+    )  # rescaling changed nothing
     assert not found.examined[:, np.arange(K), np.arange(K)].any()
 
 
@@ -183,7 +208,10 @@ def share_objective(shares: Floats, fit: Fit, rows: Rows) -> float:
     """Return the multinomial log-likelihood of the posterior, less half the penalties."""
     penalty = np.full(shares.shape[1], SHARE)
     penalty[0] = SIZE
-    return float((fit.posterior * np.log(chances(shares, rows.traits))).sum() - 0.5 * (penalty * shares**2).sum())
+    return float(
+        (fit.posterior * np.log(chances(shares, rows.traits))).sum()
+        - 0.5 * (penalty * shares**2).sum()
+    )
 
 
 def test_shares_steps_climb_to_the_penalised_multinomial_maximum() -> None:
@@ -226,7 +254,9 @@ def test_noise_step_is_the_likeliest_noise_of_full_rankings() -> None:
 
 
 def test_noise_step_knows_noise_and_correlation_of_ragged_rankings() -> None:
-    """4,000 rankings of one class: noise .49 and correlation 1 / 1.49, standard errors about .008 and .01."""
+    """4,000 rankings of one class: noise .49 and correlation 1 / 1.49, standard errors about .008
+    and .01.
+    """
     rows = rows_for("sum", 4000)
     rng = np.random.default_rng(11)
     alike = alternate(rows, start(rows, Link.SUM, A), ROUGH)

@@ -1,4 +1,6 @@
-"""One class (visibility) finds what was planted, is cross-fitted, and is chosen only where it predicts better."""
+"""One class (visibility) finds what was planted, is cross-fitted, and is chosen only where it
+predicts better.
+"""
 
 from dataclasses import replace
 from itertools import permutations
@@ -40,7 +42,9 @@ def best_of(log: cr.RankingLog) -> Chosen:
     ],
 )
 def test_the_link_of_the_world_is_chosen(reward: str, wanted: set[str]) -> None:
-    """Seeded. Over seeds 1 to 10 the link was found 10 of 10 times in each world, with classes in all but 0/1 ones."""
+    """Seeded. Over seeds 1 to 10 the link was found 10 of 10 times in each world, with classes in
+    all but 0/1 ones.
+    """
     details = best_of(log_of(reward, seed=5, form="paper")).details
     assert details["model"] in wanted
     losses = details["out_of_fold_mse_of"]
@@ -59,7 +63,9 @@ def planted(n: int, seed: int) -> tuple[cr.RankingLog, np.ndarray, np.ndarray]:
     action = rng.integers(0, A, (n, K))
     patience = 1.0 + 0.4 * x[:, :1]
     effects = np.einsum("km,nkm->nk", sight, pair[action[:, :, None], action[:, None, :]])
-    reward = action * 0.5 + patience * effects + rng.normal(size=(n, 1)) + 0.3 * rng.normal(size=(n, K))
+    reward = (
+        action * 0.5 + patience * effects + rng.normal(size=(n, 1)) + 0.3 * rng.normal(size=(n, K))
+    )
     third = np.full((n, K), 1 / A)
     log = cr.RankingLog(
         action=action, reward=reward, propensity=third, context=x,
@@ -76,7 +82,8 @@ def test_planted_visibility_and_its_tilt_are_recovered() -> None:
     off = ~np.eye(5, dtype=bool)
     found = fit.examined[0]
     assert np.corrcoef(found[off], sight[off])[0, 1] > 0.99
-    # The tilt is .4 for the first context column, above and below, and nothing else: spread about .01.
+    # The tilt is .4 for the first context column, above and below, and nothing else: spread about
+    # .01.
     assert fit.tilt[:, 0] == pytest.approx([0.4, 0.4], abs=0.06)
     assert np.abs(fit.tilt[:, 1:]).max() < 0.06
     # One draw of noise is shared by a ranking: variance 1 of 1.09, and the fit knows.
@@ -93,7 +100,9 @@ def test_no_step_raises_the_penalised_loss() -> None:
         before = fit.errors(rows)
         fit = step(fit, rows)
         penalty = fit.prior.examined_penalty.max() * (fit.examined**2).sum()
-        assert fit.errors(rows) <= before + 1e-9 * abs(before) + (penalty if step is examination_step else 0.0)
+        assert fit.errors(rows) <= before + 1e-9 * abs(before) + (
+            penalty if step is examination_step else 0.0
+        )
 
 
 def test_effects_of_a_fold_do_not_see_it() -> None:
@@ -111,7 +120,9 @@ def test_effects_of_a_fold_do_not_see_it() -> None:
 
 
 def test_ridge_stays_where_items_do_not_act_on_each_other_and_context_does() -> None:
-    """Own effects alone: the visibility model must not predict worse than the ridge by more than half a percent."""
+    """Own effects alone: the visibility model must not predict worse than the ridge by more than
+    half a percent.
+    """
     rng = np.random.default_rng(5)
     n, K, A = 3000, 4, 3
     action, x = rng.integers(0, A, (n, K)), rng.normal(size=(n, 2))
@@ -127,7 +138,9 @@ def test_ridge_stays_where_items_do_not_act_on_each_other_and_context_does() -> 
 
 @pytest.mark.parametrize("reward", ["pairwise", "multiplicative"])
 @pytest.mark.parametrize("kind", [ModelKind.VISIBILITY, ModelKind.MIXTURE])
-def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(kind: ModelKind, reward: str) -> None:
+def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(
+    kind: ModelKind, reward: str
+) -> None:
     log = log_of(reward, form="paper")
     action = log.action.copy()
     action[::3, 3:] = -1
@@ -136,7 +149,11 @@ def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(kind: 
     model = forced(kind, ragged, Link.PRODUCT if reward == "multiplicative" else Link.SUM)
     assert model.kind is kind
     whole = model.predict(ragged, "new")
-    assert np.isfinite(whole.q).all() and not whole.q[action < 0].any() and not whole.mean[action < 0].any()
+    assert (
+        np.isfinite(whole.q).all()
+        and not whole.q[action < 0].any()
+        and not whole.mean[action < 0].any()
+    )
     assert whole.q[action >= 0].all() and whole.mean[action >= 0].all()
     parts = [model.predict(batch, "new") for batch in ragged.chunks(700)]
     np.testing.assert_allclose(np.concatenate([p.q for p in parts]), whole.q, atol=1e-12)
@@ -144,7 +161,9 @@ def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(kind: 
 
 
 def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
-    """2,000 draws of 6 rankings; five standard errors: false alarms below 1e-5 over the 3 x 3 numbers."""
+    """2,000 draws of 6 rankings; five standard errors: false alarms below 1e-5 over the 3 x 3
+    numbers.
+    """
     rng = np.random.default_rng(6)
     n, K = 400, 3
     scores = np.array([0.0, 0.5, 1.0])

@@ -19,14 +19,18 @@ REASONS = ("cost", "arithmetic", "scale", "development draws", "not recorded")
 
 
 def test_the_table_holds_every_number_of_the_file_and_says_why():
-    named = {name: value for name, value in vars(settings).items() if name.isupper() and name != "TABLE"}
+    named = {
+        name: value for name, value in vars(settings).items() if name.isupper() and name != "TABLE"
+    }
     assert {name: row.value for name, row in TABLE.items()} == named
     for row in TABLE.values():
         assert row.unit and len(row.why) > 10 and row.set_on in REASONS
 
 
 def test_every_number_is_used():
-    source = "\n".join(path.read_text() for path in ROOM.rglob("*.py") if path.name != "settings.py")
+    source = "\n".join(
+        path.read_text() for path in ROOM.rglob("*.py") if path.name != "settings.py"
+    )
     assert [name for name in TABLE if not re.search(rf"\b{name}\b", source)] == []
 
 
@@ -40,7 +44,9 @@ def test_a_stream_follows_the_seed_and_is_its_own(use):
 
 def test_no_other_random_numbers_are_made():
     made = [
-        path.name for path in ROOM.rglob("*.py") if "default_rng" in path.read_text() and "clicks" not in path.parts
+        path.name
+        for path in ROOM.rglob("*.py")
+        if "default_rng" in path.read_text() and "clicks" not in path.parts
     ]
     assert made == ["settings.py"]
     assert (ranking_stream(0, 0).random(3) != ranking_stream(0, 512).random(3)).all()

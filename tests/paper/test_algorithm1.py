@@ -19,7 +19,9 @@ def one_run(env, n, seed):
 
 
 def test_published_error_of_aips_at_one_thousand_rankings():
-    """Published at n=1k, K=8, delta=.6: MSE .0476, squared bias .035, variance .0124 (over V^2, read off a plot)."""
+    """Published at n=1k, K=8, delta=.6: MSE .0476, squared bias .035, variance .0124 (over V^2,
+    read off a plot).
+    """
     env = published()
     estimates = np.array([one_run(env, 1000, seed) for seed in range(RUNS)])
     value = np.mean([replay_value(env, 1000, seed).sum() for seed in range(RUNS)])
@@ -28,7 +30,9 @@ def test_published_error_of_aips_at_one_thousand_rankings():
     # Five standard errors of our own mean; the published one, over 300 runs, adds a third of that.
     assert abs(squared.mean() - 0.0476) < 5 * 1.07 * error
     assert squared.mean() < 0.1  # IPS has 1.18 here, RIPS .125
-    assert -0.30 < estimates.mean() / value - 1 < -0.08  # optimism: published squared bias .035 is 19 %
+    assert (
+        -0.30 < estimates.mean() / value - 1 < -0.08
+    )  # optimism: published squared bias .035 is 19 %
 
 
 def test_nearly_every_node_splits_as_in_the_original():

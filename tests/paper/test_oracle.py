@@ -1,4 +1,6 @@
-"""The published oracle-assisted tree: kernels against plain NumPy, trees against the authors', errors as published."""
+"""The published oracle-assisted tree: kernels against plain NumPy, trees against the authors',
+errors as published.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -18,9 +20,11 @@ GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 
 
 def naive_tree(y, context, fresh, fresh_context, value, settings, rng):
-    """Algorithm 1 as published, row by row: nodes (model, feature, threshold) and the model of each row.
+    """Algorithm 1 as published, row by row: nodes (model, feature, threshold) and the model of each
+    row.
 
-    y (M, n) and fresh (M, N) are contributions; the current assignment is kept as a vector of contributions.
+    y (M, n) and fresh (M, N) are contributions; the current assignment is kept as a vector of
+    contributions.
     """
     (M, n), N, d = y.shape, fresh.shape[1], context.shape[1]
 
@@ -45,23 +49,38 @@ def naive_tree(y, context, fresh, fresh_context, value, settings, rng):
             f, ordered = features[s], np.sort(context[rows, features[s]])
             rank = int(shares[s] * len(rows))
             cut = (ordered[rank - 1] + ordered[rank]) / 2
-            sides = [(r[c[r, f] < cut], r[c[r, f] >= cut]) for r, c in ((rows, context), (simulated, fresh_context))]
+            sides = [
+                (r[c[r, f] < cut], r[c[r, f] >= cut])
+                for r, c in ((rows, context), (simulated, fresh_context))
+            ]
             means, variances = np.empty((M, M)), np.empty((M, M))
             for a in range(M):
                 for b in range(M):
                     trial_own, trial_new = own.copy(), new.copy()
-                    trial_own[sides[0][0]], trial_own[sides[0][1]] = y[a, sides[0][0]], y[b, sides[0][1]]
-                    trial_new[sides[1][0]], trial_new[sides[1][1]] = fresh[a, sides[1][0]], fresh[b, sides[1][1]]
+                    trial_own[sides[0][0]], trial_own[sides[0][1]] = (
+                        y[a, sides[0][0]],
+                        y[b, sides[0][1]],
+                    )
+                    trial_new[sides[1][0]], trial_new[sides[1][1]] = (
+                        fresh[a, sides[1][0]],
+                        fresh[b, sides[1][1]],
+                    )
                     means[a, b], variances[a, b] = trial_new.mean(), trial_own.var(ddof=1) / n
             scores = noisy(means) + np.maximum(variances, variance[-1])
             if scores.min() <= best:
-                best, found = scores.min(), (f, cut, sides, np.unravel_index(scores.argmin(), scores.shape))
+                best, found = (
+                    scores.min(),
+                    (f, cut, sides, np.unravel_index(scores.argmin(), scores.shape)),
+                )
         if found is None:
             continue
         f, cut, sides, models = found
         nodes[node][1:] = int(f), cut
         for side, model in enumerate(models):
-            own[sides[0][side]], new[sides[1][side]] = y[model, sides[0][side]], fresh[model, sides[1][side]]
+            own[sides[0][side]], new[sides[1][side]] = (
+                y[model, sides[0][side]],
+                fresh[model, sides[1][side]],
+            )
             choice[sides[0][side]] = model
             nodes.append([int(model), -1, np.nan])
             stack.append((len(nodes) - 1, sides[0][side], sides[1][side], depth + 1))
@@ -78,17 +97,25 @@ def test_compiled_growth_is_the_naive_one(legacy, ties):
         fresh_context = np.round(fresh_context, 1)
         context = np.round(context, 1) + 1e-3 * rng.permutation(n)[:, None] / n
     y = rng.gamma(1.0, size=(M, n)) * (1 + context[:, 0])
-    fresh = rng.gamma(1.0, size=(M, N)).astype(np.float32) * (1 + fresh_context[:, 0]).astype(np.float32)
+    fresh = rng.gamma(1.0, size=(M, N)).astype(np.float32) * (1 + fresh_context[:, 0]).astype(
+        np.float32
+    )
 
     def generator(seed):
         return np.random.RandomState(seed) if legacy else np.random.default_rng(seed)
 
     for seed in range(3):
-        tree, choice = PartitionGrower(context, fresh_context, settings, generator(seed)).grow(y, fresh, 1.02)
-        nodes, expected = naive_tree(y, context, fresh.astype(float), fresh_context, 1.02, settings, generator(seed))
+        tree, choice = PartitionGrower(context, fresh_context, settings, generator(seed)).grow(
+            y, fresh, 1.02
+        )
+        nodes, expected = naive_tree(
+            y, context, fresh.astype(float), fresh_context, 1.02, settings, generator(seed)
+        )
         assert len(nodes) > 5
         np.testing.assert_array_equal(choice, expected)
-        assert tree.model == [node[0] for node in nodes] and tree.feature == [node[1] for node in nodes]
+        assert tree.model == [node[0] for node in nodes] and tree.feature == [
+            node[1] for node in nodes
+        ]
         np.testing.assert_allclose(tree.threshold, [node[2] for node in nodes], rtol=1e-15)
 
 
@@ -112,31 +139,49 @@ def test_the_authors_trees_grow_again(name):
         log, view = run.log.to_log(), run.oracle()
         np.testing.assert_allclose(view.values, gold["value_per_position_on_policy"], rtol=1e-14)
         y = logged_contributions(log, run.env.masks)
-        grower = PartitionGrower(log.context, view.context, RandomGrowth(), np.random.RandomState(seed))
+        grower = PartitionGrower(
+            log.context, view.context, RandomGrowth(), np.random.RandomState(seed)
+        )
         grown = [grower.grow(y[k], view.contributions[k], view.values[k]) for k in range(K)]
-        np.testing.assert_array_equal(np.stack([choice for _, choice in grown], axis=1), gold["assignment"])
-        tables = [np.column_stack([t.model, np.array(t.feature) >= 0, t.feature, t.threshold]) for t, _ in grown]
+        np.testing.assert_array_equal(
+            np.stack([choice for _, choice in grown], axis=1), gold["assignment"]
+        )
+        tables = [
+            np.column_stack([t.model, np.array(t.feature) >= 0, t.feature, t.threshold])
+            for t, _ in grown
+        ]
         np.testing.assert_allclose(np.concatenate(tables), gold["tree_nodes"][:, 2:], rtol=1e-14)
-        chosen = [y[k][choice, np.arange(len(choice))].mean() for k, (_, choice) in enumerate(grown)]
+        chosen = [
+            y[k][choice, np.arange(len(choice))].mean() for k, (_, choice) in enumerate(grown)
+        ]
         assert sum(chosen) == pytest.approx(gold["est"][-1], rel=1e-13)
 
 
 @pytest.mark.slow
 def test_the_published_runs_have_the_published_error():
-    """The same runs, so not up to chance: as well as the plot can be read (n = 1000: bias and variance to 2 %)."""
+    """The same runs, so not up to chance: as well as the plot can be read (n = 1000: bias and
+    variance to 2 %).
+    """
     estimates, truths = [], []
     for seed in range(300):
         drawn = trial.draw("published", {**DEFAULTS, "n": 1000}, seed)
         estimates.append(trial.run(drawn, ("aips (oracle)",))[0]["value"])
         truths.append(drawn.truth)
     errors = np.array(estimates) / np.mean(truths) - 1
-    found = {"mse": (errors**2).mean(), "squared_bias": errors.mean() ** 2, "variance": errors.var()}
+    found = {
+        "mse": (errors**2).mean(),
+        "squared_bias": errors.mean() ** 2,
+        "variance": errors.var(),
+    }
     for metric, value in found.items():
-        assert value == pytest.approx(value_in_print("data-size", metric, "aips (oracle)", 1000), rel=0.02)
+        assert value == pytest.approx(
+            value_in_print("data-size", metric, "aips (oracle)", 1000), rel=0.02
+        )
 
 
 def test_other_fresh_rows_give_the_same_distribution():
-    """Replayed runs against independent draws of the environment: means of 30 estimates within 4 standard errors.
+    """Replayed runs against independent draws of the environment: means of 30 estimates within 4
+    standard errors.
 
     The environments differ in the third digit only (standardisation by batch). False alarm 6e-5.
     """
@@ -157,7 +202,9 @@ def test_other_fresh_rows_give_the_same_distribution():
 
 def test_cached_runs_are_told_the_same():
     first, second = (replay_run(published(4), 500, seed) for seed in (0, 1))
-    np.testing.assert_array_equal(first.oracle(cached=True).context, second.oracle(cached=True).context)
+    np.testing.assert_array_equal(
+        first.oracle(cached=True).context, second.oracle(cached=True).context
+    )
     assert (first.oracle().context[0] != second.oracle().context[0]).all()
     np.testing.assert_array_equal(first.oracle().contributions, first.oracle().contributions)
 

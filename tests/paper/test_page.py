@@ -22,7 +22,10 @@ def test_the_page_compares_with_the_published_values(tmp_path):
     (tmp_path / "behavior.md").write_text("here")
     assert list(write_page(tmp_path)) == [f"wrote {tmp_path / 'reproduction.md'}"]
     text = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
-    assert "### Over the number of rankings n, figure 3" in text and "length of the ranking" not in text
+    assert (
+        "### Over the number of rankings n, figure 3" in text
+        and "length of the ranking" not in text
+    )
     assert "| iips | 0.2" in text and "(0.206; 1.00, 0.9" in text
     assert "**AIPS with the oracle**: no results yet." in text
     assert "## Time" not in text and "<!--" not in text
@@ -36,14 +39,24 @@ def test_sentences_say_what_was_measured(tmp_path):
     assert "(`aips` below), no results yet." in text
     assert "as 0.012, 0.0109 and 0.012.\n" in text and "Ours gives" not in text
     results(tmp_path, "toy", (), seeds=1)
-    found = [summary(name, mse) for name, mse in (("aips", 0.03), ("aips (oracle)", 0.02), *CLASSIC.items())]
+    found = [
+        summary(name, mse)
+        for name, mse in (("aips", 0.03), ("aips (oracle)", 0.02), *CLASSIC.items())
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "summaries", lambda out, figure, *a, **k: found if figure == "data-size" else [])
+        patch.setattr(
+            published,
+            "summaries",
+            lambda out, figure, *a, **k: found if figure == "data-size" else [],
+        )
         text = page(tmp_path, tmp_path)
     assert "bias 0.00 and 0.10, variance 0.50 and 0.30, MSE 0.50 and 0.31." in text
     assert "Ours gives 0.02." in text
     told = " ".join(text.split())
-    assert "its MSE is 1.5 to 1.5 times the oracle's (median 1.5), and above that of the best of " in told
+    assert (
+        "its MSE is 1.5 to 1.5 times the oracle's (median 1.5), and above that of the best of "
+        in told
+    )
     assert "IPS, IIPS and RIPS at 1 of 1 points." in told
 
 
@@ -59,7 +72,9 @@ CLASSIC = {"ips": 0.2, "iips": 0.03, "rips": 0.02}
 
 def summary(name, mse, x=8000.0):
     bands = {"mse": (mse / 2, 2 * mse)}
-    return Summary(x, name, 9, {"mse": mse, "squared_bias": 0.0, "variance": mse}, bands, 0.9, 1.0, 0.1)
+    return Summary(
+        x, name, 9, {"mse": mse, "squared_bias": 0.0, "variance": mse}, bands, 0.9, 1.0, 0.1
+    )
 
 
 def test_time_is_told_of_whole_trials(tmp_path):
@@ -87,7 +102,9 @@ def test_estimators_can_follow_later(tmp_path):
     results(tmp_path, "data-size", ("ips", "iips"), seeds=1, values=(300,))
     after = pq.read_table(path).to_pylist()
     assert after[:1] == before and [row["estimator"] for row in after] == ["ips", "iips"]
-    assert runner.missing_estimators(replace(figures.get("data-size"), estimators=("ips", "rips")), path) == ("rips",)
+    assert runner.missing_estimators(
+        replace(figures.get("data-size"), estimators=("ips", "rips")), path
+    ) == ("rips",)
 
 
 def compared(ratio, low, high, name="aips (oracle)"):
@@ -109,5 +126,7 @@ def test_the_verdict_weighs_the_interval(found, told):
 
 def test_an_estimator_that_a_figure_lacks_is_refused():
     assert runner.only(figures.get("data-size"), ["auto", "ips"]).estimators == ("ips", "auto")
-    with pytest.raises(ConfigError, match="figure 'noise-behavior' has no estimator 'ips'; it has aips"):
+    with pytest.raises(
+        ConfigError, match="figure 'noise-behavior' has no estimator 'ips'; it has aips"
+    ):
         runner.only(figures.get("noise-behavior"), ["ips"])

@@ -27,11 +27,15 @@ def test_contributions_are_products_over_the_mask(K, kind, rng):
     for k in range(K):
         for m in range(M):
             expected = np.where(masks[m, k], ratio, 1.0).prod(axis=1) * reward[:, k]
-            np.testing.assert_allclose(out[k, m], expected, rtol=1e-12 if kind is np.float64 else 1e-6)
+            np.testing.assert_allclose(
+                out[k, m], expected, rtol=1e-12 if kind is np.float64 else 1e-6
+            )
 
 
 def test_half_precision_is_that_of_numpy(rng):
-    values = np.concatenate([rng.standard_normal(20_000) * 10.0 ** rng.integers(-9, 4, size=20_000), [0.0, 1.0, -2.0]])
+    values = np.concatenate(
+        [rng.standard_normal(20_000) * 10.0 ** rng.integers(-9, 4, size=20_000), [0.0, 1.0, -2.0]]
+    )
     found = np.array([replayed_rows.half(v) for v in values])
     np.testing.assert_array_equal(found, values.astype(np.float16).astype(np.float64))
 
@@ -51,7 +55,9 @@ def test_rows_are_those_of_the_general_simulator(K, rng):
     base = rng.random((-(-n // K), env.A))
     q = replayed_rows.expected(action, behavior, env.masks, env.interaction, base)
     plain = expected_reward(env, action, behavior, base[np.arange(n) // K])
-    np.testing.assert_allclose(q, plain, atol=2**-11 * np.abs(plain).max())  # half precision: 11 bits
+    np.testing.assert_allclose(
+        q, plain, atol=2**-11 * np.abs(plain).max()
+    )  # half precision: 11 bits
 
 
 def test_value_of_a_run_sums_out_the_actions():
@@ -60,5 +66,8 @@ def test_value_of_a_run_sums_out_the_actions():
     known = np.eye(env.M)[rows.behavior]
     p1 = distribution(env, rows.context, "target")
     noise = np.random.RandomState(12345).standard_normal(700).mean()
-    expected = closed_form_given(env, p1, rows.base[np.arange(700) // 8], known).mean(axis=0) + env.sigma * noise
+    expected = (
+        closed_form_given(env, p1, rows.base[np.arange(700) // 8], known).mean(axis=0)
+        + env.sigma * noise
+    )
     np.testing.assert_allclose(run.value(), expected, rtol=1e-12)

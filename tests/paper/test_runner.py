@@ -26,8 +26,15 @@ SMALL = Experiment(
 
 
 def contents(folder: Path, seeds: range) -> list[dict]:
-    rows = [row for seed in seeds for row in pq.read_table(seed_file(folder, "published", seed)).to_pylist()]
-    return [{key: value for key, value in row.items() if key not in ("seconds", "drawing")} for row in rows]
+    rows = [
+        row
+        for seed in seeds
+        for row in pq.read_table(seed_file(folder, "published", seed)).to_pylist()
+    ]
+    return [
+        {key: value for key, value in row.items() if key not in ("seconds", "drawing")}
+        for row in rows
+    ]
 
 
 def test_every_figure_is_in_the_table():

@@ -37,7 +37,11 @@ def test_the_value_is_a_mean_over_seeds_however_many_estimators_ran():
     also["estimator"] = np.array(["ips", "ips", "auto"])
     (before,) = summarise(alone, common_truth=True)
     after = summarise(also, common_truth=True)[0]
-    assert before.metrics == after.metrics == pytest.approx({"mse": 2 / 9, "squared_bias": 1 / 9, "variance": 1 / 9})
+    assert (
+        before.metrics
+        == after.metrics
+        == pytest.approx({"mse": 2 / 9, "squared_bias": 1 / 9, "variance": 1 / 9})
+    )
 
 
 def test_with_worlds_of_their_own_errors_are_relative_to_each():
@@ -95,7 +99,9 @@ def test_a_bootstrap_trial_judges_by_the_other_log():
 
 
 def test_published_values_stand_beside_ours_only_in_the_published_world():
-    found = summarise({**rows([3.0, 5.0], [2.0, 2.0]), "x": np.array([1000.0, 1000.0])}, common_truth=True)
+    found = summarise(
+        {**rows([3.0, 5.0], [2.0, 2.0]), "x": np.array([1000.0, 1000.0])}, common_truth=True
+    )
     experiment = figures.get("data-size")
     assert "1.25 (1.18, x1.06)" in accuracy_table(experiment, found, compare=True)
     assert "(" not in accuracy_table(experiment, found, compare=False)

@@ -1,4 +1,6 @@
-"""Packages that are there as if installed: a folder with code and metadata on the path, no network, no pip."""
+"""Packages that are there as if installed: a folder with code and metadata on the path, no network,
+no pip.
+"""
 
 import importlib
 import sys
@@ -59,7 +61,10 @@ def broken(tmp_path, visible):
             "bad-import": "broken_plugin_raises:Thing",
             "ips": "broken_plugin:bad_kind",
         },
-        "counterrank.policies": {"Odd": "broken_plugin:bad_kind", "Uniform": "broken_plugin:bad_kind"},
+        "counterrank.policies": {
+            "Odd": "broken_plugin:bad_kind",
+            "Uniform": "broken_plugin:bad_kind",
+        },
     }
     metadata(folder, "broken-plugin", "9.9", groups)
     (folder / "broken_plugin.py").write_text(

@@ -1,4 +1,6 @@
-"""Estimators and policies of other packages: found, used, stored; broken ones are named and harm nobody."""
+"""Estimators and policies of other packages: found, used, stored; broken ones are named and harm
+nobody.
+"""
 
 import os
 import subprocess
@@ -21,7 +23,9 @@ def test_an_estimator_of_another_package_is_one_of_ours(example):
     found = cr.evaluate(log, ["new"], estimators=["first-position", "ips"])
     rho = log.targets["new"].values / log.propensity.values
     rho[:, 1:] *= rho[:, :1]
-    assert found.estimate("new", "first-position").value == pytest.approx((rho * log.reward).sum(axis=1).mean())
+    assert found.estimate("new", "first-position").value == pytest.approx(
+        (rho * log.reward).sum(axis=1).mean()
+    )
 
 
 def test_a_policy_of_another_package_is_stored_and_loaded(example, tmp_path):
@@ -56,7 +60,9 @@ def test_a_stored_policy_whose_package_is_gone_is_refused(example, tmp_path, mon
     ],
 )
 def test_a_broken_plugin_is_named_with_its_package(broken, name, what):
-    with pytest.raises(EstimatorError, match=f"plug-in '{name}' .* of package broken-plugin 9.9 .*{what}"):
+    with pytest.raises(
+        EstimatorError, match=f"plug-in '{name}' .* of package broken-plugin 9.9 .*{what}"
+    ):
         registry.get(name)
 
 
@@ -72,7 +78,9 @@ def test_broken_plugins_do_not_stop_an_evaluation_of_everything(broken):
 
 
 def test_our_own_names_cannot_be_taken(broken):
-    with pytest.warns(CounterrankWarning, match=r"plug-in 'ips' .*not used: the name 'ips' is taken"):
+    with pytest.warns(
+        CounterrankWarning, match=r"plug-in 'ips' .*not used: the name 'ips' is taken"
+    ):
         registry.names()
     assert type(registry.get("ips")) is cr.IPS
     assert storage.policy_class("Uniform") is cr.Uniform
@@ -87,4 +95,8 @@ def test_the_command_line_starts_with_broken_plugins(broken):
         env=environment,
         timeout=300,
     )
-    assert done.returncode == 0 and "no-module" in done.stdout and "Traceback" not in done.stderr + done.stdout
+    assert (
+        done.returncode == 0
+        and "no-module" in done.stdout
+        and "Traceback" not in done.stderr + done.stdout
+    )

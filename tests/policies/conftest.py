@@ -34,7 +34,9 @@ def luce(scores):
 
 def slot_epsilon(scores, epsilon):
     def step(prefix):
-        left = [a for a in np.argsort(-scores, kind="stable") if a not in prefix and scores[a] > -np.inf]
+        left = [
+            a for a in np.argsort(-scores, kind="stable") if a not in prefix and scores[a] > -np.inf
+        ]
         probs = np.zeros(len(scores))
         probs[left] = epsilon / len(left)
         probs[left[0]] += 1 - epsilon
@@ -108,7 +110,9 @@ def mixed(tables, weights):
 
 
 def independent(probs, K):
-    return by_steps(lambda prefix: probs if probs.ndim == 1 else probs[len(prefix)], probs.shape[-1], K, True)
+    return by_steps(
+        lambda prefix: probs if probs.ndim == 1 else probs[len(prefix)], probs.shape[-1], K, True
+    )
 
 
 def scored(spec, lists, scores):
@@ -119,7 +123,9 @@ def scored(spec, lists, scores):
 
 
 def scored_cases(scores):
-    """Every kind of spec over ragged candidates; a candidate of score -inf is one more way to be left out."""
+    """Every kind of spec over ragged candidates; a candidate of score -inf is one more way to be
+    left out.
+    """
     lists = [[4, 0, 2, 1, 3], [3, 1, 0, 2], [1, 4, 2, 0, 3]]
     table = np.full((N, A), -np.inf)
     for i, row in enumerate(lists):
@@ -136,11 +142,13 @@ def scored_cases(scores):
         "rand-top-n:n=3": [collect(top_shuffled(r, 3), K) for r in orders],
         "swap:probability=0.4": [collect(swaps(r[:K], 0.4 * even, K), K) for r in orders],
         "swap:probability=0.4,places=3": [
-            collect(swaps(r[:K], 0.4 * np.triu(np.ones((3, 3)), 1) / 3, K, places=3), K) for r in orders
+            collect(swaps(r[:K], 0.4 * np.triu(np.ones((3, 3)), 1) / 3, K, places=3), K)
+            for r in orders
         ],
     }
     return [
-        Case(f"scored-{spec}", scored(spec, lists, table), tables, storable=False) for spec, tables in twins.items()
+        Case(f"scored-{spec}", scored(spec, lists, table), tables, storable=False)
+        for spec, tables in twins.items()
     ]
 
 
@@ -175,7 +183,9 @@ def build_cases():
     group = np.array([1, 0, 1])
 
     def step(rows, prefixes):
-        return np.array([floored(scores[i], 0.3)(tuple(p)) for i, p in zip(rows, prefixes, strict=True)])
+        return np.array(
+            [floored(scores[i], 0.3)(tuple(p)) for i, p in zip(rows, prefixes, strict=True)]
+        )
 
     steps = [by_steps(floored(s, 0.3), A, K) for s in scores]
     fixed = [{tuple(r[:K]): 1.0} for r in rankings.tolist()]
@@ -203,13 +213,21 @@ def build_cases():
             [by_steps(slot_epsilon(s, 0.35), A, K) for s in scores],
         ),
         Case("deterministic", cp.Deterministic(rankings, A), fixed),
-        Case("rand-top-n", cp.RandTopN(rankings, 3), [collect(top_shuffled(r, 3), K) for r in rankings.tolist()]),
+        Case(
+            "rand-top-n",
+            cp.RandTopN(rankings, 3),
+            [collect(top_shuffled(r, 3), K) for r in rankings.tolist()],
+        ),
         Case(
             "random-swap",
             cp.RandomSwap(rankings, weights),
             [collect(swaps(r, weights, K), K) for r in rankings.tolist()],
         ),
-        Case("fair-pairs", cp.FairPairs(rankings), [collect(fair_pairs(r), K) for r in rankings.tolist()]),
+        Case(
+            "fair-pairs",
+            cp.FairPairs(rankings),
+            [collect(fair_pairs(r), K) for r in rankings.tolist()],
+        ),
         Case(
             "team-draft",
             cp.TeamDraft(rankings, rankings[:, ::-1]),

@@ -7,7 +7,14 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
-from counterrank.policies import Candidates, ItemFeatures, Scored, parse_named_policy, parse_policy, policy_from_table
+from counterrank.policies import (
+    Candidates,
+    ItemFeatures,
+    Scored,
+    parse_named_policy,
+    parse_policy,
+    policy_from_table,
+)
 from counterrank.policies.kernels import lookups
 from counterrank.readers import concat
 
@@ -32,17 +39,26 @@ def test_ragged_candidates_give_the_numbers_of_the_dense_policy(text):
     sets = ragged(rng)
     scores = rng.normal(size=len(sets.items))
     spec = parse_policy(text)
-    over, dense = spec.bind(candidates=sets, scores=scores), spec.bind(scores=table_of(sets, scores))
+    over, dense = (
+        spec.bind(candidates=sets, scores=scores),
+        spec.bind(scores=table_of(sets, scores)),
+    )
     items = over.sample(4, rng)[:, 0]
     masks = np.array(list(itertools.product((False, True), repeat=4)))
-    np.testing.assert_allclose(over.prefix_log_prob(items), dense.prefix_log_prob(items), rtol=1e-12)
+    np.testing.assert_allclose(
+        over.prefix_log_prob(items), dense.prefix_log_prob(items), rtol=1e-12
+    )
     found, wanted = over.subset_log_prob(items, masks), dense.subset_log_prob(items, masks)
     np.testing.assert_allclose(found.log_prob, wanted.log_prob, rtol=1e-9, atol=1e-12)
     shuffled = np.sort(items, axis=1)
-    np.testing.assert_allclose(over.prefix_log_prob(shuffled), dense.prefix_log_prob(shuffled), rtol=1e-12)
+    np.testing.assert_allclose(
+        over.prefix_log_prob(shuffled), dense.prefix_log_prob(shuffled), rtol=1e-12
+    )
     if spec.kind == "softmax":
         np.testing.assert_allclose(over.dist(), dense.dist(), rtol=1e-12)
-        np.testing.assert_allclose(np.add.reduceat(over.candidate_probs(), sets.offsets[:-1]), 1, rtol=1e-12)
+        np.testing.assert_allclose(
+            np.add.reduceat(over.candidate_probs(), sets.offsets[:-1]), 1, rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("text", SPECS)
@@ -53,8 +69,12 @@ def test_blocks_and_rows_do_not_matter(text, monkeypatch):
     items = policy.sample(4, rng)[:, 0]
     whole = policy.position_log_prob(items)
     rows = np.array([7, 3, 3, 39])
-    np.testing.assert_allclose(policy.take(rows).position_log_prob(items[rows]), whole[rows], rtol=1e-9)
-    np.testing.assert_allclose(policy.take(slice(5, 20)).position_log_prob(items[5:20]), whole[5:20], rtol=1e-9)
+    np.testing.assert_allclose(
+        policy.take(rows).position_log_prob(items[rows]), whole[rows], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        policy.take(slice(5, 20)).position_log_prob(items[5:20]), whole[5:20], rtol=1e-9
+    )
     pieces = [slice(0, 1), slice(1, 25), slice(25, 40)]
     joined = Scored.concat([policy.take(piece) for piece in pieces])
     np.testing.assert_array_equal(joined.position_log_prob(items), whole)
@@ -84,7 +104,9 @@ def test_locate_by_walk_and_by_table_agree_with_a_naive_twin():
             row = sets.items[sets.offsets[i] : sets.offsets[i + 1]].tolist()
             twin = [-1 if a < 0 else row.index(a) if a in row else -2 for a in items[i]]
             assert found[i].tolist() == twin
-    np.testing.assert_array_equal(sets.locate(items.reshape(sets.n, 5, -1)).reshape(sets.n, -1), sets.locate(items))
+    np.testing.assert_array_equal(
+        sets.locate(items.reshape(sets.n, 5, -1)).reshape(sets.n, -1), sets.locate(items)
+    )
 
 
 def test_short_lists_give_padded_draws_and_items_outside_are_impossible():
@@ -104,7 +126,12 @@ def log_of(rng, n=60, **options):
     action = logger.sample(3, rng)[:, 0]
     reward = rng.random((n, 3))
     return cr.RankingLog(
-        action=action, reward=reward, propensity=logger, targets={"new": target}, candidates=sets, **options
+        action=action,
+        reward=reward,
+        propensity=logger,
+        targets={"new": target},
+        candidates=sets,
+        **options,
     ), scores
 
 
@@ -112,7 +139,9 @@ def test_a_log_over_candidates_estimates_like_one_over_all_items():
     rng = np.random.default_rng(5)
     log, scores = log_of(rng)
     tables = [table_of(log.candidates, s) for s in scores]
-    dense = cr.RankingLog(action=log.action, reward=log.reward, propensity=cr.PlackettLuce(tables[0]))
+    dense = cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=cr.PlackettLuce(tables[0])
+    )
     for estimator in (cr.IPS(), cr.RIPS(), cr.IIPS()):
         wanted = estimator.estimate(dense, cr.PlackettLuce(tables[1], 0.5))
         assert estimator.estimate(log, "new").value == pytest.approx(wanted.value, rel=1e-9)
@@ -161,12 +190,16 @@ def test_a_shown_item_that_is_no_candidate_is_refused_when_weights_are_made():
     log, _ = log_of(rng)
     action = log.action.copy()
     row = int(np.argmax(log.candidates.counts < 12))
-    absent = np.setdiff1d(np.arange(12), log.candidates.items[slice(*log.candidates.offsets[[row, row + 1]])])[0]
+    absent = np.setdiff1d(
+        np.arange(12), log.candidates.items[slice(*log.candidates.offsets[[row, row + 1]])]
+    )[0]
     action[row, 1] = absent
     bad = cr.RankingLog(action=action, reward=log.reward, propensity=log.propensity, targets=log.targets,
                         candidates=log.candidates)  # fmt: skip
     assert bad.shown[row, 1] == -2
-    with pytest.raises(PropensityError, match=f"row {row}, position 2: item {absent} was shown but is not among"):
+    with pytest.raises(
+        PropensityError, match=f"row {row}, position 2: item {absent} was shown but is not among"
+    ):
         cr.IPS().estimate(bad, "new")
     scores = np.zeros((1, 3))
     scores[0, 2] = -np.inf
@@ -201,7 +234,9 @@ def test_bad_features_and_rows_are_named():
     with pytest.raises(PolicyError, match="flat array of integer ids"):
         Candidates(np.array([0, 2]), np.array([1.0, 2.0]))
     with pytest.raises(LogError, match="candidates have 1 rows, the log has 2"):
-        cr.RankingLog(action=[[0], [1]], reward=[[0], [1]], propensity=[[1], [1]], candidates=[[0, 1]])
+        cr.RankingLog(
+            action=[[0], [1]], reward=[[0], [1]], propensity=[[1], [1]], candidates=[[0, 1]]
+        )
     with pytest.raises(PolicyError, match="2 columns but 1 names"):
         ItemFeatures([[1.0, 2.0]], ("a",))
     with pytest.raises(PolicyError, match="item 1: feature 'a' is infinite"):
@@ -230,11 +265,15 @@ def test_bad_scores_are_named(scores, message):
 def test_a_swap_needs_as_many_candidates_as_places():
     sets = Candidates.from_lists([[1, 2, 3], [7, 2]])
     policy = parse_policy("swap:probability=0.1").bind(candidates=sets, scores=np.arange(5.0))
-    with pytest.raises(PolicyError, match="row 1: a swap among 3 places needs as many candidates, there are 2"):
+    with pytest.raises(
+        PolicyError, match="row 1: a swap among 3 places needs as many candidates, there are 2"
+    ):
         policy.prefix_log_prob(np.array([[1, 2, 3], [7, 2, -1]]))
 
 
-@pytest.mark.parametrize("text", [*SPECS, "swap:probability=0.3,places=4", "new/policy.json", "p.npz"])
+@pytest.mark.parametrize(
+    "text", [*SPECS, "swap:probability=0.3,places=4", "new/policy.json", "p.npz"]
+)
 def test_specs_round_trip(text):
     spec = parse_policy(text)
     assert parse_policy(spec.text) == spec
@@ -246,7 +285,10 @@ def test_specs_round_trip(text):
 
 
 def test_which_specs_are_deterministic():
-    certain = [parse_policy(text).deterministic for text in (*SPECS, "epsilon:epsilon=0", "swap:probability=0")]
+    certain = [
+        parse_policy(text).deterministic
+        for text in (*SPECS, "epsilon:epsilon=0", "swap:probability=0")
+    ]
     assert certain == [False, True, False, False, False, False, True, True]
 
 
@@ -281,7 +323,9 @@ def test_bad_names_and_tables_are_explained():
         policy_from_table({"temperature": 1}, "[logger]")
     with pytest.raises(ConfigError, match="a policy file takes no options"):
         policy_from_table({"kind": "p.json", "temperature": 1}, "[logger]")
-    with pytest.raises(ConfigError, match=r"\[policies.new\]: n must be a whole number from 1, got 'True'"):
+    with pytest.raises(
+        ConfigError, match=r"\[policies.new\]: n must be a whole number from 1, got 'True'"
+    ):
         policy_from_table({"kind": "rand-top-n", "n": True}, "[policies.new]")
     with pytest.raises(PolicyError, match="is a policy file"):
         parse_policy("p.json").bind(scores=np.zeros((1, 2)))

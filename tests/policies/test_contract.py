@@ -1,4 +1,6 @@
-"""Every policy against the list of all its rankings: all masks, prefixes, positions, draws, rows, storage."""
+"""Every policy against the list of all its rankings: all masks, prefixes, positions, draws, rows,
+storage.
+"""
 
 import numpy as np
 import pytest
@@ -13,15 +15,17 @@ def rankings_of(case, rng, draws=4):
     """Rankings to ask about: drawn ones, so that most have mass, and random ones, many without."""
     drawn = case.policy.sample(PLACES, rng, size=draws)
     drawn = np.broadcast_to(drawn, (ROWS, draws, PLACES)).transpose(1, 0, 2)
-    random = np.array([[rng.permutation(ITEMS)[:PLACES] for _ in range(ROWS)] for _ in range(draws)])
+    random = np.array(
+        [[rng.permutation(ITEMS)[:PLACES] for _ in range(ROWS)] for _ in range(draws)]
+    )
     return np.concatenate([drawn, random])
 
 
 def close(case, result, truth):
     """Exact methods to 1e-12 of the probability; sampled ones within 6 of their own errors.
 
-    Each sampled case compares about 400 values; normal errors would exceed 6 once in 1e6 runs of it. The relative
-    error itself is estimated, hence the allowance of 1e-9 and a factor on top.
+    Each sampled case compares about 400 values; normal errors would exceed 6 once in 1e6 runs of
+    it. The relative error itself is estimated, hence the allowance of 1e-9 and a factor on top.
     """
     found = np.exp(result.log_prob)
     error = np.sqrt(result.rel_var)
@@ -34,7 +38,9 @@ def test_all_masks_prefixes_and_positions_agree_with_enumeration(case, all_masks
     rng = np.random.default_rng(7)
     masks = all_masks(PLACES)
     for items in rankings_of(case, rng, draws=2):
-        truth = np.array([[twin(case.tables[i], items[i], mask) for mask in masks] for i in range(ROWS)])
+        truth = np.array(
+            [[twin(case.tables[i], items[i], mask) for mask in masks] for i in range(ROWS)]
+        )
         close(case, case.policy.subset_log_prob(items, masks), truth)
         per_row = np.stack([rng.permutation(len(masks))[:7] for _ in range(ROWS)])
         close(
@@ -42,13 +48,21 @@ def test_all_masks_prefixes_and_positions_agree_with_enumeration(case, all_masks
             case.policy.subset_log_prob(items, masks[per_row]),
             np.take_along_axis(truth, per_row, axis=1),
         )
-        prefix = [[twin(case.tables[i], items[i], np.arange(PLACES) <= k) for k in range(PLACES)] for i in range(ROWS)]
-        np.testing.assert_allclose(np.exp(case.policy.prefix_log_prob(items)), prefix, rtol=1e-12, atol=0)
+        prefix = [
+            [twin(case.tables[i], items[i], np.arange(PLACES) <= k) for k in range(PLACES)]
+            for i in range(ROWS)
+        ]
+        np.testing.assert_allclose(
+            np.exp(case.policy.prefix_log_prob(items)), prefix, rtol=1e-12, atol=0
+        )
         if not case.sampled:
             single = [
-                [twin(case.tables[i], items[i], np.arange(PLACES) == k) for k in range(PLACES)] for i in range(ROWS)
+                [twin(case.tables[i], items[i], np.arange(PLACES) == k) for k in range(PLACES)]
+                for i in range(ROWS)
             ]
-            np.testing.assert_allclose(np.exp(case.policy.position_log_prob(items)), single, rtol=1e-9, atol=0)
+            np.testing.assert_allclose(
+                np.exp(case.policy.position_log_prob(items)), single, rtol=1e-9, atol=0
+            )
 
 
 def test_probabilities_of_all_rankings_sum_to_one(case):
@@ -91,12 +105,18 @@ def test_take_follows_rows(case):
     items = rankings_of(case, np.random.default_rng(3), draws=1)[0]
     rows = np.array([2, 0])
     part = case.policy.take(rows)
-    np.testing.assert_array_equal(part.prefix_log_prob(items[rows]), case.policy.prefix_log_prob(items)[rows])
+    np.testing.assert_array_equal(
+        part.prefix_log_prob(items[rows]), case.policy.prefix_log_prob(items)[rows]
+    )
     masks = np.eye(PLACES, dtype=bool)
     whole = case.policy.subset_log_prob(items, masks)
-    np.testing.assert_array_equal(part.subset_log_prob(items[rows], masks).log_prob, whole.log_prob[rows])
+    np.testing.assert_array_equal(
+        part.subset_log_prob(items[rows], masks).log_prob, whole.log_prob[rows]
+    )
     sliced = case.policy.take(slice(1, 3))
-    np.testing.assert_array_equal(sliced.prefix_log_prob(items[1:]), case.policy.prefix_log_prob(items)[1:])
+    np.testing.assert_array_equal(
+        sliced.prefix_log_prob(items[1:]), case.policy.prefix_log_prob(items)[1:]
+    )
 
 
 def test_padding_counts_for_nothing(case, all_masks):
@@ -107,7 +127,9 @@ def test_padding_counts_for_nothing(case, all_masks):
     cut = masks & (np.arange(PLACES) < 2)
     found = case.policy.subset_log_prob(short, masks)
     if not case.sampled:
-        np.testing.assert_allclose(found.log_prob, case.policy.subset_log_prob(items, cut).log_prob, rtol=1e-12)
+        np.testing.assert_allclose(
+            found.log_prob, case.policy.subset_log_prob(items, cut).log_prob, rtol=1e-12
+        )
     prefix = case.policy.prefix_log_prob(short)
     np.testing.assert_array_equal(prefix[:, 2], prefix[:, 1])
     np.testing.assert_allclose(case.policy.position_log_prob(short)[:, 2:], 0, atol=1e-15)
@@ -149,4 +171,7 @@ def test_actions_that_do_not_fit_are_named(case):
 
 
 def test_a_policy_prints_as_its_kind_and_size(case):
-    assert repr(case.policy) == f"{type(case.policy).__name__}(rows={case.policy.n_rows}, actions={ITEMS})"
+    assert (
+        repr(case.policy)
+        == f"{type(case.policy).__name__}(rows={case.policy.n_rows}, actions={ITEMS})"
+    )

@@ -4,13 +4,25 @@ import numpy as np
 import pytest
 
 from counterrank.errors import PolicyError
-from counterrank.policies import EpsilonGreedy, Factored, Greedy, Softmax, Uniform, from_callable, from_classifier
+from counterrank.policies import (
+    EpsilonGreedy,
+    Factored,
+    Greedy,
+    Softmax,
+    Uniform,
+    from_callable,
+    from_classifier,
+)
 
 
 def test_ties_share_the_greedy_mass():
-    np.testing.assert_allclose(EpsilonGreedy([[2.0, 2.0, 0.0, 2.0]], 0.4).dist(), [[0.3, 0.3, 0.1, 0.3]])
+    np.testing.assert_allclose(
+        EpsilonGreedy([[2.0, 2.0, 0.0, 2.0]], 0.4).dist(), [[0.3, 0.3, 0.1, 0.3]]
+    )
     np.testing.assert_allclose(Greedy([[1.0, 1.0], [0.0, 3.0]]).dist(), [[0.5, 0.5], [0.0, 1.0]])
-    table = EpsilonGreedy(np.random.default_rng(0).integers(0, 3, size=(50, 4, 7)).astype(float), 0.3).dist()
+    table = EpsilonGreedy(
+        np.random.default_rng(0).integers(0, 3, size=(50, 4, 7)).astype(float), 0.3
+    ).dist()
     np.testing.assert_allclose(table.sum(axis=-1), 1, rtol=1e-14)
 
 
@@ -56,7 +68,9 @@ def test_what_is_no_distribution_is_refused(build, words):
 
 
 def test_zero_probability_actions_are_never_drawn():
-    drawn = Factored([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]).sample(5, np.random.default_rng(1), size=400)
+    drawn = Factored([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]).sample(
+        5, np.random.default_rng(1), size=400
+    )
     assert (drawn[0] == 1).all()
     assert not (drawn[1] == 1).any()
 
@@ -69,9 +83,13 @@ def test_callables_and_classifiers():
             return np.column_stack([context[:, 0], 1 - context[:, 0]])
 
     context = np.array([[0.25], [0.5]])
-    np.testing.assert_allclose(from_classifier(Model(), context, 4).dist(), [[0.25, 0, 0.75, 0], [0.5, 0, 0.5, 0]])
+    np.testing.assert_allclose(
+        from_classifier(Model(), context, 4).dist(), [[0.25, 0, 0.75, 0], [0.5, 0, 0.5, 0]]
+    )
     assert from_classifier(Model(), context).n_actions == 3
-    np.testing.assert_allclose(from_callable(Model().predict_proba, context).dist()[0], [0.25, 0.75])
+    np.testing.assert_allclose(
+        from_callable(Model().predict_proba, context).dist()[0], [0.25, 0.75]
+    )
     with pytest.raises(PolicyError, match="action ids"):
         from_classifier(Model(), context, 2)
     Model.classes_ = np.array(["a", "b"])

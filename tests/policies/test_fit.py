@@ -22,7 +22,9 @@ def naive(policy, actions):
         left = dict(zip(sets.items[ends].tolist(), policy.scores[ends].tolist(), strict=True))
         for item in shown.tolist():
             order = sorted(left, key=lambda a: -left[a])
-            chances = np.exp(np.array([left[a] for a in order]) / policy.spec.options["temperature"])
+            chances = np.exp(
+                np.array([left[a] for a in order]) / policy.spec.options["temperature"]
+            )
             chances /= chances.sum()
             cells = np.minimum(np.arange(len(order)), RANKS - 1)
             p = np.bincount(cells, weights=chances, minlength=RANKS)
@@ -38,9 +40,14 @@ def test_counts_agree_with_a_naive_twin_and_add():
     policy = made(rng, 40, "plackett-luce:temperature=0.7")
     actions = policy.sample(4, rng)[:, 0]
     found = candidate_fit(policy, actions)
-    for mine, twin in zip((found.observed, found.expected, found.variance), naive(policy, actions), strict=True):
+    for mine, twin in zip(
+        (found.observed, found.expected, found.variance), naive(policy, actions), strict=True
+    ):
         np.testing.assert_allclose(mine, twin, atol=1e-11)
-    parts = [candidate_fit(policy.take(part), actions[part], start=part.start) for part in (slice(0, 7), slice(7, 40))]
+    parts = [
+        candidate_fit(policy.take(part), actions[part], start=part.start)
+        for part in (slice(0, 7), slice(7, 40))
+    ]
     both = parts[0] + parts[1]
     np.testing.assert_allclose(both.z, found.z, atol=1e-9)
     assert (both.rows, both.contradicted, both.outside) == (40, found.contradicted, 0)
@@ -52,7 +59,9 @@ def test_a_true_policy_passes_and_a_wrong_temperature_fails():
     policy = made(rng, 3000)
     actions = policy.sample(5, rng)[:, 0]
     assert candidate_fit(policy, actions).p_value > 1e-4
-    sharper = parse_policy("plackett-luce:temperature=0.7").bind(candidates=policy.candidates, scores=policy.scores)
+    sharper = parse_policy("plackett-luce:temperature=0.7").bind(
+        candidates=policy.candidates, scores=policy.scores
+    )
     wrong = candidate_fit(sharper, actions)
     assert wrong.p_value < 1e-6 and wrong.too_greedy < -0.01
 
@@ -71,7 +80,9 @@ def test_outside_ineligible_and_contradicted_rows_are_counted():
 
 def test_one_candidate_is_no_choice():
     sets = Candidates.from_lists([[4]])
-    found = candidate_fit(parse_policy("plackett-luce").bind(candidates=sets, scores=[0.0]), np.array([[4]]))
+    found = candidate_fit(
+        parse_policy("plackett-luce").bind(candidates=sets, scores=[0.0]), np.array([[4]])
+    )
     assert found.p_value == 1.0 and found.too_greedy == 0.0
     assert found.z.tolist() == [0.0] * RANKS
     assert found.observed.sum() == pytest.approx(0)

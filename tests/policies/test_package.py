@@ -71,7 +71,9 @@ def test_what_is_not_a_stored_policy_is_refused(tmp_path):
 def test_objects_are_never_unpickled(tmp_path):
     path = tmp_path / "objects.npz"
     entry = {"kind": "Factored", "name": "p", "fields": ["log_table"]}
-    write(path, {"format": FORMAT, "policy": entry}, **{"p.log_table": np.array([[{}]], dtype=object)})
+    write(
+        path, {"format": FORMAT, "policy": entry}, **{"p.log_table": np.array([[{}]], dtype=object)}
+    )
     with pytest.raises(PolicyError, match="not a stored policy"):
         load_policy(path)
 

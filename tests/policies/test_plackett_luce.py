@@ -6,7 +6,11 @@ from scipy.stats import chi2
 
 from counterrank.errors import PolicyError
 from counterrank.policies import PlackettLuce
-from counterrank.policies.kernels import plackett_luce_singles, plackett_luce_subsets, plackett_luce_wide
+from counterrank.policies.kernels import (
+    plackett_luce_singles,
+    plackett_luce_subsets,
+    plackett_luce_wide,
+)
 from counterrank.policies.plackett_luce import nodes_per_octave
 
 
@@ -21,7 +25,9 @@ def quadrature(scores, items):
     return plackett_luce_singles.singles(scores, order, items, skip, want, nodes_per_octave(K))
 
 
-@pytest.mark.parametrize(("A", "K", "sd"), [(3, 3, 1), (5, 4, 3), (6, 6, 1), (7, 4, 0.3), (7, 5, 3)])
+@pytest.mark.parametrize(
+    ("A", "K", "sd"), [(3, 3, 1), (5, 4, 3), (6, 6, 1), (7, 4, 0.3), (7, 5, 3)]
+)
 def test_programme_agrees_with_enumeration_on_all_masks(A, K, sd, all_masks, twin, luce_table):
     scores, items = rows_of(np.random.default_rng(A * K), 2, A, K, sd)
     masks = all_masks(K)
@@ -46,9 +52,14 @@ def test_scores_spanning_many_nats(all_masks, twin, luce_table):
     scores = np.array([rng.permutation(np.linspace(0, 110, 6)) for _ in range(4)])
     items = np.array([rng.permutation(6)[:4] for _ in range(4)])
     masks = all_masks(4)
-    truth = np.array([[twin(luce_table(scores[i], 4), items[i], mask) for mask in masks] for i in range(4)])
+    truth = np.array(
+        [[twin(luce_table(scores[i], 4), items[i], mask) for mask in masks] for i in range(4)]
+    )
     np.testing.assert_allclose(
-        PlackettLuce(scores).subset_log_prob(items, masks).log_prob, np.log(truth), rtol=1e-12, atol=1e-13
+        PlackettLuce(scores).subset_log_prob(items, masks).log_prob,
+        np.log(truth),
+        rtol=1e-12,
+        atol=1e-13,
     )
     found = quadrature(scores, items)
     singles = truth[:, [8, 4, 2, 1]]
@@ -67,8 +78,11 @@ def test_any_span_works_for_prefixes_and_sets():
     policy = PlackettLuce([[0.0, -2000.0, -4000.0]])
     items = np.array([[2, 1, 0]])
     np.testing.assert_allclose(policy.prefix_log_prob(items), [[-4000.0, -6000.0, -6000.0]])
-    # Item 1 is second unless it or item 2 jumps ahead; item 0 is third only when both do, in either order.
-    np.testing.assert_allclose(policy.position_log_prob(items), [[-4000.0, 0.0, np.log(2) - 6000.0]], atol=1e-12)
+    # Item 1 is second unless it or item 2 jumps ahead; item 0 is third only when both do, in either
+    # order.
+    np.testing.assert_allclose(
+        policy.position_log_prob(items), [[-4000.0, 0.0, np.log(2) - 6000.0]], atol=1e-12
+    )
     assert policy.sample(3, np.random.default_rng(0))[0, 0].tolist() == [0, 1, 2]
 
 
@@ -80,7 +94,9 @@ def test_programme_in_logarithms_agrees_with_the_linear_one(all_masks):
     row_of, order = np.repeat(np.arange(4), len(gapped)), np.argsort(-scores, axis=1)
     tasks = (scores, order, row_of, items[row_of], np.tile(gapped, (4, 1)))
     found = plackett_luce_wide.subset_log_prob(*tasks, 10**6)
-    np.testing.assert_allclose(found, plackett_luce_subsets.subset_log_prob(*tasks), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        found, plackett_luce_subsets.subset_log_prob(*tasks), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_nearly_greedy_policies_need_few_states():
@@ -96,7 +112,9 @@ def test_nearly_greedy_policies_need_few_states():
     pair[0, [3, 4]] = True
     gap = np.diff(np.take_along_axis(scores, greedy, axis=1), axis=1)[:, 3]
     found = PlackettLuce(scores).subset_log_prob(swapped, pair).log_prob[:, 0]
-    np.testing.assert_allclose(found, gap - np.log1p(np.exp(gap)), rtol=1e-3)  # nobody else comes near
+    np.testing.assert_allclose(
+        found, gap - np.log1p(np.exp(gap)), rtol=1e-3
+    )  # nobody else comes near
     flat = np.concatenate([np.zeros((1, 60)), [[-900.0]]], axis=1)
     mask = np.zeros((1, 8), bool)
     mask[0, [3, 7]] = True
@@ -150,7 +168,9 @@ def test_ten_thousand_items():
     p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     own = np.take_along_axis(p, items, axis=1)
     used = np.concatenate([np.zeros((2, 1)), np.cumsum(own, axis=1)[:, :-1]], axis=1)
-    np.testing.assert_allclose(policy.prefix_log_prob(items), np.cumsum(np.log(own / (1 - used)), axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        policy.prefix_log_prob(items), np.cumsum(np.log(own / (1 - used)), axis=1), rtol=1e-12
+    )
     second = own[:, 1] * ((p / (1 - p)).sum(axis=1) - own[:, 1] / (1 - own[:, 1]))
     np.testing.assert_allclose(np.exp(policy.position_log_prob(items)[:, 1]), second, rtol=1e-9)
     masks = np.zeros((2, 6), bool)
@@ -164,9 +184,11 @@ def test_ten_thousand_items():
 
 
 def test_sampled_values_err_as_they_say():
-    """z-scores of 300 rows, M = 1024 fixed: sum of squares and mean, each with false-alarm rate 1e-6.
+    """z-scores of 300 rows, M = 1024 fixed: sum of squares and mean, each with false-alarm rate
+    1e-6.
 
-    The variance is estimated from the draws, which fattens tails a little: the chi-square bound gets 15 % slack.
+    The variance is estimated from the draws, which fattens tails a little: the chi-square bound
+    gets 15 % slack.
     """
     n = 300
     rng = np.random.default_rng(3)
@@ -176,7 +198,9 @@ def test_sampled_values_err_as_they_say():
     for i in range(n):
         masks[i, 0, rng.choice(np.arange(1, 6), size=3, replace=False)] = True
     truth = PlackettLuce(scores).subset_log_prob(items, masks)
-    drawn = PlackettLuce(scores, max_states=1, rtol=1e-9, max_samples=1024).subset_log_prob(items, masks)
+    drawn = PlackettLuce(scores, max_states=1, rtol=1e-9, max_samples=1024).subset_log_prob(
+        items, masks
+    )
     z = (np.exp(drawn.log_prob - truth.log_prob) - 1) / np.sqrt(drawn.rel_var)
     assert truth.method == "exact"
     assert (z**2).sum() < 1.15 * chi2.ppf(1 - 1e-6, n)
@@ -191,15 +215,23 @@ def test_sampled_values_depend_on_content_and_seed_alone():
     policy = PlackettLuce(scores, max_states=1)
     whole = policy.subset_log_prob(items, mask).log_prob
     backwards = np.arange(20)[::-1]
-    np.testing.assert_array_equal(policy.take(backwards).subset_log_prob(items[::-1], mask).log_prob, whole[::-1])
-    assert (PlackettLuce(scores, max_states=1, seed=1).subset_log_prob(items, mask).log_prob != whole).all()
+    np.testing.assert_array_equal(
+        policy.take(backwards).subset_log_prob(items[::-1], mask).log_prob, whole[::-1]
+    )
+    assert (
+        PlackettLuce(scores, max_states=1, seed=1).subset_log_prob(items, mask).log_prob != whole
+    ).all()
 
 
 def test_more_draws_until_the_error_is_met():
     scores, items = rows_of(np.random.default_rng(6), 40, 15, 8, 1.0)
     mask = np.array([[False, False, True, False, True, False, False, True]])
     coarse = PlackettLuce(scores, max_states=1, rtol=0.1).subset_log_prob(items, mask).rel_var
-    fine = PlackettLuce(scores, max_states=1, rtol=0.02, max_samples=100_000).subset_log_prob(items, mask).rel_var
+    fine = (
+        PlackettLuce(scores, max_states=1, rtol=0.02, max_samples=100_000)
+        .subset_log_prob(items, mask)
+        .rel_var
+    )
     assert (coarse <= 0.1**2).all()
     assert (fine <= 0.02**2).all()
 
@@ -212,7 +244,8 @@ def test_unavailable_and_repeated_items():
     assert found.log_prob[0, 0] == -np.inf
     assert found.log_prob[0, 1] > -np.inf
     np.testing.assert_array_equal(
-        np.isinf(policy.prefix_log_prob(np.array([[0, 0, 1], [2, 0, 1]]))), [[False, True, True], [True] * 3]
+        np.isinf(policy.prefix_log_prob(np.array([[0, 0, 1], [2, 0, 1]]))),
+        [[False, True, True], [True] * 3],
     )
     drawn = policy.sample(4, np.random.default_rng(0), size=50)
     assert (drawn[..., 3] == -1).all()
@@ -220,7 +253,8 @@ def test_unavailable_and_repeated_items():
     three = PlackettLuce([[0.0, 1.0, 0.5]])
     items = np.array([[3, 1, 0]])
     np.testing.assert_allclose(
-        policy.subset_log_prob(items, eye).log_prob, three.subset_log_prob(np.array([[2, 1, 0]]), eye).log_prob
+        policy.subset_log_prob(items, eye).log_prob,
+        three.subset_log_prob(np.array([[2, 1, 0]]), eye).log_prob,
     )
 
 

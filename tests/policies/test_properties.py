@@ -4,7 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.policies import Mixture, PlackettLuce, SlotEpsilonGreedy, UniformPermutation, superset_mask
+from counterrank.policies import (
+    Mixture,
+    PlackettLuce,
+    SlotEpsilonGreedy,
+    UniformPermutation,
+    superset_mask,
+)
 
 ROUGHLY = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -43,7 +49,9 @@ def test_prefix_masks_are_prefixes_and_the_full_mask_the_joint(event):
     K = len(mask)
     for policy in policies_of(scores):
         prefix = policy.prefix_log_prob(items)
-        np.testing.assert_allclose(policy.subset_log_prob(items, np.tri(K, dtype=bool)).log_prob, prefix, rtol=1e-10)
+        np.testing.assert_allclose(
+            policy.subset_log_prob(items, np.tri(K, dtype=bool)).log_prob, prefix, rtol=1e-10
+        )
         full = policy.subset_log_prob(items, np.ones((1, K), bool)).log_prob[:, 0]
         np.testing.assert_allclose(full, prefix[:, -1], rtol=1e-10)
 

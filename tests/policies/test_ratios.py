@@ -96,7 +96,10 @@ def test_shared_masks_are_worked_on_once(monkeypatch):
 
 def test_masks_by_row_are_worked_on_once_a_row(monkeypatch):
     rng = np.random.default_rng(3)
-    logging, target = PlackettLuce(rng.normal(size=(6, 9))), PlackettLuce(rng.normal(size=(6, 9)), max_states=1)
+    logging, target = (
+        PlackettLuce(rng.normal(size=(6, 9))),
+        PlackettLuce(rng.normal(size=(6, 9)), max_states=1),
+    )
     items = logging.sample(4, rng)[:, 0]
     sets = rng.random((6, 5, 4)) < 0.5
     fresh, errors = subset_log_ratio(logging, target, items, sets)

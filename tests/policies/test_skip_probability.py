@@ -1,4 +1,6 @@
-"""The probability of a set is a marginal; walking over its items and skipping the rest is something else."""
+"""The probability of a set is a marginal; walking over its items and skipping the rest is something
+else.
+"""
 
 import itertools
 
@@ -26,7 +28,9 @@ def skip_log_prob(policy, items, masks):
 
 
 def expected_bias(masks, log_weights, logging, target, reward):
-    """Largest relative error over positions of E[w_k r_k] under logging, exactly, where r_k depends on mask k only."""
+    """Largest relative error over positions of E[w_k r_k] under logging, exactly, where r_k depends
+    on mask k only.
+    """
     p0 = np.exp(logging.prefix_log_prob(EVERY)[:, -1])
     p1 = np.exp(target.prefix_log_prob(EVERY)[:, -1])
     truth = p1 @ reward
@@ -39,7 +43,10 @@ def test_marginals_are_unbiased_and_skipping_is_not(behavior):
     rng = np.random.default_rng(17)
     skipped = []
     for _ in range(5):
-        logging, target = PlackettLuce(rng.normal(size=(1, A))), PlackettLuce(rng.normal(size=(1, A)) * 1.5)
+        logging, target = (
+            PlackettLuce(rng.normal(size=(1, A))),
+            PlackettLuce(rng.normal(size=(1, A)) * 1.5),
+        )
         reward = np.empty((len(EVERY), K))
         for k, mask in enumerate(masks):
             _, group = np.unique(EVERY[:, mask], axis=0, return_inverse=True)

@@ -44,7 +44,9 @@ def test_slot_epsilon_greedy_agrees_with_enumeration(epsilon, all_masks):
     rng = np.random.default_rng(3)
     scores = rng.normal(size=7)
     policy, naive = SlotEpsilonGreedy([scores], epsilon), greedy_steps(scores, epsilon)
-    items = np.concatenate([policy.sample(5, rng, size=2)[0], [np.argsort(-scores)[:5], rng.permutation(7)[:5]]])
+    items = np.concatenate(
+        [policy.sample(5, rng, size=2)[0], [np.argsort(-scores)[:5], rng.permutation(7)[:5]]]
+    )
     masks = all_masks(5)[rng.permutation(32)[:12]]
     found = policy.subset_log_prob(items, masks).log_prob
     truth = naive.subset_log_prob(items, masks)
@@ -57,7 +59,9 @@ def test_slot_epsilon_greedy_is_luce_when_it_only_explores():
     items = np.array([rng.permutation(30)[:12] for _ in range(4)])
     masks = rng.random((5, 12)) < 0.4
     found = SlotEpsilonGreedy(rng.normal(size=(4, 30)), 1.0).subset_log_prob(items, masks).log_prob
-    np.testing.assert_allclose(found, UniformPermutation(30).subset_log_prob(items, masks).log_prob, rtol=1e-12)
+    np.testing.assert_allclose(
+        found, UniformPermutation(30).subset_log_prob(items, masks).log_prob, rtol=1e-12
+    )
 
 
 def test_slot_epsilon_greedy_marginals_sum_to_one_among_many_items():
@@ -95,19 +99,26 @@ def test_base_rankings_longer_than_the_log_are_cut(all_masks):
         for j, mask in enumerate(masks):
             agree = ((every[:, None] == every[None]) | ~mask).all(axis=2)
             np.testing.assert_allclose(
-                np.exp(policy.subset_log_prob(every, masks).log_prob[:, j]), agree @ joint, rtol=1e-12, atol=1e-15
+                np.exp(policy.subset_log_prob(every, masks).log_prob[:, j]),
+                agree @ joint,
+                rtol=1e-12,
+                atol=1e-15,
             )
 
 
 def test_padded_bases():
     short = np.array([[3, 1, -1, -1], [0, 1, 2, 3]])
     np.testing.assert_allclose(
-        np.exp(RandTopN(short, 3).position_log_prob(np.array([[1, 3], [2, 0]]))), [[0.5] * 2, [1 / 3] * 2]
+        np.exp(RandTopN(short, 3).position_log_prob(np.array([[1, 3], [2, 0]]))),
+        [[0.5] * 2, [1 / 3] * 2],
     )
     np.testing.assert_allclose(
-        np.exp(FairPairs(short).position_log_prob(np.array([[1, 3], [0, 1]]))), [[0.25, 0.25], [0.75, 0.5]]
+        np.exp(FairPairs(short).position_log_prob(np.array([[1, 3], [0, 1]]))),
+        [[0.25, 0.25], [0.75, 0.5]],
     )
-    assert Deterministic(short).prefix_log_prob(np.array([[3, 1, 0], [0, 1, 2]]))[:, -1].tolist() == [-np.inf, 0.0]
+    assert Deterministic(short).prefix_log_prob(np.array([[3, 1, 0], [0, 1, 2]]))[
+        :, -1
+    ].tolist() == [-np.inf, 0.0]
     with pytest.raises(PolicyError, match="row 0: the base ranking is padded"):
         RandomSwap(short, 0.5)
 
@@ -120,7 +131,10 @@ def test_padded_bases():
         (lambda: Deterministic([[0.5]]), "integers"),
         (lambda: TeamDraft([[0, 1]], [[1, 1]]), "row 0: ranking .* distinct"),
         (lambda: TeamDraft([[0]] * 2, [[0]] * 3), "2 and 3 rows"),
-        (lambda: TeamDraft([[0]], [[0]]).prefix_log_prob(np.full((1, 31), -1)), "at most 30 positions, got 31"),
+        (
+            lambda: TeamDraft([[0]], [[0]]).prefix_log_prob(np.full((1, 31), -1)),
+            "at most 30 positions, got 31",
+        ),
         (lambda: RandTopN([[0, 1]], 0), "at least 1"),
         (lambda: RandomSwap([[0, 1]], [[0, 1.5], [0, 0]]), "sum at most 1"),
         (lambda: UniformPermutation(0), "at least one"),
@@ -130,11 +144,17 @@ def test_padded_bases():
         (lambda: Enumerated([[[0, 7]]], [[1.0]], n_actions=3), "items 0..2"),
         (lambda: Mixture([], []), "0 components"),
         (lambda: Mixture([UniformPermutation(2)], [0.5]), "must be a distribution"),
-        (lambda: Mixture([UniformPermutation(2), UniformPermutation(3)], [0.5, 0.5]), "differ in actions"),
+        (
+            lambda: Mixture([UniformPermutation(2), UniformPermutation(3)], [0.5, 0.5]),
+            "differ in actions",
+        ),
         (lambda: pooled([UniformPermutation(2)], [-1]), "non-negative"),
         (lambda: UniformPermutation(2).sample(3, np.random.default_rng(0)), "cannot rank 3"),
         (lambda: Deterministic([[0, 1]]).sample(3, np.random.default_rng(0)), "cannot draw 3"),
-        (lambda: Enumerated([[[0, 1]]], [[1.0]]).sample(3, np.random.default_rng(0)), "2 positions, not 3"),
+        (
+            lambda: Enumerated([[[0, 1]]], [[1.0]]).sample(3, np.random.default_rng(0)),
+            "2 positions, not 3",
+        ),
     ],
 )
 def test_what_is_no_policy_is_refused(build, words):
@@ -155,9 +175,16 @@ def test_mixture_states_the_error_of_its_sampled_part():
     drawn = PlackettLuce(scores, max_states=1)
     items = drawn.sample(6, rng)[:, 0]
     mask = np.array([[False, True, False, False, True, True]])
-    part, other = drawn.subset_log_prob(items, mask), UniformPermutation(12).subset_log_prob(items, mask)
+    part, other = (
+        drawn.subset_log_prob(items, mask),
+        UniformPermutation(12).subset_log_prob(items, mask),
+    )
     both = epsilon_mixture(drawn, 0.25).subset_log_prob(items, mask)
-    share = 0.75 * np.exp(part.log_prob) / (0.75 * np.exp(part.log_prob) + 0.25 * np.exp(other.log_prob))
+    share = (
+        0.75
+        * np.exp(part.log_prob)
+        / (0.75 * np.exp(part.log_prob) + 0.25 * np.exp(other.log_prob))
+    )
     np.testing.assert_allclose(both.rel_var, share**2 * part.rel_var, rtol=1e-12)
     assert both.method == "sampled"
     assert not epsilon_mixture(Softmax(scores), 0.25).factored
@@ -166,7 +193,9 @@ def test_mixture_states_the_error_of_its_sampled_part():
 def test_enumerated_lists_by_group_and_beyond_their_length():
     policy = Enumerated.from_lists([[[0], [1, 2]], [[2, 1, 0]]], [[0.25, 0.75], [1.0]], [0, 1, 0])
     items = np.array([[1, 2, -1], [2, 1, 0], [1, 0, -1]])
-    np.testing.assert_allclose(np.exp(policy.prefix_log_prob(items)), [[0.75] * 3, [1.0] * 3, [0.75, 0.0, 0.0]])
+    np.testing.assert_allclose(
+        np.exp(policy.prefix_log_prob(items)), [[0.75] * 3, [1.0] * 3, [0.75, 0.0, 0.0]]
+    )
     longer = np.array([[0, -1, -1, -1], [2, 1, 0, 1], [1, 2, 0, 1]])
     assert np.exp(policy.prefix_log_prob(longer))[:, -1].tolist() == [0.25, 0.0, 0.0]
 
@@ -182,10 +211,16 @@ def test_autoregressive_callbacks_are_checked():
         return np.full((len(rows), 2), 0.5)
 
     items = np.array([[0, 1]])
-    for step, words in [(wrong_shape, "shape"), (wrong_sum, "sum to 0.8"), (repeats, "used item probability 0.5")]:
+    for step, words in [
+        (wrong_shape, "shape"),
+        (wrong_sum, "sum to 0.8"),
+        (repeats, "used item probability 0.5"),
+    ]:
         with pytest.raises(PolicyError, match=words):
             Autoregressive(step, 1, 2).prefix_log_prob(items)
-    assert np.exp(Autoregressive(repeats, 1, 2, replacement=True).position_log_prob(items)).tolist() == [[0.5, 0.5]]
+    assert np.exp(
+        Autoregressive(repeats, 1, 2, replacement=True).position_log_prob(items)
+    ).tolist() == [[0.5, 0.5]]
 
 
 def test_autoregressive_follows_its_rows():
@@ -195,7 +230,9 @@ def test_autoregressive_follows_its_rows():
     items = np.array([[0, 2], [1, 1]])
     expected = np.log(table[rows[:, None], items])
     np.testing.assert_allclose(policy.take(rows).position_log_prob(items), expected)
-    np.testing.assert_allclose(policy.take(rows).prefix_log_prob(items), np.cumsum(expected, axis=1))
+    np.testing.assert_allclose(
+        policy.take(rows).prefix_log_prob(items), np.cumsum(expected, axis=1)
+    )
 
 
 def test_team_draft_goes_on_with_one_team_and_ends_with_both():
@@ -207,5 +244,7 @@ def test_team_draft_goes_on_with_one_team_and_ends_with_both():
         (2, 0, 1, 3, -1),
         (2, 0, 3, 1, -1),
     }
-    np.testing.assert_allclose(np.exp(policy.prefix_log_prob(np.array([[0, 2, 1, 3]]))), [[0.5, 0.5, 0.25, 0.25]])
+    np.testing.assert_allclose(
+        np.exp(policy.prefix_log_prob(np.array([[0, 2, 1, 3]]))), [[0.5, 0.5, 0.25, 0.25]]
+    )
     assert policy.prefix_log_prob(np.array([[0, 2, 1, 3, 2]]))[0, -1] == -np.inf

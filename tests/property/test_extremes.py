@@ -1,4 +1,6 @@
-"""Long rankings, vanishing propensities, targets without exploration: a number or a clear error, never NaN."""
+"""Long rankings, vanishing propensities, targets without exploration: a number or a clear error,
+never NaN.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,18 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import registry
 
-NAMES = ["ips", "iips", "rips", "snips", "sniips", "snrips", "cv-ips", "cv-iips", "order-2", "order-3"]
+NAMES = [
+    "ips",
+    "iips",
+    "rips",
+    "snips",
+    "sniips",
+    "snrips",
+    "cv-ips",
+    "cv-iips",
+    "order-2",
+    "order-3",
+]
 
 
 def estimate(name, log, target):
@@ -14,7 +27,14 @@ def estimate(name, log, target):
 
 
 def all_finite(result):
-    found = [result.value, result.stderr, result.ess, *result.interval(), result.lift.value, result.lift.stderr]
+    found = [
+        result.value,
+        result.stderr,
+        result.ess,
+        *result.interval(),
+        result.lift.value,
+        result.lift.stderr,
+    ]
     found += [x for p in result.by_position for x in (p.value, p.stderr)]
     return bool(np.isfinite(found).all())
 
@@ -26,7 +46,9 @@ def test_long_rankings(name, length):
     n = 400
     p0 = rng.uniform(0.3, 1, (n, length))
     target = np.clip(p0 * rng.lognormal(0, 0.3, (n, length)), 0, 1)
-    log = cr.RankingLog(action=rng.integers(0, 4, (n, length)), reward=rng.random((n, length)), propensity=p0)
+    log = cr.RankingLog(
+        action=rng.integers(0, 4, (n, length)), reward=rng.random((n, length)), propensity=p0
+    )
     assert all_finite(estimate(name, log, target))
 
 
@@ -35,7 +57,9 @@ def test_targets_without_exploration_have_zero_ratios(name):
     rng = np.random.default_rng(1)
     target = (rng.random((300, 4)) < 0.5).astype(float)
     log = cr.RankingLog(
-        action=rng.integers(0, 2, (300, 4)), reward=rng.random((300, 4)), propensity=np.full((300, 4), 0.5)
+        action=rng.integers(0, 2, (300, 4)),
+        reward=rng.random((300, 4)),
+        propensity=np.full((300, 4), 0.5),
     )
     result = estimate(name, log, target)
     assert all_finite(result) and result.ess > 0
@@ -43,7 +67,9 @@ def test_targets_without_exploration_have_zero_ratios(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_target_that_shows_nothing_of_the_log(name):
-    log = cr.RankingLog(action=[[0, 1]] * 20, reward=[[1.0, 2.0]] * 20, propensity=[[0.5, 0.5]] * 20)
+    log = cr.RankingLog(
+        action=[[0, 1]] * 20, reward=[[1.0, 2.0]] * 20, propensity=[[0.5, 0.5]] * 20
+    )
     result = estimate(name, log, np.zeros((20, 2)))
     assert not result.estimable and "never logged" in result.not_estimable
     assert np.isnan([result.value, result.stderr, *result.interval(), result.lift.value]).all()
@@ -59,7 +85,11 @@ def test_vanishing_propensities_give_a_number_or_say_so(name, tiny):
     try:
         result = estimate(name, log, np.full((50, 6), 0.5))
     except cr.CounterrankError as problem:
-        assert "overflows" in str(problem) and "position" in str(problem) and "propensities near zero" in str(problem)
+        assert (
+            "overflows" in str(problem)
+            and "position" in str(problem)
+            and "propensities near zero" in str(problem)
+        )
     else:
         assert all_finite(result)
 
@@ -67,7 +97,9 @@ def test_vanishing_propensities_give_a_number_or_say_so(name, tiny):
 @pytest.mark.parametrize("tiny", [1e-101, 1e-300, 5e-324])
 def test_propensities_of_nothing_are_refused(tiny):
     with pytest.raises(cr.CounterrankError, match="row 3, position 1.*ever shown"):
-        cr.RankingLog(action=[[0]] * 5, reward=[[1.0]] * 5, propensity=[[0.5]] * 3 + [[tiny]] + [[0.5]])
+        cr.RankingLog(
+            action=[[0]] * 5, reward=[[1.0]] * 5, propensity=[[0.5]] * 3 + [[tiny]] + [[0.5]]
+        )
 
 
 def test_one_tiny_propensity_alone_is_flagged():

@@ -1,4 +1,6 @@
-"""What must not change a result: how the log is cut, in which order it lies, how many threads sum it, its layout."""
+"""What must not change a result: how the log is cut, in which order it lies, how many threads sum
+it, its layout.
+"""
 
 import functools
 import operator
@@ -36,14 +38,18 @@ def finish(log, name, *, sizes=None, threads=1):
     plan = registry.get(name).plan(Workspace(source, "new", by_unit=log.unit is not None))
     cuts = [0, *np.cumsum(sizes)] if sizes is not None else [0, log.n]
     batches = [log.take(slice(int(a), int(b))) for a, b in zip(cuts, cuts[1:], strict=False)]
-    states = map_in_order(batches, lambda batch: plan.partial(View(batch, "new")).state, threads=threads)
+    states = map_in_order(
+        batches, lambda batch: plan.partial(View(batch, "new")).state, threads=threads
+    )
     return plan.finish(functools.reduce(operator.add, states))
 
 
 def numbers(estimate):
     positions = [x for p in estimate.by_position for x in (p.value, p.stderr)]
     lift = estimate.lift
-    return np.array([estimate.value, estimate.stderr, estimate.ess, lift.value, lift.stderr, *positions])
+    return np.array(
+        [estimate.value, estimate.stderr, estimate.ess, lift.value, lift.stderr, *positions]
+    )
 
 
 def assert_same(one, other):
@@ -75,7 +81,10 @@ def test_the_order_of_rows_changes_nothing(n, name, unit, seed):
 def test_threads_change_not_a_bit(name):
     log = make_log(20_000, 5, 3)
     sizes = [2500] * 8
-    assert (numbers(finish(log, name, sizes=sizes)) == numbers(finish(log, name, sizes=sizes, threads=4))).all()
+    assert (
+        numbers(finish(log, name, sizes=sizes))
+        == numbers(finish(log, name, sizes=sizes, threads=4))
+    ).all()
 
 
 @pytest.mark.parametrize("behaviors", ["names", "masks"])
@@ -96,14 +105,26 @@ def test_behaviour_per_row_follows_its_rows(behaviors):
     rows = rng.permutation(900)[:400]
     rest = np.setdiff1d(np.arange(900), rows)
     # Selections of rows, and stretches of selections, must find their own behaviour.
-    pieces = [log.take(rows[:150]), log.take(rows).take(slice(150, 400)), log.take(slice(None)).take(rest)]
+    pieces = [
+        log.take(rows[:150]),
+        log.take(rows).take(slice(150, 400)),
+        log.take(slice(None)).take(rest),
+    ]
     assert sum(value(piece) * piece.n for piece in pieces) / 900 == pytest.approx(whole, rel=1e-12)
-    direct = cr.AIPS(behavior=given_as[rows]).estimate(log.where(np.isin(np.arange(900), rows)), "new")
+    direct = cr.AIPS(behavior=given_as[rows]).estimate(
+        log.where(np.isin(np.arange(900), rows)), "new"
+    )
     assert direct.n == 400
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from(NAMES), st.integers(2, 200), st.integers(1, 8), st.booleans(), st.integers(0, 2**32 - 1))
+@given(
+    st.sampled_from(NAMES),
+    st.integers(2, 200),
+    st.integers(1, 8),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
 def test_the_logger_itself_earns_what_it_earned(name, n, length, ragged, seed):
     log = make_log(n, length, seed, ragged=ragged)
     log = log.with_targets({"new": log.propensity})
@@ -119,27 +140,41 @@ def test_the_logger_itself_earns_what_it_earned(name, n, length, ragged, seed):
 def test_scaling_rewards_scales_the_answer(name, factor, seed):
     log = make_log(150, 3, seed)
     scaled = cr.RankingLog(
-        action=log.action, reward=log.reward * factor, propensity=log.propensity, targets=log.targets
+        action=log.action,
+        reward=log.reward * factor,
+        propensity=log.propensity,
+        targets=log.targets,
     )
     one, other = finish(log, name), finish(scaled, name)
-    assert (other.value, other.stderr) == pytest.approx((factor * one.value, factor * one.stderr), rel=1e-9)
+    assert (other.value, other.stderr) == pytest.approx(
+        (factor * one.value, factor * one.stderr), rel=1e-9
+    )
     assert other.ess == one.ess
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from(["snips", "sniips", "snrips", "cv-ips", "cv-iips"]), st.floats(-5, 5), st.integers(0, 2**32 - 1))
+@given(
+    st.sampled_from(["snips", "sniips", "snrips", "cv-ips", "cv-iips"]),
+    st.floats(-5, 5),
+    st.integers(0, 2**32 - 1),
+)
 def test_shifting_rewards_shifts_normalised_estimates(name, shift, seed):
     log = make_log(150, 3, seed)
-    moved = cr.RankingLog(action=log.action, reward=log.reward + shift, propensity=log.propensity, targets=log.targets)
+    moved = cr.RankingLog(
+        action=log.action, reward=log.reward + shift, propensity=log.propensity, targets=log.targets
+    )
     one, other = finish(log, name), finish(moved, name)
     assert other.value == pytest.approx(one.value + 3 * shift, rel=1e-7, abs=1e-7)
-    # The spread of a self-normalised estimate does not see a shift, which is the point of normalising.
+    # The spread of a self-normalised estimate does not see a shift, which is the point of
+    # normalising.
     assert other.stderr == pytest.approx(one.stderr, rel=1e-6, abs=1e-7)
 
 
 def test_shifting_rewards_moves_plain_ips_by_the_mean_weight():
     log = make_log(150, 3, 1)
-    moved = cr.RankingLog(action=log.action, reward=log.reward + 2.0, propensity=log.propensity, targets=log.targets)
+    moved = cr.RankingLog(
+        action=log.action, reward=log.reward + 2.0, propensity=log.propensity, targets=log.targets
+    )
     one, other = finish(log, "ips"), finish(moved, "ips")
     assert other.value - one.value == pytest.approx(2.0 * one.moments.mean("w").sum(), rel=1e-10)
 
@@ -147,7 +182,11 @@ def test_shifting_rewards_moves_plain_ips_by_the_mean_weight():
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_counts_for_nothing(name):
     log = make_log(300, 5, 9, ragged=True)
-    reward, p0, p1 = log.reward.copy(), log.propensity.values.copy(), log.targets["new"].values.copy()
+    reward, p0, p1 = (
+        log.reward.copy(),
+        log.propensity.values.copy(),
+        log.targets["new"].values.copy(),
+    )
     padding = log.action < 0
     reward[padding], p0[padding], p1[padding] = 1e9, np.nan, 17.0
     dirty = cr.RankingLog(action=log.action, reward=reward, propensity=p0, targets={"new": p1})

@@ -1,4 +1,6 @@
-"""A single ranking, or a single user, shows no spread: every estimator gives a value, a flag, and no interval."""
+"""A single ranking, or a single user, shows no spread: every estimator gives a value, a flag, and
+no interval.
+"""
 
 import json
 
@@ -10,9 +12,11 @@ from counterrank.diagnostics.report import ONE_UNIT
 from counterrank.estimators import registry
 from counterrank.estimators.estimate import Estimate
 
-# The reward model's fits without a single ranking's own fold average no rows; the value stays finite.
+# The reward model's fits without a single ranking's own fold average no rows; the value stays
+# finite.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Mean of empty slice:RuntimeWarning", "ignore:invalid value encountered in scalar divide:RuntimeWarning"
+    "ignore:Mean of empty slice:RuntimeWarning",
+    "ignore:invalid value encountered in scalar divide:RuntimeWarning",
 )
 
 
@@ -39,7 +43,15 @@ LOGS = {"one ranking": log_of(1), "one user": log_of(7, units=1)}
 
 def without_spread(found: Estimate) -> bool:
     lift = found.lift
-    numbers = [found.stderr, found.low, found.high, *found.interval(0.5), lift.stderr, lift.low, lift.high]
+    numbers = [
+        found.stderr,
+        found.low,
+        found.high,
+        *found.interval(0.5),
+        lift.stderr,
+        lift.low,
+        lift.high,
+    ]
     numbers += [lift.relative_low, lift.relative_high]
     numbers += [position.stderr for position in (*found.by_position, *lift.by_position)]
     return bool(np.isnan(numbers).all())
@@ -63,7 +75,9 @@ def test_two_have_an_interval(name, log):
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
-@pytest.mark.parametrize("names", [["auto"], ["ips"], ["snips", "order-2", "dr-rips"]], ids=",".join)
+@pytest.mark.parametrize(
+    "names", [["auto"], ["ips"], ["snips", "order-2", "dr-rips"]], ids=",".join
+)
 def test_an_evaluation_says_so_everywhere(names, log, tmp_path):
     result = cr.evaluate(log, estimators=names, audit=False)
     content = json.loads(result.to_json())
@@ -74,7 +88,11 @@ def test_an_evaluation_says_so_everywhere(names, log, tmp_path):
     assert content["log"]["stderr"] is None and content["verdict"]["level"] == "insufficient"
     plan = content["planning"]["new"]
     assert plan["detectable_lift"] is None and plan["rows_for"] == [] and plan["ab_rows"] is None
-    assert not [row for row in content["verdict"]["reasons"] if row["check"] == "mean-weight" and row["help"]]
+    assert not [
+        row
+        for row in content["verdict"]["reasons"]
+        if row["check"] == "mean-weight" and row["help"]
+    ]
     result.to_html(tmp_path / "report.html")
     for text in (str(result), (tmp_path / "report.html").read_text()):
         assert "these rows give no interval" in " ".join(text.split())
@@ -82,10 +100,20 @@ def test_an_evaluation_says_so_everywhere(names, log, tmp_path):
 
 @pytest.mark.parametrize("name", ["auto", "ips"])
 def test_a_segment_of_one_ranking_is_no_evidence(name):
-    content = json.loads(cr.evaluate(log_of(300), estimators=[name], segments=["rare"], audit=False).to_json())
+    content = json.loads(
+        cr.evaluate(log_of(300), estimators=[name], segments=["rare"], audit=False).to_json()
+    )
     alone = next(row for row in content["segments"] if row["label"] == "yes")
-    assert alone["n"] == 1 and alone["stderr"] is None and alone["low"] is None and ONE_UNIT in alone["flags"]
-    assert alone["lift"]["adjusted_low"] is None and alone["lift"]["p_value"] == alone["lift"]["q_value"] == 1.0
+    assert (
+        alone["n"] == 1
+        and alone["stderr"] is None
+        and alone["low"] is None
+        and ONE_UNIT in alone["flags"]
+    )
+    assert (
+        alone["lift"]["adjusted_low"] is None
+        and alone["lift"]["p_value"] == alone["lift"]["q_value"] == 1.0
+    )
 
 
 def test_two_targets_of_one_ranking_cannot_be_told_apart():

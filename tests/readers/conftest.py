@@ -16,7 +16,9 @@ Columns = dict[str, Any]
 MATRICES = ("action", "reward", "propensity", "new")
 
 
-def make_columns(n: int = 60, length: int = 3, *, seed: int = 0, ragged: bool = False, names: bool = False) -> Columns:
+def make_columns(
+    n: int = 60, length: int = 3, *, seed: int = 0, ragged: bool = False, names: bool = False
+) -> Columns:
     """Lists of rows by column; ragged ones are shorter lists."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, length + 1, n) if ragged else np.full(n, length)
@@ -111,7 +113,9 @@ def write(columns: Columns, path: Path, *, row_group_size: int = 17) -> Path:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return '"' + json.dumps(value).replace('"', "'") + '"' if isinstance(value, list) else str(value)
+    return (
+        '"' + json.dumps(value).replace('"', "'") + '"' if isinstance(value, list) else str(value)
+    )
 
 
 def _bytes(path: Path, content: bytes) -> None:

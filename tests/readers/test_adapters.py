@@ -27,11 +27,15 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def obp_feedback(n=40, length=3, actions=4, *, factored=True, seed=0):
-    """Feedback as obp's slate data sets return it: flat arrays, cumulative cascade scores, positions from 0."""
+    """Feedback as obp's slate data sets return it: flat arrays, cumulative cascade scores,
+    positions from 0.
+    """
     rng = np.random.default_rng(seed)
     tables = {name: rng.dirichlet(np.ones(actions), (n, length)) for name in ("logging", "new")}
     action = rng.integers(0, actions, (n, length))
-    shown = {name: np.take_along_axis(t, action[:, :, None], 2)[:, :, 0] for name, t in tables.items()}
+    shown = {
+        name: np.take_along_axis(t, action[:, :, None], 2)[:, :, 0] for name, t in tables.items()
+    }
 
     def pscores(p):
         joint = p.prod(axis=1) if factored else p.prod(axis=1) * 0.9
@@ -68,13 +72,21 @@ def test_obp_prefix_scores_are_cumulative():
     log = from_obp(feedback, {"new": new})
     assert log.propensity.kind == "prefix"
     np.testing.assert_allclose(log.propensity.values, shown["logging"], rtol=1e-12)
-    np.testing.assert_allclose(log.targets["new"].values.prod(axis=1), shown["new"].prod(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        log.targets["new"].values.prod(axis=1), shown["new"].prod(axis=1), rtol=1e-12
+    )
 
 
-@pytest.mark.parametrize(("kind", "key"), [("joint", "pscore"), ("position", "pscore_item_position")])
+@pytest.mark.parametrize(
+    ("kind", "key"), [("joint", "pscore"), ("position", "pscore_item_position")]
+)
 def test_obp_with_one_kind_of_score(kind, key):
     feedback, new, shown, _ = obp_feedback()
-    slim = {name: value for name, value in feedback.items() if not name.startswith("pscore") or name == key}
+    slim = {
+        name: value
+        for name, value in feedback.items()
+        if not name.startswith("pscore") or name == key
+    }
     log = from_obp(slim, {"new": {f"evaluation_policy_{key}": new[key]}})
     assert log.propensity.kind == kind
     expected = shown["logging"].prod(axis=1) if kind == "joint" else shown["logging"]
@@ -99,7 +111,10 @@ def test_obp_in_any_order_and_ragged():
         ({"position": np.zeros(120, int)}, "position 0 3 times"),
         ({"position": np.tile([0, 1, 3], 40)}, "no position 2"),
         ({"pscore": None, "pscore_cascade": None, "pscore_item_position": None}, "has none of"),
-        ({"pscore": np.zeros(120), "pscore_cascade": None, "pscore_item_position": None}, "is 0 at row 0"),
+        (
+            {"pscore": np.zeros(120), "pscore_cascade": None, "pscore_item_position": None},
+            "is 0 at row 0",
+        ),
         ({"context": np.ones((3, 2))}, "'context' has 3 rows"),
         ({"action": np.array(["a"] * 120)}, "'action' holds"),
     ],
@@ -138,7 +153,11 @@ def ccb_event(chosen=((2, 0.5, -1.0), (0, 0.25, 0.0)), **more):
             }
         )
         left = others
-    shared = {"GUser": {"age": 30, "device": "tv", "_hidden": 1}, "_multi": ACTIONS, "_slots": [{}, {}]}
+    shared = {
+        "GUser": {"age": 30, "device": "tv", "_hidden": 1},
+        "_multi": ACTIONS,
+        "_slots": [{}, {}],
+    }
     return {
         "Timestamp": "2021-07-29T10:00:00.999Z",
         "Version": "1",
@@ -155,12 +174,20 @@ def write_events(path, *events):
 
 
 def test_vw_ccb(tmp_path):
-    path = write_events(tmp_path / "log.dsjson", ccb_event(), ccb_event(((1, 0.1, 0.0), (3, 0.9, -2.0))))
+    path = write_events(
+        tmp_path / "log.dsjson", ccb_event(), ccb_event(((1, 0.1, 0.0), (3, 0.9, -2.0)))
+    )
     log = read_vw_ccb(path, targets="uniform")
     assert log.action.tolist() == [[2, 0], [1, 3]] and log.reward.tolist() == [[1, 0], [0, 2]]
-    assert log.propensity.kind == "prefix" and log.propensity.values.tolist() == [[0.5, 0.25], [0.1, 0.9]]
+    assert log.propensity.kind == "prefix" and log.propensity.values.tolist() == [
+        [0.5, 0.25],
+        [0.1, 0.9],
+    ]
     np.testing.assert_allclose(log.targets["uniform"].values, [[1 / 4, 1 / 3]] * 2)
-    assert log.context_names == ("GUser.age", "GUser.device") and log.context.tolist() == [[30, 0], [30, 0]]
+    assert log.context_names == ("GUser.age", "GUser.device") and log.context.tolist() == [
+        [30, 0],
+        [30, 0],
+    ]
     assert "actions-by-index" in log.notes and log.columns["event_id"].tolist() == ["e", "e"]
 
 
@@ -190,10 +217,19 @@ def test_vw_events_that_were_not_learned_from_are_left_out(tmp_path):
 def test_vw_slates(tmp_path):
     event = {
         "_label_cost": -0.5,
-        "c": {"shared": {"sf": 1}, "_multi": [{"_slot_id": 0}, {"_slot_id": 0}, {"_slot_id": 1}], "_slots": [{}, {}]},
-        "_outcomes": [{"_id": "a", "_a": [1, 0], "_p": [0.75, 0.25]}, {"_id": "b", "_a": [0], "_p": [1.0]}],
+        "c": {
+            "shared": {"sf": 1},
+            "_multi": [{"_slot_id": 0}, {"_slot_id": 0}, {"_slot_id": 1}],
+            "_slots": [{}, {}],
+        },
+        "_outcomes": [
+            {"_id": "a", "_a": [1, 0], "_p": [0.75, 0.25]},
+            {"_id": "b", "_a": [0], "_p": [1.0]},
+        ],
     }
-    log = read_log(write_events(tmp_path / "log.json", event), format="vw-slates", targets="uniform")
+    log = read_log(
+        write_events(tmp_path / "log.json", event), format="vw-slates", targets="uniform"
+    )
     assert log.propensity.kind == "factored" and log.propensity.values.tolist() == [[0.75, 1.0]]
     assert log.reward.tolist() == [[0, 0.5]] and "reward-per-ranking" in log.notes
     assert log.targets["uniform"].values.tolist() == [[0.5, 1.0]]
@@ -207,9 +243,18 @@ def test_vw_slates(tmp_path):
         ("[1]", "line 2 is not a JSON object"),
         (json.dumps({"c": {}}), "line 2.*no '_outcomes'"),
         (json.dumps({"c": {}, "_outcomes": [{"_a": [1]}]}), "line 2, slot 1.*'_p'"),
-        (json.dumps({"c": {}, "_outcomes": [{"_a": [1, 2], "_p": [1.0]}]}), "'_a' has 2 entries, '_p' has 1"),
-        (json.dumps({"c": {}, "_outcomes": [{"_a": [1], "_p": ["x"], "_label_cost": 0}]}), "'_p' must be a number"),
-        (json.dumps({"c": {}, "_outcomes": [{"_a": [1], "_p": [1.0]}]}), "'_label_cost' must be a number"),
+        (
+            json.dumps({"c": {}, "_outcomes": [{"_a": [1, 2], "_p": [1.0]}]}),
+            "'_a' has 2 entries, '_p' has 1",
+        ),
+        (
+            json.dumps({"c": {}, "_outcomes": [{"_a": [1], "_p": ["x"], "_label_cost": 0}]}),
+            "'_p' must be a number",
+        ),
+        (
+            json.dumps({"c": {}, "_outcomes": [{"_a": [1], "_p": [1.0]}]}),
+            "'_label_cost' must be a number",
+        ),
         (json.dumps(ccb_event(pdrop=0.5)), "dropped at random"),
         (json.dumps(ccb_event(((1, 0.0, 0.0),))), "is 0 at row 1"),
     ],
@@ -239,8 +284,13 @@ def test_open_bandit(tmp_path):
     path.write_text(OPEN_BANDIT)
     log = read_open_bandit(path, targets="uniform")
     assert log.K == 1 and log.action.tolist() == [[2], [3]] and log.reward.tolist() == [[0], [1]]
-    assert log.context_names == ("position", "user_feature_0") and log.context.tolist() == [[2, 0], [3, 1]]
-    assert log.columns["position"].tolist() == [2, 3] and log.targets["uniform"].values.tolist() == [[0.25], [0.25]]
+    assert log.context_names == ("position", "user_feature_0") and log.context.tolist() == [
+        [2, 0],
+        [3, 1],
+    ]
+    assert log.columns["position"].tolist() == [2, 3] and log.targets[
+        "uniform"
+    ].values.tolist() == [[0.25], [0.25]]
     assert log.notes == ("single-position-rows",)
     with pytest.raises(LogError, match="--format open-bandit"):
         read_log(path)
@@ -251,7 +301,10 @@ def test_open_bandit_with_a_target_column_and_other_context(tmp_path):
     lines = OPEN_BANDIT.splitlines()
     path.write_text("\n".join([lines[0] + ",new", lines[1] + ",0.5", lines[2] + ",0.125"]) + "\n")
     log = read_log(path, format="open-bandit", targets="new", context="user-item_affinity_0")
-    assert log.targets["new"].values.tolist() == [[0.5], [0.125]] and log.context.tolist() == [[0], [1]]
+    assert log.targets["new"].values.tolist() == [[0.5], [0.125]] and log.context.tolist() == [
+        [0],
+        [1],
+    ]
 
 
 def test_not_open_bandit(tmp_path):
@@ -274,7 +327,9 @@ def test_real_search_log():
     columns = "action=doc,reward=click"
     with pytest.raises(PropensityError, match="--estimate-propensity"):
         read_log(path, columns=columns)
-    log = read_log(path, columns=columns, context="query,region", require_propensity=False, encode_actions=True)
+    log = read_log(
+        path, columns=columns, context="query,region", require_propensity=False, encode_actions=True
+    )
     assert (log.n, log.K) == (35_064, 10) and log.notes == ("propensity-missing",)
     np.testing.assert_allclose(log.reward.mean(axis=0)[:3], [0.257, 0.249, 0.170], atol=1e-3)
 
@@ -289,7 +344,8 @@ KUAIRAND_COLUMNS = (
 
 def kuairand(path, *rand):
     rows = [
-        f"{7 + i},{900 - i},20220422,400,1650485801301,{i % 2},0,0,0,0,0,1,9,9,0,0,0,{r},1" for i, r in enumerate(rand)
+        f"{7 + i},{900 - i},20220422,400,1650485801301,{i % 2},0,0,0,0,0,1,9,9,0,0,0,{r},1"
+        for i, r in enumerate(rand)
     ]
     path.write_text("\n".join([KUAIRAND_COLUMNS, *rows]) + "\n")
     return path
@@ -304,7 +360,9 @@ def test_kuairand_random_log(tmp_path):
 
 def test_kuairand_other_reward_and_mixed_rows(tmp_path):
     log = read_kuairand(kuairand(tmp_path / "log.csv", 1, 0, 1), columns="reward=long_view")
-    assert log.n == 2 and log.reward.tolist() == [[1], [1]] and log.notes == ("standard-rows-dropped",)
+    assert (
+        log.n == 2 and log.reward.tolist() == [[1], [1]] and log.notes == ("standard-rows-dropped",)
+    )
 
 
 def test_kuairand_standard_log_has_no_propensities(tmp_path):
@@ -320,7 +378,11 @@ def test_kuairand_standard_log_has_no_propensities(tmp_path):
 def seznam_line(shown=14, serp="s1"):
     cells = [serp, "q7", "2", "1", "1546300800", "images,maps", "mobile"]
     for k in range(14):
-        cells += ["1" if k == 1 else "0", "0.5", "images" if k == 1 else "organic", "a.cz"] if k < shown else [""] * 4
+        cells += (
+            ["1" if k == 1 else "0", "0.5", "images" if k == 1 else "organic", "a.cz"]
+            if k < shown
+            else [""] * 4
+        )
     return "\t".join(cells)
 
 
@@ -332,7 +394,9 @@ def test_seznam(tmp_path):
     assert (log.n, log.K) == (2, 14) and log.lengths.tolist() == [14, 10]
     assert log.action_names == ("images", "organic") and log.action[0, :3].tolist() == [1, 0, 1]
     assert log.propensity.kind == "prefix" and log.reward[0].tolist() == [0, 1] + [0] * 12
-    assert log.context_names == ("num_tokens", "num_skips", "hardware") and log.context[0].tolist() == [2, 1, 0]
+    assert log.context_names == ("num_tokens", "num_skips", "hardware") and log.context[
+        0
+    ].tolist() == [2, 1, 0]
     assert log.columns["query"].tolist() == ["q7", "q7"]
     assert read_log(path, format="seznam", propensity_kind="factored").propensity.kind == "factored"
 

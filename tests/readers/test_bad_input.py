@@ -35,7 +35,11 @@ CASES = {
         ["no column 'action'", "did you mean 'actoin'", "--columns action=NAME"],
     ),
     "missing reward": ({k: GOOD[k] for k in ("action", "propensity")}, {}, ["no column 'reward'"]),
-    "missing propensity": ({k: GOOD[k] for k in ("action", "reward")}, {}, ["'propensity'", "--estimate-propensity"]),
+    "missing propensity": (
+        {k: GOOD[k] for k in ("action", "reward")},
+        {},
+        ["'propensity'", "--estimate-propensity"],
+    ),
     "missing target": (GOOD, {"targets": "nwe"}, ["target policy nwe", "did you mean 'new'"]),
     "missing context": (GOOD, {"context": "age"}, ["no column 'age' for context"]),
     "missing segment": (GOOD, {"segments": "day"}, ["no column 'day' for segment"]),
@@ -45,27 +49,55 @@ CASES = {
         ["no column 'devcie' for segment (did you mean 'device'?)"],
     ),
     "missing unit": (GOOD, {"unit": "user"}, ["no column 'user' for unit"]),
-    "NaN reward": (changed(1, 0, float("nan"), "reward"), {}, ["reward", "row 1", "position 1", "nan"]),
+    "NaN reward": (
+        changed(1, 0, float("nan"), "reward"),
+        {},
+        ["reward", "row 1", "position 1", "nan"],
+    ),
     "null reward": (changed(2, 1, None, "reward"), {}, ["reward", "row 2", "position 2"]),
     "infinite reward": (changed(0, 1, float("inf"), "reward"), {}, ["row 0", "position 2", "inf"]),
-    "zero propensity": (changed(1, 1, 0.0, "propensity"), {}, ["'propensity' is 0", "row 1", "position 2"]),
+    "zero propensity": (
+        changed(1, 1, 0.0, "propensity"),
+        {},
+        ["'propensity' is 0", "row 1", "position 2"],
+    ),
     "negative propensity": (changed(1, 1, -0.5, "propensity"), {}, ["-0.5", "row 1", "position 2"]),
-    "large propensity": (changed(2, 0, 7.0, "propensity"), {}, ["'propensity' is 7", "row 2", "position 1"]),
+    "large propensity": (
+        changed(2, 0, 7.0, "propensity"),
+        {},
+        ["'propensity' is 7", "row 2", "position 1"],
+    ),
     "null propensity": (changed(2, 0, None, "propensity"), {}, ["missing", "row 2", "position 1"]),
-    "target above one": (changed(0, 0, 1.5, "new"), {"targets": "new"}, ["'new' is 1.5", "row 0", "position 1"]),
-    "log-probabilities": ({**GOOD, "propensity": [[-0.5, -1], [-2, -0.1], [-1, -1]]}, {}, ["log-probabilities", "exp"]),
+    "target above one": (
+        changed(0, 0, 1.5, "new"),
+        {"targets": "new"},
+        ["'new' is 1.5", "row 0", "position 1"],
+    ),
+    "log-probabilities": (
+        {**GOOD, "propensity": [[-0.5, -1], [-2, -0.1], [-1, -1]]},
+        {},
+        ["log-probabilities", "exp"],
+    ),
     "short reward": (
         {**GOOD, "reward": [[0, 1], [1], [0, 0]]},
         {},
         ["row 1", "'reward' has 1 entries", "'action' has 2"],
     ),
-    "long reward": ({**GOOD, "reward": [[0, 1], [1, 0, 0], [0, 0]]}, {}, ["row 1", "'reward' has 3 entries"]),
+    "long reward": (
+        {**GOOD, "reward": [[0, 1], [1, 0, 0], [0, 0]]},
+        {},
+        ["row 1", "'reward' has 3 entries"],
+    ),
     "fractional id": (
         changed(1, 1, 1.5, "action") | {"action": [[0.0, 1.0], [2.0, 1.5], [1.0, 2.0]]},
         {},
         ["1.5", "row 1", "position 2"],
     ),
-    "negative id": (changed(2, 1, -7, "action"), {}, ["-7", "row 2", "position 2", "encode_actions"]),
+    "negative id": (
+        changed(2, 1, -7, "action"),
+        {},
+        ["-7", "row 2", "position 2", "encode_actions"],
+    ),
     "hole in a ranking": (changed(2, 0, None, "action"), {}, ["row 2", "empty position"]),
     "empty ranking": (
         {
@@ -92,7 +124,11 @@ CASES = {
         {},
         ["timestamp", "numbers are wanted"],
     ),
-    "infinite context": ({**GOOD, "x_a": [0.0, float("inf"), 1.0]}, {}, ["'x_a'", "row 1", "infinite"]),
+    "infinite context": (
+        {**GOOD, "x_a": [0.0, float("inf"), 1.0]},
+        {},
+        ["'x_a'", "row 1", "infinite"],
+    ),
     "list as context": (
         {**GOOD, "tags": [["a"], ["b"], ["c"]]},
         {"context": "tags"},
@@ -105,16 +141,42 @@ CASES = {
         ["'action_3' is missing"],
     ),
     "numbered lengths": (
-        {"action_1": [0], "action_2": [1], "reward_1": [0.0], "propensity_1": [1.0], "propensity_2": [1.0]},
+        {
+            "action_1": [0],
+            "action_2": [1],
+            "reward_1": [0.0],
+            "propensity_1": [1.0],
+            "propensity_2": [1.0],
+        },
         {},
         ["'reward_1' has 1 columns", "2 positions"],
     ),
-    "duplicate position": ({**LONG, "position": [1, 1, 1, 2]}, {}, ["ranking 'a'", "position 1 twice", "rows 0 and 1"]),
-    "missing position": ({**LONG, "position": [1, 3, 1, 2]}, {}, ["ranking 'a'", "position 3 but not 2"]),
+    "duplicate position": (
+        {**LONG, "position": [1, 1, 1, 2]},
+        {},
+        ["ranking 'a'", "position 1 twice", "rows 0 and 1"],
+    ),
+    "missing position": (
+        {**LONG, "position": [1, 3, 1, 2]},
+        {},
+        ["ranking 'a'", "position 3 but not 2"],
+    ),
     "fractional position": ({**LONG, "position": [1, 1.5, 1, 2]}, {}, ["row 1", "1.5"]),
-    "null ranking": ({**LONG, "ranking": ["a", "a", None, "b"]}, {}, ["row 2", "'ranking' is missing"]),
-    "context within a ranking": ({**LONG, "x_a": [1, 2, 3, 3]}, {}, ["row 1", "'x_a' is 2", "one value a ranking"]),
-    "joint that differs": ({**GOOD}, {"propensity_kind": "joint"}, ["row 1", "one number a ranking"]),
+    "null ranking": (
+        {**LONG, "ranking": ["a", "a", None, "b"]},
+        {},
+        ["row 2", "'ranking' is missing"],
+    ),
+    "context within a ranking": (
+        {**LONG, "x_a": [1, 2, 3, 3]},
+        {},
+        ["row 1", "'x_a' is 2", "one value a ranking"],
+    ),
+    "joint that differs": (
+        {**GOOD},
+        {"propensity_kind": "joint"},
+        ["row 1", "one number a ranking"],
+    ),
     "dist sums": (
         {**GOOD, "propensity_dist": [[0.5, 0.5], [0.5, 0.4], [1, 0]]},
         {},
@@ -125,7 +187,11 @@ CASES = {
         {},
         ["propensity_dist", "row 1", "1 probabilities"],
     ),
-    "position weights": (GOOD, {"position_weights": "1,2,3"}, ["2 positions", "3 position weights"]),
+    "position weights": (
+        GOOD,
+        {"position_weights": "1,2,3"},
+        ["2 positions", "3 position weights"],
+    ),
     "two columns for one role": (GOOD, {"columns": {"unit": ["a", "b"]}}, ["'unit' is one column"]),
     "unknown kind": (GOOD, {"propensity_kind": "factord"}, ["factord", "did you mean 'factored'"]),
     "no rows": ({name: pa.array([], pa.list_(pa.float64())) for name in GOOD}, {}, ["empty"]),
@@ -168,7 +234,9 @@ def test_mixed_types_in_pandas():
 def test_too_many_names(monkeypatch):
     monkeypatch.setattr("counterrank.readers.survey.MOST_LABELS", 2)
     with pytest.raises(LogError, match="more than 2 different names"):
-        from_frame({"action": [["a"], ["b"], ["c"]], "reward": [[0]] * 3, "propensity": [[1.0]] * 3})
+        from_frame(
+            {"action": [["a"], ["b"], ["c"]], "reward": [[0]] * 3, "propensity": [[1.0]] * 3}
+        )
 
 
 def test_rows_are_counted_over_the_whole_stream(tmp_path, kit):

@@ -1,4 +1,6 @@
-"""Candidates, scores and features from files: the numbers of the Python objects, whatever the format."""
+"""Candidates, scores and features from files: the numbers of the Python objects, whatever the
+format.
+"""
 
 import json
 
@@ -16,7 +18,11 @@ from counterrank.readers.fingerprint import fingerprint
 from counterrank.readers.spec import LogSpec
 from counterrank.sources import scan_log
 
-SPECS = {"propensity": "plackett-luce:temperature=0.7", "new": "epsilon:epsilon=0.2", "soft": "softmax"}
+SPECS = {
+    "propensity": "plackett-luce:temperature=0.7",
+    "new": "epsilon:epsilon=0.2",
+    "soft": "softmax",
+}
 READ = {"logger": SPECS["propensity"], "policies": {"new": SPECS["new"], "soft": SPECS["soft"]}}
 
 
@@ -43,18 +49,31 @@ def world(n=60, K=3, A=12, seed=0):
 def in_memory(rows):
     """The same log from Python objects."""
     brands = ("acme", "bolt", "core")
-    features = {"z_price": rows["z_price"], "z_brand": [[brands.index(b) for b in row] for row in rows["z_brand"]]}
+    features = {
+        "z_price": rows["z_price"],
+        "z_brand": [[brands.index(b) for b in row] for row in rows["z_brand"]],
+    }
     sets = Candidates.from_lists(rows["candidates"], features, categories={"z_brand": brands})
     K = max(map(len, rows["action"]))
     pad = [row + [-1] * (K - len(row)) for row in rows["action"]]
     reward = [row + [0.0] * (K - len(row)) for row in rows["reward"]]
     policies = {
-        name: parse_policy(text).bind(candidates=sets, scores=np.concatenate(rows[f"{name}_scores"]))
+        name: parse_policy(text).bind(
+            candidates=sets, scores=np.concatenate(rows[f"{name}_scores"])
+        )
         for name, text in SPECS.items()
     }
     logger = policies.pop("propensity")
-    return cr.RankingLog(action=pad, reward=reward, propensity=logger, targets=policies, candidates=sets,
-                         context=np.array(rows["x_age"])[:, None], context_names=("x_age",))  # fmt: skip
+    return cr.RankingLog(
+        action=pad,
+        reward=reward,
+        propensity=logger,
+        targets=policies,
+        candidates=sets,
+        # fmt: skip
+        context=np.array(rows["x_age"])[:, None],
+        context_names=("x_age",),
+    )
 
 
 def write(rows, path):
@@ -66,8 +85,14 @@ def write(rows, path):
     elif path.suffix == ".jsonl":
         path.write_text("\n".join(json.dumps(row) for row in table.to_pylist()) + "\n")
     else:
-        text = {n: [" ".join(map(str, v)) if isinstance(v, list) else v for v in c] for n, c in rows.items()}
-        lines = ["\t".join(text), *("\t".join(map(str, row)) for row in zip(*text.values(), strict=True))]
+        text = {
+            n: [" ".join(map(str, v)) if isinstance(v, list) else v for v in c]
+            for n, c in rows.items()
+        }
+        lines = [
+            "\t".join(text),
+            *("\t".join(map(str, row)) for row in zip(*text.values(), strict=True)),
+        ]
         path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -100,10 +125,16 @@ def assert_same(log, other):
     assert log.item_feature_names == other.item_feature_names
     np.testing.assert_array_equal(log.features_of(log.action), other.features_of(other.action))
     assert log.categories_of_items == other.categories_of_items
-    for one, two in ((log.propensity, other.propensity), *((log.targets[n], other.targets[n]) for n in other.targets)):
+    for one, two in (
+        (log.propensity, other.propensity),
+        *((log.targets[n], other.targets[n]) for n in other.targets),
+    ):
         for question in ("prefix_log_prob", "position_log_prob"):
             np.testing.assert_allclose(
-                getattr(one, question)(log.action), getattr(two, question)(other.action), atol=1e-12, rtol=0
+                getattr(one, question)(log.action),
+                getattr(two, question)(other.action),
+                atol=1e-12,
+                rtol=0,
             )
 
 
@@ -143,20 +174,28 @@ def test_an_evaluation_of_a_file_is_that_of_the_objects(tmp_path):
         found = cr.evaluate(log, ["new", "soft"], **READ, **options)
         for one, two in zip(found.estimates, ours.estimates, strict=True):
             assert (one.estimator, one.target) == (two.estimator, two.target)
-            # What is not estimable has no value in either: such lists were not drawn by this logger.
-            np.testing.assert_allclose([one.value, one.stderr], [two.value, two.stderr], rtol=0, atol=1e-12)
+            # What is not estimable has no value in either: such lists were not drawn by this
+            # logger.
+            np.testing.assert_allclose(
+                [one.value, one.stderr], [two.value, two.stderr], rtol=0, atol=1e-12
+            )
         assert np.isfinite([one.value for one in found.estimates]).sum() >= 3
 
 
 def test_names_and_huge_ids_share_one_vocabulary(tmp_path):
     rows = world()
     for change in (lambda item: f"sku-{item:02d}", lambda item: 2**62 + item):
-        renamed = {**rows, **{n: [[change(i) for i in row] for row in rows[n]] for n in ("action", "candidates")}}
+        renamed = {
+            **rows,
+            **{n: [[change(i) for i in row] for row in rows[n]] for n in ("action", "candidates")},
+        }
         path = write(renamed, tmp_path / "log.parquet")
         used = sorted({item for row in rows["candidates"] for item in row})
         streamed = concat(list(scan_log(path, targets=("new",), **READ).batches(rows=9)))
         for log in (read_log(path, **READ), streamed):
-            assert log.action_names == tuple(str(change(item)) for item in used) and log.n_actions == len(used)
+            assert log.action_names == tuple(
+                str(change(item)) for item in used
+            ) and log.n_actions == len(used)
             np.testing.assert_allclose(
                 log.propensity.prefix_log_prob(log.action),
                 in_memory(rows).propensity.prefix_log_prob(in_memory(rows).action),
@@ -179,10 +218,13 @@ def test_scores_by_item_where_every_item_is_a_candidate():
     scores = rng.normal(size=(20, 5))
     action = np.array([rng.permutation(5)[:2] for _ in range(20)])
     log = from_frame(
-        {"action": action, "reward": np.ones((20, 2)), "propensity_scores": scores}, logger="plackett-luce"
+        {"action": action, "reward": np.ones((20, 2)), "propensity_scores": scores},
+        logger="plackett-luce",
     )
     np.testing.assert_allclose(
-        log.propensity.prefix_log_prob(log.action), cr.PlackettLuce(scores).prefix_log_prob(action), atol=1e-12
+        log.propensity.prefix_log_prob(log.action),
+        cr.PlackettLuce(scores).prefix_log_prob(action),
+        atol=1e-12,
     )
     names = {"action": [["a"]], "reward": [[1.0]], "propensity_scores": [[0.1, 0.2]]}
     with pytest.raises(LogError, match="these items have names; add a column 'candidates'"):
@@ -193,7 +235,10 @@ def test_scores_by_item_where_every_item_is_a_candidate():
 def test_features_of_items_from_a_file(tmp_path, named):
     rows = world()
     name = (lambda i: f"i{i}") if named else (lambda i: i)
-    rows = {**rows, **{n: [[name(i) for i in row] for row in rows[n]] for n in ("action", "candidates")}}
+    rows = {
+        **rows,
+        **{n: [[name(i) for i in row] for row in rows[n]] for n in ("action", "candidates")},
+    }
     path = write(rows, tmp_path / "log.parquet")
     items = tmp_path / "items.csv"
     lines = [f"{name(i)},{i / 10},{'red' if i % 2 else 'blue'}" for i in range(11)]
@@ -201,14 +246,22 @@ def test_features_of_items_from_a_file(tmp_path, named):
     log = read_log(path, items=items, **READ)
     assert log.item_feature_names == ("z_price", "z_brand", "weight", "colour")
     assert log.categories_of_items["colour"] == ("blue", "red")
-    ids = np.array([[int(str(name).lstrip("i")) for name in row] for row in rows["action"] if len(row) == log.K])
+    ids = np.array(
+        [
+            [int(str(name).lstrip("i")) for name in row]
+            for row in rows["action"]
+            if len(row) == log.K
+        ]
+    )
     full = np.flatnonzero(log.lengths == log.K)
     found = log.features_of(log.action)[full]
     np.testing.assert_allclose(found[..., 2], np.where(ids < 11, ids / 10, np.nan))
     np.testing.assert_allclose(found[..., 3], np.where(ids < 11, ids % 2, np.nan))
     spec = scan_log(path, items=items, targets=("new",), **READ).spec
     again = LogSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
-    np.testing.assert_array_equal(again.candidates.item_features.values, spec.candidates.item_features.values)
+    np.testing.assert_array_equal(
+        again.candidates.item_features.values, spec.candidates.item_features.values
+    )
     items.write_text("item,weight\n" + f"{name(1)},1\n{name(1)},2\n")
     with pytest.raises(LogError, match="rows 0 and 1 are about the same item"):
         read_log(path, items=items, **READ)
@@ -222,7 +275,8 @@ def changed(rows, name, row, value):
 
 
 @pytest.mark.parametrize("case, message", [
-    ("short scores", r"row 5: 'new_scores' has 1 scores, but there are \d candidates; give one for each"),
+    ("short scores", r"row 5: 'new_scores' has 1 scores, but there are \d candidates; give one "
+                     r"for each"),
     ("short feature", r"row 5: 'z_price' has 1 values, but there are \d candidates"),
     ("missing score", r"row 5"),
     ("infinite score", r"row 5"),
@@ -265,25 +319,40 @@ def test_a_shown_item_that_is_no_candidate_is_refused_by_weights(tmp_path):
 def test_minus_infinity_is_not_eligible_and_nulls_are_no_candidates():
     rows = world()
     C = len(rows["candidates"][5])
-    out = rows["candidates"][5].index(next(i for i in rows["candidates"][5] if i not in rows["action"][5]))
+    out = rows["candidates"][5].index(
+        next(i for i in rows["candidates"][5] if i not in rows["action"][5])
+    )
     scores = list(rows["propensity_scores"][5])
     gone = from_frame(changed(rows, "propensity_scores", 5, [-np.inf if j == out else s for j, s in enumerate(scores)]),
                       **READ)  # fmt: skip
-    listed = changed(rows, "candidates", 5, [None if j == out else i for j, i in enumerate(rows["candidates"][5])])
+    listed = changed(
+        rows,
+        "candidates",
+        5,
+        [None if j == out else i for j, i in enumerate(rows["candidates"][5])],
+    )
     left = from_frame(listed, **READ)
     assert left.candidates.counts[5] == C - 1
     np.testing.assert_allclose(
-        left.propensity.prefix_log_prob(left.action)[5], gone.propensity.prefix_log_prob(gone.action)[5], atol=1e-12
+        left.propensity.prefix_log_prob(left.action)[5],
+        gone.propensity.prefix_log_prob(gone.action)[5],
+        atol=1e-12,
     )
 
 
 def test_scores_without_a_kind_say_what_to_say(tmp_path):
     rows = world()
-    with pytest.raises(PropensityError, match="scores of the logger in 'propensity_scores'.*--logger plackett-luce"):
+    with pytest.raises(
+        PropensityError, match="scores of the logger in 'propensity_scores'.*--logger plackett-luce"
+    ):
         from_frame(rows)
-    with pytest.raises(LogError, match="'new' has scores in 'new_scores'.*--policy new=plackett-luce"):
+    with pytest.raises(
+        LogError, match="'new' has scores in 'new_scores'.*--policy new=plackett-luce"
+    ):
         from_frame(rows, logger="softmax", targets="new")
-    with pytest.raises(LogError, match="no column 'next_scores' with the scores of policy next.*next_scores=NAME"):
+    with pytest.raises(
+        LogError, match="no column 'next_scores' with the scores of policy next.*next_scores=NAME"
+    ):
         from_frame(rows, logger="softmax", policies={"next": "top"})
     with pytest.raises(ConfigError, match="unknown kind 'plackett'"):
         from_frame(rows, logger="plackett")
@@ -331,14 +400,17 @@ def test_a_dask_frame_gives_the_numbers_of_the_objects():
 
 def ratio_sums(log):
     """Sums of weights by position, an array that adds."""
-    ratio = log.targets["new"].prefix_log_prob(log.action) - log.propensity.prefix_log_prob(log.action)
+    ratio = log.targets["new"].prefix_log_prob(log.action) - log.propensity.prefix_log_prob(
+        log.action
+    )
     return np.exp(np.where(log.action >= 0, ratio, 0.0)).sum(axis=0)
 
 
 def test_a_request_that_shows_nothing():
     table = long_rows(world())
     table["shown"] = [
-        None if name == "r3" else place for name, place in zip(table["request"], table["shown"], strict=True)
+        None if name == "r3" else place
+        for name, place in zip(table["request"], table["shown"], strict=True)
     ]
     with pytest.raises(LogError, match=r"ranking 'r3' shows no item: all its rows lack 'shown'"):
         from_frame(table, columns=LONG, **READ)

@@ -32,16 +32,24 @@ BAD_FILES = {
     "latin.csv": ("action,reward,propensity,x_c\n0,1,0.5,\xe9\n".encode("latin-1"), "latin.csv"),
     "rows.csv": (b"action,reward,propensity\n0,1,0.5\n0,1\n", "Expected 3 columns, got 2"),
     "array.json": (b'[{"action": [1]}]', "one object a line"),
-    "broken.jsonl": (b'{"action": [1], "reward": [1], "propensity": [1]}\n{"action": [', "broken.jsonl"),
+    "broken.jsonl": (
+        b'{"action": [1], "reward": [1], "propensity": [1]}\n{"action": [',
+        "broken.jsonl",
+    ),
     "changed.jsonl": (b'{"action": [1]}\n{"action": "x"}\n', "changed"),
     "what.xyz": (b"abc", "format of 'what.xyz' is not known"),
-    "cut.csv.gz": (gzip.compress(b"action,reward,propensity\n" + b"0,1,0.5\n" * 5000)[:-20], "cut.csv.gz"),
+    "cut.csv.gz": (
+        gzip.compress(b"action,reward,propensity\n" + b"0,1,0.5\n" * 5000)[:-20],
+        "cut.csv.gz",
+    ),
     "noise.csv.gz": (b"\x1f\x8b" + bytes(range(200)), "noise.csv.gz"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_FILES)
-@pytest.mark.parametrize("read", [read_log, lambda path: list(scan_log(path).batches())], ids=["read", "scan"])
+@pytest.mark.parametrize(
+    "read", [read_log, lambda path: list(scan_log(path).batches())], ids=["read", "scan"]
+)
 def test_bad_files(tmp_path, name, read):
     content, words = BAD_FILES[name]
     path = tmp_path / name
@@ -74,7 +82,9 @@ def test_wrong_extension_is_forgiven_when_the_content_tells(parquet, kit):
 
 
 def test_format_by_name(kit, tmp_path):
-    path = kit.write(kit.lay_out(kit.make(), "numbered"), tmp_path / "log.csv").rename(tmp_path / "log.dump")
+    path = kit.write(kit.lay_out(kit.make(), "numbered"), tmp_path / "log.csv").rename(
+        tmp_path / "log.dump"
+    )
     kit.same(read_log(path, format="csv"), kit.log(kit.make()))
     with pytest.raises(CounterrankError, match="did you mean 'parquet'"):
         read_log(path, format="parqet")
@@ -84,7 +94,10 @@ def test_tabs_and_semicolons(tmp_path):
     for name, sign in (("log.tsv", "\t"), ("log.csv", ";")):
         path = tmp_path / name
         path.write_text(
-            sign.join(["action_1", "reward_1", "propensity_1"]) + "\n" + sign.join(["3", "1", "0.5"]) + "\n"
+            sign.join(["action_1", "reward_1", "propensity_1"])
+            + "\n"
+            + sign.join(["3", "1", "0.5"])
+            + "\n"
         )
         assert read_log(path).action.tolist() == [[3]]
 
@@ -159,7 +172,9 @@ def test_json_lines_in_small_blocks(kit, tmp_path, monkeypatch):
     columns = kit.make(ragged=True)
     path = kit.write(columns, tmp_path / "log.jsonl")
     kit.same(read_log(path), kit.log(columns))
-    kit.same(concat(list(scan_log(path, targets="new", segments="country").batches())), kit.log(columns))
+    kit.same(
+        concat(list(scan_log(path, targets="new", segments="country").batches())), kit.log(columns)
+    )
 
 
 def test_csv_types_hold_beyond_the_first_block(tmp_path, monkeypatch):
@@ -186,7 +201,10 @@ def test_parquet_that_claims_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr("counterrank.readers.bounds.HARMLESS_VALUES", 1000)
     path = tmp_path / "log.parquet"
     n = 100_000
-    pq.write_table(pa.table({"action": np.zeros(n, int), "reward": np.zeros(n), "propensity": np.ones(n)}), path)
+    pq.write_table(
+        pa.table({"action": np.zeros(n, int), "reward": np.zeros(n), "propensity": np.ones(n)}),
+        path,
+    )
     with pytest.raises(LogError, match="claims 300,000 values"):
         read_log(path)
 
@@ -200,17 +218,26 @@ def test_one_item_a_ranking_written_as_a_text_list(tmp_path):
 def test_a_log_larger_than_memory_is_refused_before_it_is_read(parquet, monkeypatch):
     monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", "1000")
     monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(LogError, match="in memory, and 1 kB can be used; read it in parts with scan_log"):
+    with pytest.raises(
+        LogError, match="in memory, and 1 kB can be used; read it in parts with scan_log"
+    ):
         read_log(parquet)
     assert sum(batch.n for batch in scan_log(parquet).batches()) > 0
 
 
 def test_long_texts_in_a_dictionary_are_stopped_while_they_are_read(tmp_path, monkeypatch):
-    """20,000 times the same 100 kB: small in the file, small in its metadata, 2 GB when written out."""
+    """20,000 times the same 100 kB: small in the file, small in its metadata, 2 GB when written
+    out.
+    """
     n = 20_000
     path = tmp_path / "log.parquet"
     city = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), pa.array(["x" * 100_000]))
-    columns = {"action": np.zeros(n, int), "reward": np.zeros(n), "propensity": np.ones(n), "city": city}
+    columns = {
+        "action": np.zeros(n, int),
+        "reward": np.zeros(n),
+        "propensity": np.ones(n),
+        "city": city,
+    }
     pq.write_table(pa.table(columns), path, store_schema=False)
     assert path.stat().st_size < 200_000
     monkeypatch.setattr("counterrank.readers.tables.TEXT_BATCH", 100)

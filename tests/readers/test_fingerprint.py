@@ -35,8 +35,13 @@ def test_every_change_shows(kit):
     base = kit.make(n=6)
     seen = [fingerprint(from_frame(base))]
     for name in ("action", "reward", "propensity", "new"):
-        changed = {key: [list(v) if isinstance(v, list) else v for v in values] for key, values in base.items()}
-        changed[name][3][1] = 4 if name == "action" and changed[name][3][1] != 4 else 0.125 if name != "action" else 3
+        changed = {
+            key: [list(v) if isinstance(v, list) else v for v in values]
+            for key, values in base.items()
+        }
+        changed[name][3][1] = (
+            4 if name == "action" and changed[name][3][1] != 4 else 0.125 if name != "action" else 3
+        )
         seen.append(fingerprint(from_frame(changed)))
     seen.append(fingerprint(from_frame({**base, "x_age": [0.0] * 6})))
     seen.append(fingerprint(from_frame({**base, "x_device": [f"{d}!" for d in base["x_device"]]})))
@@ -54,7 +59,9 @@ def test_padding_and_signs_of_zero_do_not_count():
 
 
 def test_a_frozen_value():
-    log = RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0.5, 2]], propensity=[[0.5, 0.5], [0.25, 0.5]])
+    log = RankingLog(
+        action=[[0, 1], [1, 0]], reward=[[1, 0], [0.5, 2]], propensity=[[0.5, 0.5], [0.25, 0.5]]
+    )
     assert fingerprint(log) == "58505695da0abce4ef9a871db3ee2aa1"
 
 
@@ -92,6 +99,10 @@ def test_the_kernel_against_its_naive_twin(kit):
 
 
 def test_joint_propensities_add_too():
-    log = RankingLog(action=[[0, 1], [1, 2]], reward=[[0, 1], [1, 0]], propensity=Propensity("joint", [0.5, 0.25]))
+    log = RankingLog(
+        action=[[0, 1], [1, 2]],
+        reward=[[0, 1], [1, 0]],
+        propensity=Propensity("joint", [0.5, 0.25]),
+    )
     halves = partial(log.take(slice(0, 1))) + partial(log.take(slice(1, 2)))
     assert fingerprint(log) == str(halves)

@@ -29,7 +29,9 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("layout", ["list", "long"])
-@pytest.mark.parametrize("name", ["log.parquet", "log.feather", "log.csv", "log.jsonl", "log.csv.gz", "log.jsonl.zst"])
+@pytest.mark.parametrize(
+    "name", ["log.parquet", "log.feather", "log.csv", "log.jsonl", "log.csv.gz", "log.jsonl.zst"]
+)
 def test_damaged_bytes(kit, tmp_path, name, layout):
     columns = kit.lay_out(kit.make(n=12, names=True, ragged=True), layout)
     content = kit.write(columns, tmp_path / name).read_bytes()

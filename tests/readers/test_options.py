@@ -8,19 +8,35 @@ import pytest
 from counterrank.errors import ConfigError
 from counterrank.readers import ReadOptions, from_frame, read_log
 
-MAPPED = {"items": [[0, 1]], "clicks": [[1, 0]], "p": [[0.5, 0.5]], "pi": [[0.25, 0.5]], "user": [7], "kind": ["S"]}
+MAPPED = {
+    "items": [[0, 1]],
+    "clicks": [[1, 0]],
+    "p": [[0.5, 0.5]],
+    "pi": [[0.25, 0.5]],
+    "user": [7],
+    "kind": ["S"],
+}
 
 
 def test_columns_as_text_and_as_mapping():
     text = "action=items, reward=clicks,propensity=p,new=pi"
     for columns in (text, dict(pair.strip().split("=") for pair in text.split(","))):
         log = from_frame(MAPPED, columns=columns, targets="new", unit="user", behavior="kind")
-        assert log.action.tolist() == [[0, 1]] and log.targets["new"].values.tolist() == [[0.25, 0.5]]
+        assert log.action.tolist() == [[0, 1]] and log.targets["new"].values.tolist() == [
+            [0.25, 0.5]
+        ]
         assert log.unit.tolist() == [7] and log.behavior.tolist() == ["S"]
 
 
 def test_columns_by_stem_star_and_list():
-    wide = {"doc_1": [3], "doc_2": [4], "left": [1.0], "right": [0.0], "propensity_1": [0.5], "propensity_2": [0.5]}
+    wide = {
+        "doc_1": [3],
+        "doc_2": [4],
+        "left": [1.0],
+        "right": [0.0],
+        "propensity_1": [0.5],
+        "propensity_2": [0.5],
+    }
     for action in ("doc", "doc_*", ["doc_1", "doc_2"]):
         log = from_frame(wide, columns={"action": action, "reward": ["left", "right"]})
         assert log.action.tolist() == [[3, 4]] and log.reward.tolist() == [[1, 0]]
@@ -34,9 +50,13 @@ def test_mapped_targets_without_naming_them():
 def test_mapped_distributions():
     dist = {"q": [[0.5, 0.5]], "p_dist": [[0.25, 0.75]]}
     log = from_frame(
-        {**MAPPED, **dist}, columns="action=items,reward=clicks,propensity=p,new=pi,new_dist=q", targets="new"
+        {**MAPPED, **dist},
+        columns="action=items,reward=clicks,propensity=p,new=pi,new_dist=q",
+        targets="new",
     )
-    assert log.dists["new"].tolist() == [[0.5, 0.5]] and log.dists["propensity"].tolist() == [[0.25, 0.75]]
+    assert log.dists["new"].tolist() == [[0.5, 0.5]] and log.dists["propensity"].tolist() == [
+        [0.25, 0.75]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,8 +123,14 @@ def test_unknown_keyword_of_read_log(tmp_path):
 
 def test_the_package_and_its_command_line_import_nothing_heavy():
     heavy = "('pyarrow', 'numba', 'pandas', 'scipy')"
-    code = f"import sys, counterrank, counterrank.cli.evaluate; print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    code = (
+        f"import sys, counterrank, counterrank.cli.evaluate; print([m for m in {heavy} if m in "
+        "sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
 
 
 def test_public_names():
@@ -117,7 +143,9 @@ def test_public_names():
 def test_every_note_has_a_sentence():
     from counterrank.readers import messages as notes
 
-    codes = [value for name, value in vars(notes).items() if name.isupper() and isinstance(value, str)]
+    codes = [
+        value for name, value in vars(notes).items() if name.isupper() and isinstance(value, str)
+    ]
     assert set(codes) == set(notes.MEANING) and len(codes) == 6
     assert notes.explain("something else") == "something else"
     assert notes.explain(codes[0]) == f"{codes[0]}: {notes.MEANING[codes[0]]}"
@@ -127,8 +155,19 @@ def test_the_command_line_says_the_same():
     from counterrank.cli.evaluate import command
     from counterrank.cli.reading import reading
 
-    given = "log.csv --target new --decimal , --renumber --missing-reward zero --items i.csv --encode-actions"
-    given = [*given.split(), "--logger", "plackett-luce", "--policy", "new=top", "--policy", "b=softmax"]
+    given = (
+        "log.csv --target new --decimal , --renumber --missing-reward zero --items i.csv "
+        "--encode-actions"
+    )
+    given = [
+        *given.split(),
+        "--logger",
+        "plackett-luce",
+        "--policy",
+        "new=top",
+        "--policy",
+        "b=softmax",
+    ]
     options = ReadOptions.of(**reading(command.make_context("evaluate", given).params))
     assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
     assert options.encode_actions is True and options.items == "i.csv"

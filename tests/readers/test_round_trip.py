@@ -10,7 +10,15 @@ from counterrank.readers import from_frame, read_log
 from counterrank.readers.reading import concat
 from counterrank.sources import scan_log
 
-FORMATS = ("log.parquet", "log.feather", "log.csv", "log.csv.gz", "log.csv.zst", "log.jsonl", "log.jsonl.gz")
+FORMATS = (
+    "log.parquet",
+    "log.feather",
+    "log.csv",
+    "log.csv.gz",
+    "log.csv.zst",
+    "log.jsonl",
+    "log.jsonl.gz",
+)
 LAYOUTS = ("list", "numbered", "long")
 SHAPES = ({}, {"ragged": True}, {"names": True, "ragged": True})
 
@@ -59,7 +67,9 @@ def test_arrays_of_two_and_three_dimensions(kit):
     assert log.n_actions == 4
 
 
-@pytest.mark.parametrize("kind", ["list", "large_list", "fixed", "dictionary", "float32", "sliced", "chunked"])
+@pytest.mark.parametrize(
+    "kind", ["list", "large_list", "fixed", "dictionary", "float32", "sliced", "chunked"]
+)
 def test_arrow_encodings(kit, kind):
     columns = kit.make(names=kind == "dictionary")
     table = pa.table(columns)
@@ -111,10 +121,14 @@ def test_positions_may_start_at_zero(kit):
     kit.same(from_frame(columns), kit.log(kit.make()))
 
 
-@pytest.mark.parametrize("written", ["[1, 2, 3]", "1 2 3", "1;2;3", "(1, 2, 3)", "1|2|3", " [1,2,3] ", "[1. 2. 3.]"])
+@pytest.mark.parametrize(
+    "written", ["[1, 2, 3]", "1 2 3", "1;2;3", "(1, 2, 3)", "1|2|3", " [1,2,3] ", "[1. 2. 3.]"]
+)
 def test_lists_as_text(tmp_path, written):
     path = tmp_path / "log.csv"
-    path.write_text(f'action,reward,propensity\n"{written}","[0,1,0]","[0.5,0.5,0.25]"\n"3 2 1",0 0 1,1 1 1\n')
+    path.write_text(
+        f'action,reward,propensity\n"{written}","[0,1,0]","[0.5,0.5,0.25]"\n"3 2 1",0 0 1,1 1 1\n'
+    )
     log = read_log(path)
     assert log.action.tolist() == [[1, 2, 3], [3, 2, 1]]
     assert log.reward.tolist() == [[0, 1, 0], [0, 0, 1]]
@@ -122,11 +136,17 @@ def test_lists_as_text(tmp_path, written):
 
 def test_one_action_a_row_is_a_ranking_of_one_position():
     log = from_frame({"action": ["red shoes", "hat"], "reward": [0, 1], "propensity": [0.5, 0.25]})
-    assert log.K == 1 and log.action_names == ("hat", "red shoes") and log.action.tolist() == [[1], [0]]
+    assert (
+        log.K == 1
+        and log.action_names == ("hat", "red shoes")
+        and log.action.tolist() == [[1], [0]]
+    )
 
 
 def test_one_reward_a_ranking_stands_at_the_last_item():
-    log = from_frame({"action": [[0, 1], [2]], "reward": [3.0, 4.0], "propensity": [[0.5, 0.5], [0.5]]})
+    log = from_frame(
+        {"action": [[0, 1], [2]], "reward": [3.0, 4.0], "propensity": [[0.5, 0.5], [0.5]]}
+    )
     assert log.reward.tolist() == [[0, 3], [4, 0]]
     assert "reward-per-ranking" in log.notes
 
@@ -134,7 +154,9 @@ def test_one_reward_a_ranking_stands_at_the_last_item():
 def test_joint_propensities_scalar_or_repeated():
     columns = {"action": [[0, 1], [2, 0]], "reward": [[0, 1], [1, 0]], "new": [0.5, 0.25]}
     one = from_frame({**columns, "propensity": [0.1, 0.2]}, propensity_kind="joint", targets="new")
-    repeated = from_frame({**columns, "propensity": [[0.1, 0.1], [0.2, 0.2]]}, propensity_kind="joint", targets="new")
+    repeated = from_frame(
+        {**columns, "propensity": [[0.1, 0.1], [0.2, 0.2]]}, propensity_kind="joint", targets="new"
+    )
     assert one.propensity.values.tolist() == repeated.propensity.values.tolist() == [0.1, 0.2]
     assert one.targets["new"].kind == "joint"
 
@@ -164,12 +186,16 @@ def test_distributions_per_ranking_and_per_position(tmp_path, kit):
     columns = kit.make(n=8, ragged=True)
     per_ranking, per_position = rng.dirichlet(np.ones(5), 8), rng.dirichlet(np.ones(5), (8, 3))
     columns["propensity_dist"] = per_ranking.tolist()
-    columns["new_dist"] = [row[: len(a)] for row, a in zip(per_position.tolist(), columns["action"], strict=True)]
+    columns["new_dist"] = [
+        row[: len(a)] for row, a in zip(per_position.tolist(), columns["action"], strict=True)
+    ]
     for name in ("log.parquet", "log.jsonl", "log.csv"):
         log = read_log(kit.write(columns, tmp_path / name))
         np.testing.assert_array_equal(log.dists["propensity"], per_ranking)
         for i, row in enumerate(columns["action"]):
-            np.testing.assert_array_equal(log.dists["new"][i, : len(row)], per_position[i, : len(row)])
+            np.testing.assert_array_equal(
+                log.dists["new"][i, : len(row)], per_position[i, : len(row)]
+            )
     wide = {name: values for name, values in columns.items() if not name.endswith("_dist")}
     wide |= {f"propensity_dist_{a + 1}": per_ranking[:, a].tolist() for a in range(5)}
     np.testing.assert_array_equal(from_frame(wide).dists["propensity"], per_ranking)
@@ -202,7 +228,11 @@ def test_context_missing_values_booleans_and_times():
 
 
 def test_missing_rewards_as_zero():
-    columns = {"action": [[0, 1], [1]], "reward": [[None, 1], [None]], "propensity": [[0.5, 0.5], [0.5]]}
+    columns = {
+        "action": [[0, 1], [1]],
+        "reward": [[None, 1], [None]],
+        "propensity": [[0.5, 0.5], [0.5]],
+    }
     log = from_frame(columns, missing_reward="zero")
     assert log.reward.tolist() == [[0, 1], [0, 0]] and "missing-reward-zero" in log.notes
 
@@ -214,12 +244,21 @@ def test_without_propensities(kit):
 
 
 def test_large_and_negative_ids_are_encoded_on_request():
-    columns = {"action": [[10**12, -5], [7, 10**12]], "reward": [[0, 1]] * 2, "propensity": [[0.5, 0.5]] * 2}
+    columns = {
+        "action": [[10**12, -5], [7, 10**12]],
+        "reward": [[0, 1]] * 2,
+        "propensity": [[0.5, 0.5]] * 2,
+    }
     log = from_frame(columns, encode_actions=True)
-    assert log.action_names == ("-5", "7", "1000000000000") and log.action.tolist() == [[2, 0], [1, 2]]
+    assert log.action_names == ("-5", "7", "1000000000000") and log.action.tolist() == [
+        [2, 0],
+        [1, 2],
+    ]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     n=st.integers(1, 12),
     length=st.integers(1, 5),
@@ -235,13 +274,17 @@ def test_any_small_log(kit, tmp_path, n, length, seed, ragged, names, layout, na
     path = kit.write(kit.lay_out(columns, layout), tmp_path / name, row_group_size=4)
     expected = kit.log(columns)
     kit.same(read_log(path), expected)
-    kit.same(concat(list(scan_log(path, targets="new", segments="country").batches(rows=rows))), expected)
+    kit.same(
+        concat(list(scan_log(path, targets="new", segments="country").batches(rows=rows))), expected
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     rewards=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=6),
-    labels=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=1, max_size=6),
+    labels=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=1, max_size=6
+    ),
 )
 def test_any_number_and_any_text_survive(rewards, labels):
     n = min(len(rewards), len(labels))
@@ -257,20 +300,35 @@ def test_categories_of_pandas_and_polars():
     base = {"action": [[0, 1], [1, 2]], "reward": [[0, 1], [1, 1]], "propensity": [[0.5, 0.5]] * 2}
     labels = ["b", "a"]
     frames = [
-        pandas.DataFrame({**base, "x_c": pandas.Categorical(labels), "unit": pandas.array(labels, dtype="string")}),
-        polars.DataFrame({**base, "x_c": polars.Series(labels, dtype=polars.Categorical), "unit": labels}),
-        polars.DataFrame({**base, "x_c": polars.Series(labels, dtype=polars.Enum(["b", "a"])), "unit": labels}),
+        pandas.DataFrame(
+            {
+                **base,
+                "x_c": pandas.Categorical(labels),
+                "unit": pandas.array(labels, dtype="string"),
+            }
+        ),
+        polars.DataFrame(
+            {**base, "x_c": polars.Series(labels, dtype=polars.Categorical), "unit": labels}
+        ),
+        polars.DataFrame(
+            {**base, "x_c": polars.Series(labels, dtype=polars.Enum(["b", "a"])), "unit": labels}
+        ),
     ]
     for frame in frames:
         log = from_frame(frame)
         assert log.categories["x_c"] == ("a", "b") and log.context.tolist() == [[1], [0]]
         assert (
-            log.unit.tolist() == labels and log.bucket.tolist() == from_frame({**base, "unit": labels}).bucket.tolist()
+            log.unit.tolist() == labels
+            and log.bucket.tolist() == from_frame({**base, "unit": labels}).bucket.tolist()
         )
 
 
 def test_more_than_nine_numbered_columns_keep_their_order():
-    wide = {f"{name}_{k}": [value * k] for name, value in (("action", 1), ("reward", 0.5)) for k in range(1, 13)}
+    wide = {
+        f"{name}_{k}": [value * k]
+        for name, value in (("action", 1), ("reward", 0.5))
+        for k in range(1, 13)
+    }
     log = from_frame({**wide, **{f"propensity_{k}": [0.5] for k in range(1, 13)}})
     assert log.action.tolist() == [list(range(1, 13))]
 
@@ -279,5 +337,7 @@ def test_packed_files_of_several_members(tmp_path):
     import gzip
 
     path = tmp_path / "log.csv.gz"
-    path.write_bytes(gzip.compress(b"action_1,reward_1,propensity_1\n1,0,1\n") + gzip.compress(b"2,0,1\n"))
+    path.write_bytes(
+        gzip.compress(b"action_1,reward_1,propensity_1\n1,0,1\n") + gzip.compress(b"2,0,1\n")
+    )
     assert read_log(path).action.tolist() == [[1], [2]]

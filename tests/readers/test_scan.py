@@ -24,7 +24,12 @@ def many_parts(kit, tmp_path, monkeypatch):
 
 def sums(log):
     return np.array(
-        [log.n, log.reward.sum(), (log.targets["new"].values / log.propensity.values).sum(), log.bucket.sum()]
+        [
+            log.n,
+            log.reward.sum(),
+            (log.targets["new"].values / log.propensity.values).sum(),
+            log.bucket.sum(),
+        ]
     )
 
 
@@ -129,7 +134,8 @@ def test_samples_are_uniform(many_parts):
     assert all(sample.n == 200 for sample in rows)
     ages = np.concatenate([sample.context[:, 0] for sample in rows])
     values, counts = np.unique(ages, return_counts=True)
-    # 6000 draws over 1000 rows: a row is drawn Binomial(30, 0.2) times; beyond 22 has chance 4e-11 a row.
+    # 6000 draws over 1000 rows: a row is drawn Binomial(30, 0.2) times; beyond 22 has chance 4e-11
+    # a row.
     assert len(values) > 980 and counts.max() <= 22
     assert source.sample(5000, rng).n == 1000
 

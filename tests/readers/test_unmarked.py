@@ -1,4 +1,6 @@
-"""What a reader finds out by itself: rows that are positions, usual names, kinds told by the file; reading options."""
+"""What a reader finds out by itself: rows that are positions, usual names, kinds told by the file;
+reading options.
+"""
 
 import json
 
@@ -41,16 +43,30 @@ def test_a_long_export_is_refused_with_the_command_that_reads_it(exported, read,
 
 
 def test_an_id_that_repeats_is_enough(exported):
-    table = {"request_id": [1, 1, 2, 2], "item": [4, 5, 4, 5], "click": [0, 1, 0, 0], "propensity": [0.5] * 4}
-    with pytest.raises(LogError, match="'request_id' repeats from row to row.*ranking=request_id,position=NAME"):
+    table = {
+        "request_id": [1, 1, 2, 2],
+        "item": [4, 5, 4, 5],
+        "click": [0, 1, 0, 0],
+        "propensity": [0.5] * 4,
+    }
+    with pytest.raises(
+        LogError, match="'request_id' repeats from row to row.*ranking=request_id,position=NAME"
+    ):
         from_frame(table, columns="action=item,reward=click")
     assert from_frame(table, columns="action=item,reward=click", unit="request_id").K == 1
 
 
 def test_rankings_of_one_item_can_be_meant(exported):
-    log = read_log(exported, columns="action=item_id,reward=clicked", context="position", unit="session_id")
+    log = read_log(
+        exported, columns="action=item_id,reward=clicked", context="position", unit="session_id"
+    )
     assert (log.n, log.K) == (200, 1)
-    plain = {"action": [0, 1, 2], "reward": [0, 1, 0], "propensity": [0.5] * 3, "user_id": [1, 1, 1]}
+    plain = {
+        "action": [0, 1, 2],
+        "reward": [0, 1, 0],
+        "propensity": [0.5] * 3,
+        "user_id": [1, 1, 1],
+    }
     assert from_frame(plain).K == 1
 
 
@@ -79,15 +95,24 @@ def test_decimal_commas(tmp_path, text):
     path = tmp_path / "log.csv"
     path.write_text(text)
     for log in (read_log(path, decimal=","), *scan_log(path, decimal=",").batches()):
-        assert log.propensity.values.tolist() == NUMBERS and log.reward.tolist() == [[1.5, 0.0], [0.0, -2.5]]
+        assert log.propensity.values.tolist() == NUMBERS and log.reward.tolist() == [
+            [1.5, 0.0],
+            [0.0, -2.5],
+        ]
     with pytest.raises(LogError):
         read_log(path)
 
 
 def test_decimal_commas_in_a_table_and_in_toml(tmp_path):
-    table = {"action": ["0 1", "1 0"], "reward": ["1,5 0", "0 -2,5"], "propensity": ["0,5 0,25", "0,125 0,5"]}
+    table = {
+        "action": ["0 1", "1 0"],
+        "reward": ["1,5 0", "0 -2,5"],
+        "propensity": ["0,5 0,25", "0,125 0,5"],
+    }
     assert from_frame(table, decimal=",").propensity.values.tolist() == NUMBERS
-    (tmp_path / "log.toml").write_text('[log]\ndecimal = ","\nrenumber = true\nmissing-reward = "zero"\n')
+    (tmp_path / "log.toml").write_text(
+        '[log]\ndecimal = ","\nrenumber = true\nmissing-reward = "zero"\n'
+    )
     options = ReadOptions.from_toml(tmp_path / "log.toml")
     assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
     with pytest.raises(ConfigError, match="decimal is"):

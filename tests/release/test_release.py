@@ -1,4 +1,6 @@
-"""What is shipped is whole: wheel and sdist, types, templates and data, citation, changelog, workflow."""
+"""What is shipped is whole: wheel and sdist, types, templates and data, citation, changelog,
+workflow.
+"""
 
 import importlib
 import importlib.util
@@ -24,7 +26,9 @@ def built(tmp_path_factory):
     """Wheel and sdist made by the build backend itself: no isolation, no network."""
     out = tmp_path_factory.mktemp("dist")
     arguments = ["-m", "hatchling", "build", "-d", str(out)]
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return out
 
@@ -36,13 +40,27 @@ def test_the_wheel_holds_everything_that_is_not_code_too(built):
     there = {
         str(path.relative_to(ROOT / "src"))
         for path in SOURCE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".pyc", ".nbi", ".nbc")
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and path.suffix not in (".pyc", ".nbi", ".nbc")
     }
     assert there <= names, f"missing from the wheel: {sorted(there - names)}"
-    for needed in ("py.typed", "report/templates/", "simulate/data/", "paper/data/", "learning/", "serve/"):
-        assert any(name.startswith(f"counterrank/{needed}") for name in names), f"the wheel lacks {needed}"
-    assert not [name for name in names if name.startswith(("tests", "docs")) or "__pycache__" in name]
-    # Every folder of the source is a package with a door, or holds data: nothing is left behind or half moved.
+    for needed in (
+        "py.typed",
+        "report/templates/",
+        "simulate/data/",
+        "paper/data/",
+        "learning/",
+        "serve/",
+    ):
+        assert any(name.startswith(f"counterrank/{needed}") for name in names), (
+            f"the wheel lacks {needed}"
+        )
+    assert not [
+        name for name in names if name.startswith(("tests", "docs")) or "__pycache__" in name
+    ]
+    # Every folder of the source is a package with a door, or holds data: nothing is left behind or
+    # half moved.
     folders = {path.parent for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts}
     assert all((folder / "__init__.py").exists() for folder in folders)
 
@@ -50,7 +68,9 @@ def test_the_wheel_holds_everything_that_is_not_code_too(built):
 def test_every_entry_point_of_the_wheel_leads_somewhere(built):
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith("dist-info/entry_points.txt"))
+        (name,) = (
+            name for name in archive.namelist() if name.endswith("dist-info/entry_points.txt")
+        )
         text = archive.read(name).decode()
     # The name of a format has colons and slashes, so a line ends its name at the first " = ".
     found = [line.split(" = ") for line in text.splitlines() if " = " in line]
@@ -68,9 +88,21 @@ def test_the_sdist_holds_tests_and_documentation(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile"} <= names
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "Makefile",
+    } <= names
     assert "tests/release/test_release.py" in names and "docs/index.md" in names
-    assert {"CONTRIBUTING.md", "mkdocs.yml", "requirements-dev.lock", "docs/notebooks/shop_csv.ipynb"} <= names
+    assert {
+        "CONTRIBUTING.md",
+        "mkdocs.yml",
+        "requirements-dev.lock",
+        "docs/notebooks/shop_csv.ipynb",
+    } <= names
     # What the tests of an unpacked sdist read is in it.
     assert ".github/workflows/test.yml" in names
 
@@ -78,7 +110,9 @@ def test_the_sdist_holds_tests_and_documentation(built):
 def test_the_version_is_the_same_everywhere():
     version = counterrank.__version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
-    assert re.search(rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert re.search(
+        rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.M
+    )
 
 
 def test_the_citation_file_has_what_the_format_asks_for():
@@ -105,15 +139,23 @@ def test_console_script_and_every_extra_that_is_named():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"counterrank": "counterrank.cli.main:run"}
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    named = {extra for page in pages for extra in re.findall(r"counterrank\[(\w+)\]", page.read_text())}
-    asked = {extra for path in SOURCE.rglob("*.py") for extra in re.findall(r'extra="(\w+)"', path.read_text())}
+    named = {
+        extra for page in pages for extra in re.findall(r"counterrank\[(\w+)\]", page.read_text())
+    }
+    asked = {
+        extra
+        for path in SOURCE.rglob("*.py")
+        for extra in re.findall(r'extra="(\w+)"', path.read_text())
+    }
     assert named and named | asked <= set(project["optional-dependencies"])
 
 
 def _requirements():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [one for several in project["optional-dependencies"].values() for one in several]
-    return [one for one in (*project["dependencies"], *extras) if not one.startswith("counterrank[")]
+    return [
+        one for one in (*project["dependencies"], *extras) if not one.startswith("counterrank[")
+    ]
 
 
 def _numbers(version):
@@ -121,9 +163,18 @@ def _numbers(version):
 
 
 def test_the_lock_holds_every_dependency_at_or_above_its_minimum_and_nothing_of_this_machine():
-    lines = [line for line in (ROOT / "requirements-dev.lock").read_text().splitlines() if not line.startswith("#")]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.!+-]+", line) for line in lines), "a path, a host or a loose version"
-    locked = {name.lower().replace("_", "-"): version for name, version in (line.split("==") for line in lines)}
+    lines = [
+        line
+        for line in (ROOT / "requirements-dev.lock").read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.!+-]+", line) for line in lines), (
+        "a path, a host or a loose version"
+    )
+    locked = {
+        name.lower().replace("_", "-"): version
+        for name, version in (line.split("==") for line in lines)
+    }
     assert "counterrank" not in locked
     for requirement in _requirements():
         name, least = re.match(r"([\w.-]+)(?:\[\w+\])?>=([\d.]+)$", requirement).groups()
@@ -144,7 +195,9 @@ def test_the_script_of_make_versions_pins_each_core_dependency():
     project = versions.project()
     assert project["supported"] == ["3.11", "3.12", "3.13"]
     pins = versions.lowest(project["dependencies"])
-    assert len(pins) == len(project["dependencies"]) and all(re.fullmatch(r"[\w-]+==[\d.]+", pin) for pin in pins)
+    assert len(pins) == len(project["dependencies"]) and all(
+        re.fullmatch(r"[\w-]+==[\d.]+", pin) for pin in pins
+    )
 
 
 def test_the_checklist_names_targets_that_exist():

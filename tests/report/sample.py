@@ -17,8 +17,14 @@ def estimate(target: str, name: str, value: float, stderr: float, **more: Any) -
 def lift(row: dict[str, Any], today: float) -> dict[str, Any]:
     value, stderr = row["value"] - today, row["stderr"] * 0.9
     ends = {"low": value - 1.96 * stderr, "high": value + 1.96 * stderr}
-    relative = {"relative": value / today, "relative_low": ends["low"] / today, "relative_high": ends["high"] / today}
-    by_position = [{"value": value / K * (1.6 - 0.25 * k), "stderr": stderr / K**0.5} for k in range(K)]
+    relative = {
+        "relative": value / today,
+        "relative_low": ends["low"] / today,
+        "relative_high": ends["high"] / today,
+    }
+    by_position = [
+        {"value": value / K * (1.6 - 0.25 * k), "stderr": stderr / K**0.5} for k in range(K)
+    ]
     return {
         "target": row["target"], "estimator": row["estimator"], "value": value, "stderr": stderr, **ends, **relative,
         "by_position": by_position,
@@ -35,8 +41,15 @@ def diagnostics(ess: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def segment(target: str, column: str, label: str, value: float, stderr: float, ess: float) -> dict[str, Any]:
-    ends = {"value": value, "stderr": stderr, "low": value - 1.96 * stderr, "high": value + 1.96 * stderr}
+def segment(
+    target: str, column: str, label: str, value: float, stderr: float, ess: float
+) -> dict[str, Any]:
+    ends = {
+        "value": value,
+        "stderr": stderr,
+        "low": value - 1.96 * stderr,
+        "high": value + 1.96 * stderr,
+    }
     return {
         "column": column, "label": label, "target": target, "estimator": "auto", "n": 4000, "value": 1.2 + value,
         "stderr": stderr, "low": 1.1, "high": 1.3, "ess": ess, "flags": [], "lift": ends,
@@ -75,23 +88,44 @@ def behavior() -> dict[str, Any]:
 
 
 #: Near items are seen best, and those above better than those below.
-SEEN = [[0.0 if m == k else 1.6 / abs(k - m) * (1.0 if m < k else 0.7) for m in range(6)] for k in range(6)]
+SEEN = [
+    [0.0 if m == k else 1.6 / abs(k - m) * (1.0 if m < k else 0.7) for m in range(6)]
+    for k in range(6)
+]
 
 
 def model(today: float = 1.2) -> dict[str, Any]:
     """Return the dictionary an Evaluation would give."""
     path = [
         {"order": m, "value": v, "stderr": s}
-        for m, v, s in ((1, 1.25, 0.008), (2, 1.30, 0.014), (3, 1.29, 0.02), (4, 1.31, 0.03), (6, 1.28, 0.06))
+        for m, v, s in (
+            (1, 1.25, 0.008),
+            (2, 1.30, 0.014),
+            (3, 1.29, 0.02),
+            (4, 1.31, 0.03),
+            (6, 1.28, 0.06),
+        )
     ]
     rows = [
-        estimate("personalised", "auto", 1.30, 0.010, details={"order_path": path, "regression": {"visibility": SEEN}}),
+        estimate(
+            "personalised",
+            "auto",
+            1.30,
+            0.010,
+            details={"order_path": path, "regression": {"visibility": SEEN}},
+        ),
         estimate("personalised", "ips", 1.29, 0.03),
         estimate("personalised", "rips", 1.28, 0.015),
         estimate("personalised", "dr-order-2", 1.295, 0.012),
         estimate("personalised", "iips", 1.25, 0.008),
         estimate("clickbait", "auto", 1.08, 0.03),
-        estimate("clickbait", "ips", 1.15, 0.35, flags=["low-ess: only 40 of 24000 rows carry information"]),
+        estimate(
+            "clickbait",
+            "ips",
+            1.15,
+            0.35,
+            flags=["low-ess: only 40 of 24000 rows carry information"],
+        ),
         estimate("clickbait", "iips", 1.33, 0.008),
     ]
     return {
@@ -133,13 +167,20 @@ def model(today: float = 1.2) -> dict[str, Any]:
                                                    for g in range(9)], "sign_changes_at": 1.5}},
         "audit": [
             finding("propensities in (0, 1]", "passed", "144,000 numbers"),
-            finding("duplicates", "warned", "12 rows occur twice", [{"row": 17, "same as": 3}], "a file was read twice",
+            finding("duplicates", "warned", "12 rows occur twice", [{"row": 17, "same "
+                                                                                "as": 3}], "a "
+                                                                                           "file "
+                                                                                           "was "
+                                                                                           "read "
+                                                                                           "twice",
                     "drop one copy"),
-            finding("sums", "failed", "rows add up to 1.04", ["row 3: 1.04"], "rounding to two digits",
+            finding("sums", "failed", "rows add up to 1.04", ["row 3: 1.04"], "rounding to two "
+                                                                              "digits",
                     "log more digits"),
             finding("drift", "skipped", "no column of days"),
         ],
-        "skipped": [{"target": "clickbait", "estimator": "cascade-dr", "reason": "needs propensity_dist"}],
+        "skipped": [{"target": "clickbait", "estimator": "cascade-dr", "reason": "needs "
+                                                                                 "propensity_dist"}],
         "provenance": {"counterrank": "0.1.0", "python": "3.11", "numpy": "2.0",
                        "command": "counterrank evaluate log.parquet",
                        "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},

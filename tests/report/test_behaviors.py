@@ -12,7 +12,8 @@ from counterrank.report.sections import behavior
 def test_positions_with_the_same_rules_share_their_groups() -> None:
     found = behaviors.groups(behaviors.forests(sample.behavior())[0])
     assert [(g.rule, g.positions) for g in found] == [
-        ("everyone", (1,)), ("device is mobile", (2, 3, 4, 5, 6)), ("device is not mobile", (2, 3, 4, 5, 6)),
+        ("everyone", (1,)), ("device is mobile", (2, 3, 4, 5, 6)), ("device is not "
+                                                                    "mobile", (2, 3, 4, 5, 6)),
     ]  # fmt: skip
     phones = found[1]
     assert phones.mask[0] is None and phones.mask[2] == (1, 1, 1, 0, 0, 0)
@@ -32,7 +33,15 @@ def test_nothing_is_no_group() -> None:
 
 def one_group(name: str) -> dict[str, Any]:
     """Everyone behaves alike, by a model of this name."""
-    return {"folds": [{"positions": [{"position": None, "groups": [sample.leaf([], 1.0, name, [[1, 1], [1, 1]])]}]}]}
+    return {
+        "folds": [
+            {
+                "positions": [
+                    {"position": None, "groups": [sample.leaf([], 1.0, name, [[1, 1], [1, 1]])]}
+                ]
+            }
+        ]
+    }
 
 
 def body_of(described: dict[str, Any], targets: list[str]) -> str:
@@ -43,12 +52,20 @@ def body_of(described: dict[str, Any], targets: list[str]) -> str:
 
 
 def test_every_target_has_its_trees_under_its_name() -> None:
-    described = {**one_group("S"), "target": "old", "others": {"new": one_group("C"), "plain": {"folds": []}}}
+    described = {
+        **one_group("S"),
+        "target": "old",
+        "others": {"new": one_group("C"), "plain": {"folds": []}},
+    }
     body = body_of(described, ["old", "new", "plain"])
     before, first, second = body.split('<h3 class="of-target">')
     assert before == ""
     assert " old</span>" in first and "every item matters" in first and 'class="group t0"' in first
-    assert " new</span>" in second and "the items above matter" in second and 'class="group t1"' in second
+    assert (
+        " new</span>" in second
+        and "the items above matter" in second
+        and 'class="group t1"' in second
+    )
     assert "every item matters" not in second and " plain</span>" not in body
     assert first.count("<details") == second.count("<details") == 1
 

@@ -29,7 +29,10 @@ def test_logarithmic_ticks_lie_on_the_axis(low: float, factor: float) -> None:
 
 
 def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
-    good = [rows.Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10) for i in range(4)]
+    good = [
+        rows.Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10)
+        for i in range(4)
+    ]
     wild = rows.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
@@ -39,7 +42,10 @@ def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
 
 
 def test_marks_lie_where_the_numbers_say() -> None:
-    data = [rows.Row(label="a", value=0.0, low=0.0, high=0.0), rows.Row(label="b", value=10.0, low=10.0, high=10.0)]
+    data = [
+        rows.Row(label="a", value=0.0, low=0.0, high=0.0),
+        rows.Row(label="b", value=10.0, low=10.0, high=10.0),
+    ]
     drawn = str(rows.Drawing(data, rows.Axis("value"), "x").svg())
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100

@@ -38,7 +38,10 @@ def test_one_target_is_good_and_the_other_only_looks_good(tmp_path: Path) -> Non
     assert truth["personalised"] > 1.05 * truth["logging"] > truth["clickbait"] * 1.1
     make_log(tmp_path / "log.parquet")
     result = cr.evaluate(
-        tmp_path / "log.parquet", list(shop.TARGETS), estimators=["iips", "ips", "order-3"], audit=False
+        tmp_path / "log.parquet",
+        list(shop.TARGETS),
+        estimators=["iips", "ips", "order-3"],
+        audit=False,
     )
     alone, whole = (result.estimate("clickbait", name).lift for name in ("iips", "ips"))
     assert alone.low > 0 > whole.value

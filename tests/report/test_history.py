@@ -26,7 +26,10 @@ def test_an_outcome_stands_beside_its_run_and_leaves_it_alone(tmp_path: Path):
     beside = record(run, 1.3, 0.01, "personalised")
     record(run, 1.1, 0.02, "clickbait")
     assert run.read_bytes() == before and beside.name == "a.outcome.json"
-    assert read_outcomes(beside) == {"personalised": Outcome(1.3, 0.01), "clickbait": Outcome(1.1, 0.02)}
+    assert read_outcomes(beside) == {
+        "personalised": Outcome(1.3, 0.01),
+        "clickbait": Outcome(1.1, 0.02),
+    }
     assert Store.of(tmp_path).outcomes()[("a.json", "clickbait")].earned == 1.1
     assert [entry.name for entry in Store.of(tmp_path).entries()] == ["a.json"]
 
@@ -56,7 +59,9 @@ def test_a_right_interval_holds_as_often_as_its_level_says_also_for_noisy_outcom
     for level, z in ((0.95, 1.959964), (0.8, 1.281552)):
         predicted, earned = rng.normal(1, 0.2, runs), rng.normal(1, 0.3, runs)
         found = [
-            Outcome(e, 0.3).held({"value": p, "low": p - z * 0.2, "high": p + z * 0.2, "level": level})
+            Outcome(e, 0.3).held(
+                {"value": p, "low": p - z * 0.2, "high": p + z * 0.2, "level": level}
+            )
             for p, e in zip(predicted, earned, strict=True)
         ]
         assert abs(np.mean(found) - level) < 5 * math.sqrt(level * (1 - level) / runs)
@@ -79,7 +84,9 @@ def test_nights_are_ordered_by_the_day_in_their_name_and_changes_are_told(tmp_pa
     (tmp_path / "2026-01-02.json").write_text(json.dumps(second))
     (tmp_path / "2026-01-01.json").write_text(json.dumps(sample.model()))
     text = page(tmp_path)
-    assert text.index(">2026-01-02.json<") < text.index(">2026-01-01.json<")  # the newest first in the table
+    assert text.index(">2026-01-02.json<") < text.index(
+        ">2026-01-01.json<"
+    )  # the newest first in the table
     assert "→ insufficient" in text and "rankings</td>" in text
 
 
@@ -96,7 +103,12 @@ def test_how_many_intervals_held_is_counted_over_the_last_twelve(tmp_path: Path)
         run = tmp_path / f"2026-01-{day:02d}.json"
         run.write_text(json.dumps(model))
         # The first two are old; of the last twelve one misses.
-        record(run, best["value"] if day not in (1, 2, 9) else best["high"] + 10 * best["stderr"], 0.0, "clickbait")
+        record(
+            run,
+            best["value"] if day not in (1, 2, 9) else best["high"] + 10 * best["stderr"],
+            0.0,
+            "clickbait",
+        )
     assert "11 of the last 12 intervals whose outcome is known held." in page(tmp_path)
 
 

@@ -14,7 +14,9 @@ from tests.report import sample
 
 from counterrank.report import html, notebook
 
-SECTIONS = "values estimators order positions segments visibility behavior weights audit planning method".split()
+SECTIONS = (
+    "values estimators order positions segments visibility behavior weights audit planning method"
+).split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"
 
 
@@ -52,7 +54,10 @@ def model() -> dict[str, Any]:
 
 def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
     page = Page(html.render(model))
-    assert [v for tag, name, v in page.attributes if tag == "section" and name == "id"] == ["answer", *SECTIONS]
+    assert [v for tag, name, v in page.attributes if tag == "section" and name == "id"] == [
+        "answer",
+        *SECTIONS,
+    ]
     assert page.open == []
 
 
@@ -68,7 +73,11 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
 
 def test_nothing_points_outside(model: dict[str, Any]) -> None:
     page = Page(html.render(model))
-    outward = [(t, n, v) for t, n, v in page.attributes if n in ("src", "href", "action", "data", "poster", "srcset")]
+    outward = [
+        (t, n, v)
+        for t, n, v in page.attributes
+        if n in ("src", "href", "action", "data", "poster", "srcset")
+    ]
     assert all(v.startswith("#") or v == "data:," for _, _, v in outward)
     assert "url(" not in html.asset("style.css") and "@import" not in html.asset("style.css")
     assert not re.search(r"fetch|XMLHttpRequest|WebSocket|innerHTML|eval", html.asset("script.js"))
@@ -76,7 +85,9 @@ def test_nothing_points_outside(model: dict[str, Any]) -> None:
 
 def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> None:
     page = Page(html.render(model))
-    policy = next(v for t, n, v in page.attributes if t == "meta" and n == "content" and "default-src" in v)
+    policy = next(
+        v for t, n, v in page.attributes if t == "meta" and n == "content" and "default-src" in v
+    )
     digest = base64.b64encode(hashlib.sha256(page.scripts[-1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in policy
     assert policy.startswith("default-src 'none'")
@@ -130,8 +141,13 @@ def test_an_empty_model_is_a_page() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 

@@ -24,7 +24,9 @@ EVERYTHING, ABOVE, NEAR, ITSELF = (masks.mask(name, K) for name in ("S", "C", "N
 def sees(mask: Any, size: float = 1.5, noise: float = 0.05, seed: int = 0) -> list[list[float]]:
     """Return a class's numbers, with an empty diagonal as fits have it."""
     rng = np.random.default_rng(seed)
-    return np.asarray((size * mask + noise * rng.standard_normal((K, K))) * (1 - np.eye(K))).tolist()
+    return np.asarray(
+        (size * mask + noise * rng.standard_normal((K, K))) * (1 - np.eye(K))
+    ).tolist()
 
 
 def regression() -> dict[str, Any]:
@@ -40,7 +42,10 @@ def regression() -> dict[str, Any]:
         (0.015, outlier.tolist()),
         (0.005, sees(EVERYTHING, size=90.0)),
     ]
-    return {"visibility": sample.SEEN, "behaviors": [{"share": share, "sees": m} for share, m in given]}
+    return {
+        "visibility": sample.SEEN,
+        "behaviors": [{"share": share, "sees": m} for share, m in given],
+    }
 
 
 def model() -> dict[str, Any]:
@@ -64,7 +69,9 @@ def test_classes_that_coincide_are_one_kind_and_rare_ones_are_others() -> None:
 
 def test_a_joined_kind_has_the_average_of_its_classes() -> None:
     both = [np.array(sees(EVERYTHING, seed=seed)) for seed in (0, 1)]
-    given = [{"share": share, "sees": one.tolist()} for share, one in zip((0.6, 0.2), both, strict=True)]
+    given = [
+        {"share": share, "sees": one.tolist()} for share, one in zip((0.6, 0.2), both, strict=True)
+    ]
     found = kinds({"behaviors": given})
     assert found is not None
     np.testing.assert_allclose(found.found[0].sees, 0.75 * both[0] + 0.25 * both[1], atol=1e-12)
@@ -85,7 +92,9 @@ def test_a_joined_kind_has_the_average_of_its_classes() -> None:
     ],
 )
 def test_simple_models_are_recognised_in_noise(name: str, words: str, length: int) -> None:
-    """Noise has a sixth of the size: a threshold is three standard deviations away; the seed is fixed."""
+    """Noise has a sixth of the size: a threshold is three standard deviations away; the seed is
+    fixed.
+    """
     rng = np.random.default_rng(4)
     size = rng.uniform(0.6, 2.0)
     given = (masks.mask(name, length) + rng.normal(0, 0.1, (length, length))) * size
@@ -102,7 +111,10 @@ def test_scattered_items_are_called_so() -> None:
 def test_kinds_that_see_everything_but_less_far_stay_apart() -> None:
     given = [{"share": 0.5, "sees": sees(EVERYTHING, size=size)} for size in (1.5, 0.7)]
     found = kinds({"behaviors": given})
-    assert found is not None and [kind.looks_at for kind in found.found] == ["everything", "everything"]
+    assert found is not None and [kind.looks_at for kind in found.found] == [
+        "everything",
+        "everything",
+    ]
 
 
 def test_faint_numbers_are_not_seen() -> None:
@@ -118,17 +130,25 @@ def test_the_page_shows_every_kind_with_its_share_and_numbers() -> None:
     assert "<title>48 % of the pages: users look at everything</title>" in text
     assert "<strong>5 %</strong> look at the item itself only" in text
     assert "Others: 0.5 %" in text
-    assert text.split("Kinds of users found")[1].count('<td class="words">direct neighbours</td>') == K
+    assert (
+        text.split("Kinds of users found")[1].count('<td class="words">direct neighbours</td>') == K
+    )
     assert "Kinds of users found" in html.render(model())
 
 
 def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
-    given = [{"share": share, "sees": sees(EVERYTHING, size=s, noise=0.0)} for share, s in ((0.6, 2.0), (0.4, 1.0))]
+    given = [
+        {"share": share, "sees": sees(EVERYTHING, size=s, noise=0.0)}
+        for share, s in ((0.6, 2.0), (0.4, 1.0))
+    ]
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
     text = str(visibility.section(Reading(changed))).split("Kinds of users found")[1]
     shades = re.findall(r'<path d="([^"]*)" class="on-scale" fill-opacity="([^"]*)"', text)
-    assert [(path.count("M"), shade) for path, shade in shades] == [(K * (K - 1), "0.85"), (K * (K - 1), "0.425")]
+    assert [(path.count("M"), shade) for path, shade in shades] == [
+        (K * (K - 1), "0.85"),
+        (K * (K - 1), "0.425"),
+    ]
 
 
 def test_the_terminal_has_one_line() -> None:

@@ -26,7 +26,10 @@ def test_no_error_leaves_three_digits(value: float) -> None:
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, "3", True])
 def test_what_is_no_number_is_a_dash(value: object) -> None:
-    shown = {f(value) for f in (numbers.plain, numbers.percent, numbers.count, numbers.short, numbers.roughly)}
+    shown = {
+        f(value)
+        for f in (numbers.plain, numbers.percent, numbers.count, numbers.short, numbers.roughly)
+    }
     assert shown == {numbers.NONE}
 
 

@@ -1,4 +1,6 @@
-"""The report's charts as matplotlib figures: the same numbers in the same places, or a reason why not."""
+"""The report's charts as matplotlib figures: the same numbers in the same places, or a reason why
+not.
+"""
 
 import pytest
 from tests.report import sample
@@ -24,7 +26,11 @@ def test_every_kind_is_drawn_and_saved(kind, tmp_path):
 def test_marks_stand_at_the_values():
     reading = Reading(sample.model())
     (axes,) = pictures.draw(sample.model(), "values").axes
-    marks = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() not in ("None", "")]
+    marks = [
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in axes.lines
+        if line.get_marker() not in ("None", "")
+    ]
     rows = numberline.drawing(reading).rows
     assert marks == [(row.value, place) for place, row in enumerate(rows)]
 

@@ -1,4 +1,6 @@
-"""What a product manager reads first: agreement in words, the margin of the sign, numbers that fit, no evidence."""
+"""What a product manager reads first: agreement in words, the margin of the sign, numbers that fit,
+no evidence.
+"""
 
 from tests.report import sample
 
@@ -21,7 +23,9 @@ def changed(target: str, estimator: str, **values: object) -> dict:
 def test_intervals_that_do_not_overlap_are_named():
     reading = Reading(sample.model())
     target = reading.targets[0]
-    other = next(e["estimator"] for e in reading.of(target)[1:] if e["estimator"] in ("ips", "rips", "snips"))
+    other = next(
+        e["estimator"] for e in reading.of(target)[1:] if e["estimator"] in ("ips", "rips", "snips")
+    )
     best = reading.best(target)
     far = changed(target, other, low=best["high"] + 1, high=best["high"] + 2)
     near = changed(target, other, low=best["low"], high=best["high"])
@@ -52,13 +56,17 @@ def test_a_target_without_evidence_stays_on_the_page_and_has_no_number():
     reason = "no row of the log could have come from it"
     for row in model["estimates"]:
         if row["target"] == target:
-            row.update(value=None, low=None, high=None, stderr=None, estimable=False, not_estimable=reason)
+            row.update(
+                value=None, low=None, high=None, stderr=None, estimable=False, not_estimable=reason
+            )
     reading = Reading(model)
     assert target in reading.targets
     card = next(card for card in cards(reading) if card.target == target)
     assert card.number == "not estimable" and reason in card.sentence
     assert reason in render(model)
-    assert any(reason in str(part.renderable.renderables[0]) for part in list(renderables(model))[1:3])
+    assert any(
+        reason in str(part.renderable.renderables[0]) for part in list(renderables(model))[1:3]
+    )
 
 
 def test_huge_numbers_stay_short():

@@ -26,7 +26,8 @@ def change(model: dict[str, Any], target: str, **lift: float) -> Reading:
 def test_answer_names_target_units_lift_and_interval(model: dict[str, Any]) -> None:
     text = sentences.answer(Reading(model), "personalised").replace("\u202f", " ")
     expected = (
-        "Under personalised, a page would earn 0.100 clicks more than today (+8.3 %, 95 % interval +6.9 % to +9.8 %)."
+        "Under personalised, a page would earn 0.100 clicks more than today (+8.3 %, 95 % "
+        "interval +6.9 % to +9.8 %)."
     )
     assert text == expected
 
@@ -40,7 +41,9 @@ def test_directional_evidence_is_said_as_probable(model: dict[str, Any]) -> None
 
 
 def test_an_interval_over_zero_is_no_finding(model: dict[str, Any]) -> None:
-    reading = change(model, "personalised", low=-0.01, high=0.2, relative_low=-0.01, relative_high=0.2)
+    reading = change(
+        model, "personalised", low=-0.01, high=0.2, relative_low=-0.01, relative_high=0.2
+    )
     assert "no change at all is just as plausible" in sentences.answer(reading, "personalised")
     assert "cannot be told apart" in sentences.headline(reading)
 
@@ -48,14 +51,22 @@ def test_an_interval_over_zero_is_no_finding(model: dict[str, Any]) -> None:
 def test_insufficient_evidence_beats_a_large_lift(model: dict[str, Any]) -> None:
     model["verdict"]["targets"]["personalised"] = "insufficient"
     reading = Reading(model)
-    assert sentences.answer(reading, "personalised").startswith("This log cannot tell what personalised would earn.")
+    assert sentences.answer(reading, "personalised").startswith(
+        "This log cannot tell what personalised would earn."
+    )
     assert "beats" not in sentences.headline(reading)
 
 
 def test_headline_covers_every_target(model: dict[str, Any]) -> None:
-    assert sentences.headline(Reading(model)) == "personalised beats today's policy; clickbait probably does worse"
+    assert (
+        sentences.headline(Reading(model))
+        == "personalised beats today's policy; clickbait probably does worse"
+    )
     del model["verdict"]
-    assert sentences.headline(Reading(model)) == "personalised beats today's policy; clickbait does worse"
+    assert (
+        sentences.headline(Reading(model))
+        == "personalised beats today's policy; clickbait does worse"
+    )
 
 
 def test_settle_gives_help_then_rows_then_test(model: dict[str, Any]) -> None:
@@ -97,7 +108,9 @@ def test_level_is_written_as_asked() -> None:
         ((0.1, 0.2, 0.9), (1.0, 1.5, 1.6), "there the data ends"),
     ],
 )
-def test_order_path_is_read_aloud(widths: tuple[float, ...], values: tuple[float, ...], said: str) -> None:
+def test_order_path_is_read_aloud(
+    widths: tuple[float, ...], values: tuple[float, ...], said: str
+) -> None:
     path = [{"value": v, "low": v - w, "high": v + w} for v, w in zip(values, widths, strict=True)]
     assert said in sentences.path(path)
 
@@ -110,16 +123,26 @@ def test_an_empty_model_says_nothing_wrong() -> None:
 
 def test_the_card_gives_the_lift_in_units_beside_the_share(model: dict[str, Any]) -> None:
     text = sentences.answer(Reading(model), "personalised", absolute=True).replace("\u202f", " ")
-    assert text.startswith("Under personalised, a page would earn 0.100 clicks more than today (95 % interval +0.0")
+    assert text.startswith(
+        "Under personalised, a page would earn 0.100 clicks more than today (95 % interval +0.0"
+    )
     assert text.count("%") == 1
 
 
 def test_of_several_numbers_of_rows_the_largest_is_advised(model: dict[str, Any]) -> None:
     def doubt(check: str, rows: int | None, words: str) -> dict[str, Any]:
-        return {"target": "clickbait", "check": check, "status": "warn", "reason": "r", "help": words, "rows": rows}
+        return {
+            "target": "clickbait",
+            "check": check,
+            "status": "warn",
+            "reason": "r",
+            "help": words,
+            "rows": rows,
+        }
 
     model["verdict"]["reasons"] = [
-        doubt("units", 500, "about 500 rows"), doubt("ess", 1100, "about 1,100 rows"), doubt("tail", None, "or that")
+        doubt("units", 500, "about 500 rows"), doubt("ess", 1100, "about 1,100 "
+                                                                  "rows"), doubt("tail", None, "or that")
     ]  # fmt: skip
     assert sentences.settle(Reading(model), "clickbait")[:2] == ["About 1,100 rows.", "Or that."]
 
@@ -127,7 +150,9 @@ def test_of_several_numbers_of_rows_the_largest_is_advised(model: dict[str, Any]
 def test_no_difference_at_all_is_said_without_an_interval(model: dict[str, Any]) -> None:
     zero = dict.fromkeys(("value", "low", "high", "relative", "relative_low", "relative_high"), 0.0)
     reading = change(model, "personalised", **zero)
-    assert "no difference at all between personalised and today's policy" in sentences.answer(reading, "personalised")
+    assert "no difference at all between personalised and today's policy" in sentences.answer(
+        reading, "personalised"
+    )
     assert sentences.settle(reading, "personalised") == []
 
 
@@ -137,8 +162,14 @@ def test_an_interval_of_no_width_is_not_shown(model: dict[str, Any]) -> None:
 
 
 def test_where_shares_have_no_meaning_plans_are_in_units(model: dict[str, Any]) -> None:
-    model["planning"]["clickbait"] = {"detectable_lift": 1.0617, "detectable_relative": None, "rows_for": []}
-    assert "This log can detect a lift of about 1.06 clicks or more." in sentences.settle(Reading(model), "clickbait")
+    model["planning"]["clickbait"] = {
+        "detectable_lift": 1.0617,
+        "detectable_relative": None,
+        "rows_for": [],
+    }
+    assert "This log can detect a lift of about 1.06 clicks or more." in sentences.settle(
+        Reading(model), "clickbait"
+    )
 
 
 def test_one_is_singular(model: dict[str, Any]) -> None:
@@ -148,4 +179,6 @@ def test_one_is_singular(model: dict[str, Any]) -> None:
 
 def test_without_a_share_the_card_does_not_say_the_interval_twice(model: dict[str, Any]) -> None:
     reading = change(model, "personalised", relative=float("nan"))
-    assert sentences.answer(reading, "personalised", absolute=True).endswith("clicks more than today.")
+    assert sentences.answer(reading, "personalised", absolute=True).endswith(
+        "clicks more than today."
+    )

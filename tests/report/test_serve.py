@@ -37,7 +37,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         thread.join()
 
 
-def ask(server: Server, path: str, method: str = "GET", host: str | None = None) -> tuple[int, str, dict[str, str]]:
+def ask(
+    server: Server, path: str, method: str = "GET", host: str | None = None
+) -> tuple[int, str, dict[str, str]]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host if host is not None else f"127.0.0.1:{server.server_port}")
@@ -74,7 +76,9 @@ def test_other_names_are_not_found(server: Server, name: str) -> None:
     assert status == 404 and "tell-nobody" not in page
 
 
-@pytest.mark.parametrize("path", ["/../secret.json", "/first.json", "/week%202/", "/report/../../secret.json"])
+@pytest.mark.parametrize(
+    "path", ["/../secret.json", "/first.json", "/week%202/", "/report/../../secret.json"]
+)
 def test_files_and_folders_are_not_served(server: Server, path: str) -> None:
     status, page, _ = ask(server, path)
     assert status == 404 and "tell-nobody" not in page
@@ -90,7 +94,9 @@ def test_head_sends_no_body(server: Server) -> None:
     assert status == 200 and page == "" and int(headers["Content-Length"]) > 1000
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "127.0.0.1", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "", "127.0.0.1", "127.0.0.1.evil.example"]
+)
 def test_other_hosts_are_refused(server: Server, host: str) -> None:
     status, page, _ = ask(server, "/", host=host)
     assert status == 403 and "first.json" not in page

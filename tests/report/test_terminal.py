@@ -13,13 +13,17 @@ from counterrank.report import terminal
 
 def shown(model: dict[str, Any], width: int = 120) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(*terminal.renderables(model), sep="\n")
+    Console(file=stream, width=width, color_system=None).print(
+        *terminal.renderables(model), sep="\n"
+    )
     return stream.getvalue()
 
 
 def test_answer_evidence_estimates_flags_segments_audit() -> None:
     text = shown(sample.model())
-    for piece in ("● RELIABLE evidence", "◐ DIRECTIONAL evidence", "★ auto", "[1] low-ess", "device = mobile",
+    for piece in ("● RELIABLE evidence", "◐ DIRECTIONAL evidence", "★ auto", "[1] "
+                                                                             "low-ess", "device = "
+                                                                                        "mobile",
                   "1 passed, 1 warned, 1 failed, 1 did not apply",
                   "✗ sums", "→ log more digits", "cascade-dr was left out"):  # fmt: skip
         assert piece in text
@@ -47,7 +51,9 @@ def test_any_part_may_be_missing(key: str, value: Any) -> None:
 
 def test_long_lists_of_segments_show_both_ends() -> None:
     model = sample.model()
-    model["segments"] = [sample.segment("personalised", "c", f"s{i}", i / 100, 0.01, 900.0) for i in range(40)]
+    model["segments"] = [
+        sample.segment("personalised", "c", f"s{i}", i / 100, 0.01, 900.0) for i in range(40)
+    ]
     text = shown(model)
     assert "top and bottom of 40" in text and "s39" in text and "s0" in text and "s20" not in text
 
@@ -58,13 +64,18 @@ def _scaled(value, factor, key=None):
         return {name: _scaled(item, factor, name) for name, item in value.items()}
     if isinstance(value, list):
         return [_scaled(item, factor, key) for item in value]
-    return value * factor if key in ("value", "stderr", "low", "high") and isinstance(value, (int, float)) else value
+    return (
+        value * factor
+        if key in ("value", "stderr", "low", "high") and isinstance(value, (int, float))
+        else value
+    )
 
 
 @pytest.mark.parametrize("width", [80, 110])
 @pytest.mark.parametrize(
     ("factor", "unit", "value"),
-    [(1.0, "", "1.300"), (3e5, "", "390,000"), (3e8, ", in millions", "390.0"), (1e9, ", in billions", "1.300"),
+    [(1.0, "", "1.300"), (3e5, "", "390,000"), (3e8, ", in millions", "390.0"), (1e9, ", in "
+                                                                                      "billions", "1.300"),
      (1e15, ", in units of 1e15", "1.300"), (1e200, ", in units of 1e198", "130.0")],
 )  # fmt: skip
 def test_huge_amounts_leave_the_table_whole(factor, unit, value, width):

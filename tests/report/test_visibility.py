@@ -19,7 +19,9 @@ def test_the_matrix_is_drawn_with_its_numbers() -> None:
     assert "<td" in text and "Show the numbers" in text
 
 
-@pytest.mark.parametrize("damage", [None, "text", [[1.0]], [[0.0, "x"], [1.0, 0.0]], [[0.0, 1.0]], 5])
+@pytest.mark.parametrize(
+    "damage", [None, "text", [[1.0]], [[0.0, "x"], [1.0, 0.0]], [[0.0, 1.0]], 5]
+)
 def test_damaged_numbers_are_left_out(damage: Any) -> None:
     model = copy.deepcopy(sample.model())
     model["estimates"][0]["details"]["regression"]["visibility"] = damage

@@ -28,7 +28,9 @@ print(json.dumps(peak() - before))
 
 
 def run(*arguments):
-    done = subprocess.run([sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -38,7 +40,8 @@ def test_memory_of_writing_and_evaluating_does_not_grow(tmp_path):
     small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
     written = [run("write", str(path), str(n)) for path, n in ((small, 150_000), (large, 600_000))]
     streamed = [run("evaluate", str(path)) for path in (small, large)]
-    # The larger log takes 4 times the room on disk and 300 MB in memory; peaks vary by a batch or two.
+    # The larger log takes 4 times the room on disk and 300 MB in memory; peaks vary by a batch or
+    # two.
     assert written[1] < written[0] + 100
     assert streamed[1] < streamed[0] + 150
     assert streamed[1] < 600

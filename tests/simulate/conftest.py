@@ -10,7 +10,9 @@ from counterrank.simulate import SimulatedLog
 
 
 def _naive_estimates(log: SimulatedLog) -> dict[str, Floats]:
-    """Return each row's contribution to IPS, IIPS, RIPS and AIPS with the true behaviour: (n,) each."""
+    """Return each row's contribution to IPS, IIPS, RIPS and AIPS with the true behaviour: (n,)
+    each.
+    """
     rho = log.target / log.propensity  # (n, K)
     prefix = np.cumprod(rho, axis=1)
     true = np.where(log.masks[log.behavior], rho[:, None, :], 1.0).prod(axis=2)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from counterrank.errors import ConfigError
 from counterrank.paper.replay import replay
-from counterrank.simulate import PRESETS, Linear, paper, preset, published, random, real_world, write_log
+from counterrank.simulate import (
+    PRESETS,
+    Linear,
+    paper,
+    preset,
+    published,
+    random,
+    real_world,
+    write_log,
+)
 from counterrank.simulate.draw import (
     behavior_probability,
     categorical,
@@ -70,7 +79,9 @@ def test_actions_and_behaviours_occur_as_often_as_stated(rng):
     seen = np.bincount(log.behavior, minlength=6) / n
     # 18 frequencies, standard error at most .5 / sqrt(n) each: 5 of them is a false alarm of 1e-5
     assert np.abs(shown - log.p0.mean(axis=0)).max() < 2.5 / np.sqrt(n)
-    assert np.abs(seen - behavior_probability(env, log.context).mean(axis=0)).max() < 2.5 / np.sqrt(n)
+    assert np.abs(seen - behavior_probability(env, log.context).mean(axis=0)).max() < 2.5 / np.sqrt(
+        n
+    )
 
 
 def test_plackett_luce_draws_match_their_propensities(rng):
@@ -82,7 +93,9 @@ def test_plackett_luce_draws_match_their_propensities(rng):
         action = np.array([pair])
         joint = propensity(env, log.p0[:1], action).prod()
         weight = log.p0[0]
-        assert joint == pytest.approx(weight[pair[0]] * weight[pair[1]] / (1 - weight[pair[0]]), rel=1e-12)
+        assert joint == pytest.approx(
+            weight[pair[0]] * weight[pair[1]] / (1 - weight[pair[0]]), rel=1e-12
+        )
         assert abs((log.action == pair).all(axis=1).mean() - joint) < 2.5 / np.sqrt(n)
 
 
@@ -113,7 +126,9 @@ def test_the_target_prefers_what_the_logger_avoids():
 
 
 def test_base_context_slip_uses_row_i_over_k(rng):
-    env = replace(published(4, base_context="slip", sigma=0.0), masks=np.stack([np.eye(4, dtype=bool)] * 6))
+    env = replace(
+        published(4, base_context="slip", sigma=0.0), masks=np.stack([np.eye(4, dtype=bool)] * 6)
+    )
     log = env.draw(40, rng)
     base = 1 + 1 / (1 + np.exp(-env.base(log.context)))
     expected = base[np.arange(40)[:, None] // 4, log.action]
@@ -139,9 +154,13 @@ def test_impossible_parameters_are_refused(change, message):
 
 
 def test_unknown_presets_and_options_are_refused(rng):
-    with pytest.raises(ConfigError, match="no environment is called 'obp'; choose one of published, paper"):
+    with pytest.raises(
+        ConfigError, match="no environment is called 'obp'; choose one of published, paper"
+    ):
         preset("obp")
-    with pytest.raises(ConfigError, match="preset 'published' has no option 'actions'; it has K, delta"):
+    with pytest.raises(
+        ConfigError, match="preset 'published' has no option 'actions'; it has K, delta"
+    ):
         preset("published", actions=3)
     with pytest.raises(ConfigError, match="n is 0; it is a whole number, 1 or more"):
         published().draw(0, rng)
@@ -156,7 +175,12 @@ OUTSIDE = {
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [(name, option) for name in PRESETS for option in OUTSIDE if option in inspect.signature(PRESETS[name]).parameters],
+    [
+        (name, option)
+        for name in PRESETS
+        for option in OUTSIDE
+        if option in inspect.signature(PRESETS[name]).parameters
+    ],
 )
 def test_values_out_of_bounds_are_refused_with_name_and_value(name, option):
     for value in (*OUTSIDE[option], np.nan, np.inf, "much"):
@@ -188,7 +212,9 @@ def test_a_seed_is_whole_and_not_negative(seed, tmp_path):
         lambda: write_log(published(), 5, tmp_path / "log.parquet", seed=seed),
         lambda: replay(published(), 5, seed),
     ):
-        with pytest.raises(ConfigError, match=re.escape(f"seed is {seed!r}; it is a whole number, 0 or more")):
+        with pytest.raises(
+            ConfigError, match=re.escape(f"seed is {seed!r}; it is a whole number, 0 or more")
+        ):
             call()
     assert not list(tmp_path.iterdir())
 

@@ -12,18 +12,24 @@ from counterrank.simulate.draw import behavior_probability
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 
-# Read off the published figures at n=1k, K=8, delta=.6 (marker centres, to 1 %): MSE and variance over V^2.
+# Read off the published figures at n=1k, K=8, delta=.6 (marker centres, to 1 %): MSE and variance
+# over V^2.
 PUBLISHED_MSE = {"IPS": 1.18, "RIPS": 0.125, "TRUE": 0.186}
 PUBLISHED_VARIANCE = {"IPS": 1.18, "IIPS": 0.001, "RIPS": 0.0812, "TRUE": 0.187}
 
 
 @pytest.mark.parametrize(
     ("delta", "expected"),
-    [(0.5, (0.140, 0.126, 0.151, 0.180, 0.185, 0.218)), (0.6, (0.199, 0.156, 0.161, 0.177, 0.155, 0.152))],
+    [
+        (0.5, (0.140, 0.126, 0.151, 0.180, 0.185, 0.218)),
+        (0.6, (0.199, 0.156, 0.161, 0.177, 0.155, 0.152)),
+    ],
 )
 def test_behaviour_distribution(delta, expected, rng):
     # The printed figures have three digits and their own sampling error; ours is below .0006.
-    chance = behavior_probability(published(delta=delta), rng.standard_normal((100_000, 5))).mean(axis=0)
+    chance = behavior_probability(published(delta=delta), rng.standard_normal((100_000, 5))).mean(
+        axis=0
+    )
     assert np.abs(chance - expected).max() < 0.004
 
 
@@ -49,7 +55,8 @@ def test_iips_and_rips_are_biased_as_published(naive_estimates, rng):
     for name, published_bias in {"IIPS": 0.202, "RIPS": 0.0414}.items():
         bias2 = ((rows[name].mean() - value) / value) ** 2
         error = 2 * np.sqrt(bias2) * rows[name].std() / np.sqrt(400_000) / value
-        # five standard errors (two-sided false alarm 6e-7) plus the rounding of the published figures
+        # five standard errors (two-sided false alarm 6e-7) plus the rounding of the published
+        # figures
         assert abs(bias2 - published_bias) < 5 * error + 0.003
 
 
@@ -66,7 +73,9 @@ def test_length_without_constants_is_refused():
 
 
 def test_replayed_runs_give_the_published_figures(naive_estimates):
-    """The figures are averages over runs 0..299: the same draws must agree as well as a plot can be read."""
+    """The figures are averages over runs 0..299: the same draws must agree as well as a plot can be
+    read.
+    """
     env = published()
     runs = [naive_estimates(replay(env, 1000, seed)) for seed in range(300)]
     value = np.mean([replay_value(env, 1000, seed).sum() for seed in range(300)])
@@ -74,7 +83,9 @@ def test_replayed_runs_give_the_published_figures(naive_estimates):
         estimates = np.array([rows[name].mean() for rows in runs])
         assert estimates.var() / value**2 == pytest.approx(expected, rel=0.03)
         if name in PUBLISHED_MSE:
-            assert ((estimates - value) ** 2).mean() / value**2 == pytest.approx(PUBLISHED_MSE[name], rel=0.03)
+            assert ((estimates - value) ** 2).mean() / value**2 == pytest.approx(
+                PUBLISHED_MSE[name], rel=0.03
+            )
 
 
 def test_only_the_published_environment_is_replayed():
@@ -96,4 +107,6 @@ def test_replay_equals_the_authors_data(name):
         np.testing.assert_allclose(log.target, gold["pi_e"], rtol=1e-14)
         # The original keeps expected rewards in float16: 11 bits, here up to 8.
         np.testing.assert_allclose(log.q, gold["q_factual"], atol=4.1e-3)
-        np.testing.assert_allclose(log.reward - log.q, gold["reward"] - gold["q_factual"], atol=1e-12)
+        np.testing.assert_allclose(
+            log.reward - log.q, gold["reward"] - gold["q_factual"], atol=1e-12
+        )

@@ -40,7 +40,13 @@ def test_the_population_is_balanced_and_draws_share_no_world(study):
 
 def test_the_quick_form_has_every_family_and_logger(study):
     cells = study.quick(study.population("develop"))
-    assert {cell["family"] for cell in cells} == {*study.BEHAVIORS, "blind", "revenue", "far", "top"}
+    assert {cell["family"] for cell in cells} == {
+        *study.BEHAVIORS,
+        "blind",
+        "revenue",
+        "far",
+        "top",
+    }
     assert {cell["n"] for cell in cells} == {2000}
     assert {cell["world"]["logger"] for cell in cells} == set(study.LOGGERS)
 
@@ -56,13 +62,25 @@ def test_measures_of_one_world(study):
         "n": 200,
         "truth": {"value": 2.0, "sd": 1.0},
         "logs": [
-            {"ips": answer(4.0, 0, 9), "iips": answer(3.0, 2, 4), "rips": nothing, "auto": answer(2.5, 1.5, 3.5)},
-            {"ips": answer(0.0, 0, 9), "iips": answer(1.0, 0, 1), "rips": nothing, "auto": answer(1.5, 0.5, 1.5)},
+            {
+                "ips": answer(4.0, 0, 9),
+                "iips": answer(3.0, 2, 4),
+                "rips": nothing,
+                "auto": answer(2.5, 1.5, 3.5),
+            },
+            {
+                "ips": answer(0.0, 0, 9),
+                "iips": answer(1.0, 0, 1),
+                "rips": nothing,
+                "auto": answer(1.5, 0.5, 1.5),
+            },
             {"ips": answer(2.0, 0, 9), "iips": answer(2.0, 1, 3), "rips": nothing, "auto": nothing},
         ],
     }
     found = study.measures(cell, "auto")
-    assert found["ratio"] == pytest.approx(0.25 / (2 / 3))  # against IIPS, over the logs that each answered
+    assert found["ratio"] == pytest.approx(
+        0.25 / (2 / 3)
+    )  # against IIPS, over the logs that each answered
     assert (found["hits"], found["intervals"], found["silent"]) == (1, 2, 1)
     arm = 2 * 1.959964 / np.sqrt(100)  # half of the rows went to the new arm
     assert found["width"] == pytest.approx(1.5 / arm, rel=1e-6)
@@ -74,16 +92,32 @@ def test_a_believed_miss_is_counted(study, capsys):
     far = {"family": "far", "n": 200, "world": {}, "truth": {"value": 2.0, "sd": 1.0}}
     says = [("reliable", 0.0, 1.0), ("insufficient", 0.0, 1.0), ("directional", 1.0, 3.0)]
     says.append(("reliable", np.nan, np.nan))  # no interval, nothing missed
-    far["logs"] = [{"auto": {**answer(0.5, low, high), "verdict": level}} for level, low, high in says]
+    far["logs"] = [
+        {"auto": {**answer(0.5, low, high), "verdict": level}} for level, low, high in says
+    ]
     study.report([far], ["auto"])
-    assert "2 of 4 intervals miss, 3 believed, 1 missed and believed (0.250)" in capsys.readouterr().out
+    assert (
+        "2 of 4 intervals miss, 3 believed, 1 missed and believed (0.250)"
+        in capsys.readouterr().out
+    )
 
 
 def test_replayed_sessions_have_the_value_of_their_population(study, tmp_path):
-    """Two queries, lists of three documents: weights are exact, so IPS over the whole population is the truth."""
+    """Two queries, lists of three documents: weights are exact, so IPS over the whole population is
+    the truth.
+    """
     replay = load(Path(study.__file__).with_name("search_replay.py"))
     rng = np.random.default_rng(1)
-    lines = [",".join(["query", "region", *(f"doc_{k}" for k in range(1, 11)), *(f"click_{k}" for k in range(1, 11))])]
+    lines = [
+        ",".join(
+            [
+                "query",
+                "region",
+                *(f"doc_{k}" for k in range(1, 11)),
+                *(f"click_{k}" for k in range(1, 11)),
+            ]
+        )
+    ]
     for _ in range(600):
         query = int(rng.integers(2))
         documents = 100 * query + np.concatenate([rng.permutation(3), np.arange(3, 10)])
@@ -101,7 +135,9 @@ def test_replayed_sessions_have_the_value_of_their_population(study, tmp_path):
         - found.policy(found.old, rows).prefix_log_prob(found.items)
     )[:, -1]
     assert (weight * found.clicks.sum(axis=1)).mean() == pytest.approx(found.value, rel=1e-12)
-    assert (weight * found.clicks.sum(axis=1) ** 2).mean() - found.value**2 == pytest.approx(found.sd**2)
+    assert (weight * found.clicks.sum(axis=1) ** 2).mean() - found.value**2 == pytest.approx(
+        found.sd**2
+    )
     log = found.log(50, 0)
     assert log.n == 50 and log.K == 3 and len(np.unique(log.action)) == 6
 
@@ -110,4 +146,7 @@ def test_an_unexpected_error_is_counted_and_told(study, capsys):
     cell = {"family": "dbn", "n": 200, "world": {}, "truth": {"value": 2.0, "sd": 1.0}}
     cell["logs"] = [{"auto": {"failed": "KeyError('x')", "cpu": 1.0}}]
     study.report([cell], ["auto"])
-    assert "auto: 1 logs ended in an unexpected error, the first: KeyError('x')" in capsys.readouterr().out
+    assert (
+        "auto: 1 logs ended in an unexpected error, the first: KeyError('x')"
+        in capsys.readouterr().out
+    )

@@ -16,10 +16,14 @@ MODELS = ("pairwise", "triple", "multiplicative", "binary")
 @pytest.mark.parametrize("form", ["published", "paper"])
 @pytest.mark.parametrize("reward", MODELS[:3])
 def test_closed_form_equals_enumeration(reward, form, positional, policy, rng):
-    env = random(3, form=form, reward=reward, K=3, actions=3, positional=positional, context_policies=True)
+    env = random(
+        3, form=form, reward=reward, K=3, actions=3, positional=positional, context_policies=True
+    )
     context, seen = rng.standard_normal((2, 5, env.d))
     exact = enumeration(env, context, seen, policy)
-    np.testing.assert_allclose(closed_form(env, context, seen, policy), exact, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        closed_form(env, context, seen, policy), exact, rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("reward", MODELS)
@@ -54,7 +58,9 @@ def test_enumeration_equals_a_slow_sum(reward, rng):
         (random(6, logging="plackett-luce", K=4, actions=8, reward="binary"), "on-policy sample"),
         (real_world(), "enumeration"),
     ],
-    ids=lambda item: item if isinstance(item, str) else f"{item.name}-{item.reward_model}-{item.logging_kind}",
+    ids=lambda item: (
+        item if isinstance(item, str) else f"{item.name}-{item.reward_model}-{item.logging_kind}"
+    ),
 )
 @pytest.mark.parametrize("policy", ["target", "logging"])
 def test_truth_agrees_with_simulated_rewards(env, method, policy, rng):
@@ -93,7 +99,9 @@ def test_environments_that_differ_have_different_fingerprints():
 
 
 def order_two_mean(env, context, seen):
-    """Return E_pi0[w_k r_k | x] for weights rho_k (1 + sum_{l != k} (rho_l - 1)), by enumeration: (K,)."""
+    """Return E_pi0[w_k r_k | x] for weights rho_k (1 + sum_{l != k} (rho_l - 1)), by enumeration:
+    (K,).
+    """
     p0, p1 = (distribution(env, context, which) for which in ("logging", "target"))
     base, chance = base_reward(env, seen), behavior_probability(env, context)[0]
     total = np.zeros(env.K)
@@ -113,7 +121,9 @@ def order_two_mean(env, context, seen):
 
 @pytest.mark.parametrize("reward", MODELS)
 def test_order_two_weights_are_exact_for_pairs_only(reward, rng):
-    """The harder reward models must be harder: order 2 is exact for pairs and must fail for the rest."""
+    """The harder reward models must be harder: order 2 is exact for pairs and must fail for the
+    rest.
+    """
     env = random(7, reward=reward, K=4, actions=2, context_policies=True, delta=0.9)
     context, seen = rng.standard_normal((2, 1, env.d))
     gap = np.abs(order_two_mean(env, context, seen) - enumeration(env, context, seen, "target")[0])

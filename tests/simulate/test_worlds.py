@@ -1,4 +1,6 @@
-"""Worlds of real shape: clicks against a plain twin that enumerates histories, draws, policies, truth."""
+"""Worlds of real shape: clicks against a plain twin that enumerates histories, draws, policies,
+truth.
+"""
 
 from itertools import permutations, product
 
@@ -56,7 +58,12 @@ def test_expected_clicks_are_the_sum_over_histories(kind):
     K = 4
     appeal, hold = rng.normal(size=(3, K)), rng.uniform(0.1, 0.9, (3, K))
     group = rng.integers(2, size=(3, K))
-    curve, gaps, pull, go = rng.uniform(0.3, 1, K), rng.uniform(0.2, 1, (K, K + 1)), np.array([0.9, 0.7, 1.4]), 0.8
+    curve, gaps, pull, go = (
+        rng.uniform(0.3, 1, K),
+        rng.uniform(0.2, 1, (K, K + 1)),
+        np.array([0.9, 0.7, 1.4]),
+        0.8,
+    )
     kinds = np.full(3, KINDS.index(kind))
     found = clicks.expected(kinds, appeal, hold, group, curve, gaps, pull, go)
     for i in range(3):
@@ -69,16 +76,28 @@ def test_expected_clicks_are_the_sum_over_histories(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_drawn_histories_occur_as_often_as_the_definitions_say(kind):
-    """Chi-square over the 8 histories of one page: 20 would be exceeded in 0.6 % of seeds; this seed is fixed."""
+    """Chi-square over the 8 histories of one page: 20 would be exceeded in 0.6 % of seeds; this
+    seed is fixed.
+    """
     rng = np.random.default_rng(8)
     K, n = 3, 40_000
-    users = ([0.3, -0.6, 0.8], [0.4, 0.7, 0.5], [1, 0, 1], np.array([1, 0.7, 0.5]), rng.uniform(0.3, 0.9, (K, K + 1)))
+    users = (
+        [0.3, -0.6, 0.8],
+        [0.4, 0.7, 0.5],
+        [1, 0, 1],
+        np.array([1, 0.7, 0.5]),
+        rng.uniform(0.3, 0.9, (K, K + 1)),
+    )
     pull, go = np.array([0.9, 0.7, 1.4]), 0.85
     rows = [np.tile(np.array(v), (n, 1)) for v in users[:3]]
-    drawn = clicks.draw(np.full(n, KINDS.index(kind)), *rows, users[3], users[4], pull, go, rng.random((n, K)))
+    drawn = clicks.draw(
+        np.full(n, KINDS.index(kind)), *rows, users[3], users[4], pull, go, rng.random((n, K))
+    )
     code = drawn @ [4, 2, 1]
     seen = np.bincount(code.astype(int), minlength=8)
-    expected = n * np.array([history_chance(kind, h, (*users, pull, go)) for h in product((0, 1), repeat=K)])
+    expected = n * np.array(
+        [history_chance(kind, h, (*users, pull, go)) for h in product((0, 1), repeat=K)]
+    )
     assert (seen[expected < 1e-9] == 0).all()
     possible = expected > 1e-9
     assert ((seen - expected)[possible] ** 2 / expected[possible]).sum() < 20
@@ -94,12 +113,16 @@ def test_subsets_have_no_repeats_and_every_item_its_share():
 @pytest.mark.parametrize("logger", ["plackett-luce", "epsilon", "swap", "mixture"])
 @pytest.mark.parametrize("target", ["near", "far", "blind", "top"])
 def test_a_log_is_drawn_by_the_policy_it_carries(logger, target):
-    """The weights of the logger against itself are 1, and every shown item is a candidate with positive chance."""
+    """The weights of the logger against itself are 1, and every shown item is a candidate with
+    positive chance.
+    """
     made = World(seed=2, logger=logger, target=target, K=3, items=30, candidates=8)
     drawn = made.draw(300, np.random.default_rng(1))
     log = drawn.to_log()
     np.testing.assert_array_equal(log.shown, drawn.choice)
-    np.testing.assert_array_equal(log.features_of(log.action)[..., 1], drawn.feature[drawn.action, 1])
+    np.testing.assert_array_equal(
+        log.features_of(log.action)[..., 1], drawn.feature[drawn.action, 1]
+    )
     assert np.isfinite(log.propensity.prefix_log_prob(log.action)).all()
     assert (drawn.action[:, :, None] == drawn.candidates[:, None, :]).any(axis=2).all()
     on_policy = made.draw_on_policy(300, np.random.default_rng(1))
@@ -110,8 +133,12 @@ def test_a_log_is_drawn_by_the_policy_it_carries(logger, target):
 
 @pytest.mark.parametrize("behavior", [*KINDS, "mixed"])
 def test_rewards_have_the_mean_that_truth_is_made_of(behavior):
-    """z of each position below 4.5: 7 worlds x 4 positions, false alarm rate 2e-4; the seed is fixed."""
-    drawn = World(seed=4, behavior=behavior, K=4, items=20, bend=True).draw(40_000, np.random.default_rng(3))
+    """z of each position below 4.5: 7 worlds x 4 positions, false alarm rate 2e-4; the seed is
+    fixed.
+    """
+    drawn = World(seed=4, behavior=behavior, K=4, items=20, bend=True).draw(
+        40_000, np.random.default_rng(3)
+    )
     gap = drawn.reward - drawn.q
     z = gap.mean(axis=0) / (gap.std(axis=0) / np.sqrt(len(gap)))
     assert np.abs(z).max() < 4.5
@@ -127,7 +154,9 @@ def test_revenue_is_clicks_times_prices_with_a_long_tail():
 
 
 def test_truth_agrees_with_enumeration_on_a_small_space():
-    """All 24 rankings of 3 of 4 items at 20,000 contexts: the sum is exact given them; 5 joint standard errors."""
+    """All 24 rankings of 3 of 4 items at 20,000 contexts: the sum is exact given them; 5 joint
+    standard errors.
+    """
     made = World(seed=6, behavior="ubm", K=3, items=4)
     found = parameters(made)
     x = np.random.default_rng(9).standard_normal((20_000, 5))
@@ -165,7 +194,10 @@ def test_rows_come_from_the_world_and_the_log_seed_alone():
 
 def test_worlds_of_one_seed_share_their_items_and_users():
     """Loggers and targets can be compared on the same users."""
-    a, b = parameters(World(seed=5, logger="swap")), parameters(World(seed=5, logger="epsilon", target="far"))
+    a, b = (
+        parameters(World(seed=5, logger="swap")),
+        parameters(World(seed=5, logger="epsilon", target="far")),
+    )
     np.testing.assert_array_equal(a.appeal.coef, b.appeal.coef)
     np.testing.assert_array_equal(a.gaps, b.gaps)
     blind = parameters(World(seed=5, target="blind", items=2000))

@@ -10,7 +10,16 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.log import LOGGING
-from counterrank.simulate import Environment, World, batches, published, random, true_value, world, write_log
+from counterrank.simulate import (
+    Environment,
+    World,
+    batches,
+    published,
+    random,
+    true_value,
+    world,
+    write_log,
+)
 
 COLUMNS = ["action", "reward", "propensity", "new", "propensity_dist", "new_dist", "behavior"]
 
@@ -19,13 +28,24 @@ def test_file_equals_the_batches(tmp_path):
     env = published()
     truth = write_log(env, 250, tmp_path / "log.parquet", seed=3, batch=100)
     file = pq.ParquetFile(tmp_path / "log.parquet")
-    assert [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)] == [100, 100, 50]
+    assert [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)] == [
+        100,
+        100,
+        50,
+    ]
     table = file.read()
     assert table.column_names == [*COLUMNS, *(f"x_{j}" for j in range(5))]
     parts = list(batches(env, 250, 3, batch=100))
-    for name, field in (("action", "action"), ("reward", "reward"), ("new", "target"), ("new_dist", "p1")):
+    for name, field in (
+        ("action", "action"),
+        ("reward", "reward"),
+        ("new", "target"),
+        ("new_dist", "p1"),
+    ):
         rows = np.array(table[name].to_pylist())
-        np.testing.assert_array_equal(rows, np.concatenate([getattr(part, field) for part in parts]))
+        np.testing.assert_array_equal(
+            rows, np.concatenate([getattr(part, field) for part in parts])
+        )
     assert table["behavior"].to_pylist() == [name for part in parts for name in part.behavior_name]
     metadata = table.schema.metadata
     assert float(metadata[b"counterrank.true_value"]) == truth.value == true_value(env).value
@@ -58,7 +78,9 @@ def test_other_formats_hold_the_same_rows(ending, tmp_path):
         rows = [json.loads(line)["reward"] for line in path.read_text().splitlines()]
     else:
         with path.open(newline="") as source:
-            rows = [[float(row[f"reward_{k}"]) for k in range(1, 5)] for row in csv.DictReader(source)]
+            rows = [
+                [float(row[f"reward_{k}"]) for k in range(1, 5)] for row in csv.DictReader(source)
+            ]
     np.testing.assert_array_equal(np.array(rows), reward)
 
 
@@ -107,7 +129,9 @@ def test_a_ranking_log_has_everything_an_estimator_needs():
 
 
 def test_a_plackett_luce_log_carries_its_policies():
-    simulated = random(1, K=3, actions=5, logging="plackett-luce").draw(20, np.random.default_rng(0))
+    simulated = random(1, K=3, actions=5, logging="plackett-luce").draw(
+        20, np.random.default_rng(0)
+    )
     log = simulated.to_log()
     joint = np.exp(log.propensity.prefix_log_prob(log.action)[:, -1])
     np.testing.assert_allclose(joint, simulated.propensity.prod(axis=1), rtol=1e-10)
@@ -145,14 +169,18 @@ def test_a_world_on_disk_has_candidates_scores_and_features(preset, tmp_path):
     assert metadata[b"counterrank.propensity_kind"] == b"prefix"
     assert float(metadata[b"counterrank.true_value"]) == truth.value
     scored = preset != "feed"  # scores alone do not say what a mixture shows
-    assert (b"counterrank.logger" in metadata) == ("propensity_scores" in table.column_names) == scored
+    assert (
+        (b"counterrank.logger" in metadata) == ("propensity_scores" in table.column_names) == scored
+    )
     assert (b"counterrank.policy.new" in metadata) == ("new_scores" in table.column_names) == scored
 
 
 @pytest.mark.parametrize("logger", ["plackett-luce", "epsilon", "swap", "mixture"])
 @pytest.mark.parametrize("target", ["near", "top"])
 def test_written_propensities_are_those_of_the_policies(logger, target):
-    """In places among the candidates or over the whole catalogue, the products of conditionals are the prefixes."""
+    """In places among the candidates or over the whole catalogue, the products of conditionals are
+    the prefixes.
+    """
     made = World(seed=8, logger=logger, target=target, K=3, items=11, candidates=5)
     drawn = made.draw(200, np.random.default_rng(0))
     for values, which in ((drawn.propensity, "logging"), (drawn.target, "target")):
@@ -161,6 +189,9 @@ def test_written_propensities_are_those_of_the_policies(logger, target):
 
 
 def test_policies_that_scores_decide_are_named_for_the_reader():
-    assert World(logger="epsilon", target="top").specs == {LOGGING: "epsilon:epsilon=0.4", "new": "top"}
+    assert World(logger="epsilon", target="top").specs == {
+        LOGGING: "epsilon:epsilon=0.4",
+        "new": "top",
+    }
     assert World(logger="mixture", target="far").specs == {"new": "plackett-luce:temperature=0.25"}
     assert World(logger="swap", K=5).specs[LOGGING] == "swap:probability=0.7,places=20"

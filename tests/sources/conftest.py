@@ -1,4 +1,6 @@
-"""One log in many shapes: in memory, in files, as Dask and Spark frames, on clusters that are really started."""
+"""One log in many shapes: in memory, in files, as Dask and Spark frames, on clusters that are
+really started.
+"""
 
 import functools
 import gc
@@ -36,7 +38,9 @@ def write_folder(folder, *, unit, poison=None):
         if part == poison:
             rewards = piece["reward"].to_pylist()
             rewards[17][2] = float("nan")
-            piece = piece.set_column(piece.column_names.index("reward"), "reward", pa.array(rewards))
+            piece = piece.set_column(
+                piece.column_names.index("reward"), "reward", pa.array(rewards)
+            )
         pq.write_table(piece, folder / f"part-{part}.parquet")
     return folder
 
@@ -129,9 +133,13 @@ class _spark:
 
     @staticmethod
     def frame(folder, session, options, where):
-        # A file a partition, in the order of the names, so that the same one is poisoned in every shape.
+        # A file a partition, in the order of the names, so that the same one is poisoned in every
+        # shape.
         schema = session.read.parquet(str(folder / "part-0.parquet")).schema
-        parts = [session.read.schema(schema).parquet(str(folder / f"part-{part}.parquet")) for part in range(PARTS)]
+        parts = [
+            session.read.schema(schema).parquet(str(folder / f"part-{part}.parquet"))
+            for part in range(PARTS)
+        ]
         frame = functools.reduce(lambda left, right: left.union(right), parts)
         assert frame.rdd.getNumPartitions() == PARTS
         return spark.frame_source(frame, options, where=where)

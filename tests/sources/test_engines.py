@@ -25,7 +25,10 @@ FIXED = ["ips", "snips", "rips", "iips", "cv-rips", "order-2"]
 
 def numbers(result):
     """Everything an evaluation says about its targets, in one array."""
-    rows = [(e.value, e.stderr, e.low, e.high, e.ess, e.lift.value, e.lift.stderr) for e in result.estimates]
+    rows = [
+        (e.value, e.stderr, e.low, e.high, e.ess, e.lift.value, e.lift.stderr)
+        for e in result.estimates
+    ]
     positions = [(p.value, p.stderr) for e in result.estimates for p in e.by_position]
     return np.concatenate([np.ravel(rows), np.ravel(positions)])
 
@@ -47,8 +50,8 @@ def test_the_laws_of_sources_hold(make, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tree_and_automatic_choice_equal_those_in_memory(make, engine):
-    """Rows of a distributed frame have no numbers, so what `auto` draws for them is other draws: then it agrees
-    within a fiftieth of its standard error, and everything else to the last digits.
+    """Rows of a distributed frame have no numbers, so what `auto` draws for them is other draws:
+    then it agrees within a fiftieth of its standard error, and everything else to the last digits.
     """
     wanted = ["aips", "dr-order-2", "auto"]
     expected = cr.evaluate(make("memory"), ["new"], estimators=wanted)
@@ -70,7 +73,9 @@ def test_segments_equal_those_in_memory(make, engine):
     expected = cr.evaluate(make("memory"), ["new"], **options)
     found = cr.evaluate(make(engine, segments=["device"]), ["new"], **options)
     keys = ("column", "label", "n")
-    assert [[s[k] for k in keys] for s in found.segments] == [[s[k] for k in keys] for s in expected.segments]
+    assert [[s[k] for k in keys] for s in found.segments] == [
+        [s[k] for k in keys] for s in expected.segments
+    ]
     for mine, theirs in zip(found.segments, expected.segments, strict=True):
         assert mine["value"] == pytest.approx(theirs["value"], rel=1e-10)
         assert mine["stderr"] == pytest.approx(theirs["stderr"], rel=1e-10)
@@ -79,7 +84,9 @@ def test_segments_equal_those_in_memory(make, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_predicate_keeps_one_segment(make, engine):
     log = make("memory")
-    expected = cr.evaluate(log.where(log.columns["device"] == "mobile"), ["new"], estimators=["rips"])
+    expected = cr.evaluate(
+        log.where(log.columns["device"] == "mobile"), ["new"], estimators=["rips"]
+    )
     found = cr.evaluate(make(engine, where={"device": "mobile"}), ["new"], estimators=["rips"])
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
 
@@ -131,7 +138,9 @@ def test_a_worker_killed_in_the_middle_changes_nothing(make, engine, tmp_path):
 
 @pytest.mark.parametrize("engine", CLUSTERS)
 def test_a_poisoned_partition_is_named(make, engine):
-    with pytest.raises(EngineError, match=r"^partition 3\b.*reward.*row \d*17, position 3") as caught:
+    with pytest.raises(
+        EngineError, match=r"^partition 3\b.*reward.*row \d*17, position 3"
+    ) as caught:
         cr.evaluate(make(engine, "poisoned"), ["new"], estimators=["ips"])
     assert "\n" not in str(caught.value)
 
@@ -157,8 +166,11 @@ def test_samples_are_uniform_and_repeatable(make, engine):
     again = source.sample(600, np.random.default_rng(5))
     assert first.n == 600
     assert np.array_equal(first.context, again.context)
-    rows = np.searchsorted(np.sort(make("memory", "plain").context[:, 0]), np.sort(first.context[:, 0]))
-    # Ranks of a uniform sample: the mean of 600 has a standard deviation below 2000/sqrt(12*600) = 24; 5 sigma.
+    rows = np.searchsorted(
+        np.sort(make("memory", "plain").context[:, 0]), np.sort(first.context[:, 0])
+    )
+    # Ranks of a uniform sample: the mean of 600 has a standard deviation below 2000/sqrt(12*600) =
+    # 24; 5 sigma.
     assert len(np.unique(rows)) == 600
     assert abs(rows.mean() - PARTS * ROWS / 2) < 5 * 24
 
@@ -167,7 +179,9 @@ def test_threads_do_not_change_the_last_digit(make, folders):
     from counterrank.sources import scan_log
 
     log = make("memory")
-    one, three = (cr.evaluate(MemorySource(log, threads=t), ["new"], estimators=FIXED) for t in (1, 3))
+    one, three = (
+        cr.evaluate(MemorySource(log, threads=t), ["new"], estimators=FIXED) for t in (1, 3)
+    )
     assert np.array_equal(numbers(one), numbers(three))
     files = (scan_log(folders["unit"], targets="new", workers=w) for w in (1, 3))
     one, three = (cr.evaluate(f, ["new"], estimators=FIXED) for f in files)

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame
 
 @pytest.fixture(scope="module")
 def expected(folders):
-    return cr.evaluate(cr.read_log(folders["unit"], targets="new"), ["new"], **NEW).estimate("new", "rips")
+    return cr.evaluate(cr.read_log(folders["unit"], targets="new"), ["new"], **NEW).estimate(
+        "new", "rips"
+    )
 
 
 def value(*args, **options):
@@ -128,7 +130,9 @@ def test_a_cluster_started_for_a_path_is_stopped(folders, expected):
     import psutil
 
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    assert value(folders["unit"], ["new"], engine="dask") == pytest.approx(expected.value, rel=1e-10)
+    assert value(folders["unit"], ["new"], engine="dask") == pytest.approx(
+        expected.value, rel=1e-10
+    )
     left = [c for c in psutil.Process().children(recursive=True) if c.pid not in before]
     # Python's own helper for shared memory may outlive the cluster.
     assert not [c for c in left if "resource_tracker" not in " ".join(c.cmdline())]

@@ -9,12 +9,19 @@ from counterrank import RankingLog
 
 
 def planted(
-    n: int, seed: int, *, categorical: bool = False, missing: float = 0.0, width: int = 3, unit: bool = False
+    n: int,
+    seed: int,
+    *,
+    categorical: bool = False,
+    missing: float = 0.0,
+    width: int = 3,
+    unit: bool = False,
 ) -> RankingLog:
-    """Return a log whose rewards depend on the own item where x_0 <= 0.3, and on all items elsewhere.
+    """Return a log whose rewards depend on the own item where x_0 <= 0.3, and on all items
+    elsewhere.
 
-    With `categorical`, x_0 holds codes 0..5 and the first group is {1, 4}. `missing` is the share of x_0 that is NaN;
-    those rankings belong to the second group.
+    With `categorical`, x_0 holds codes 0..5 and the first group is {1, 4}. `missing` is the share
+    of x_0 that is NaN; those rankings belong to the second group.
     """
     rng = np.random.default_rng(seed)
     K = 3
@@ -26,7 +33,9 @@ def planted(
         gone = rng.random(n) < missing
         x[gone, 0], alone[gone] = np.nan, False
     action = rng.integers(2, size=(n, K))
-    together = 6.0 * action.all(axis=1, keepdims=True) - 3.0 * (action.sum(axis=1, keepdims=True) == 1)
+    together = 6.0 * action.all(axis=1, keepdims=True) - 3.0 * (
+        action.sum(axis=1, keepdims=True) == 1
+    )
     # A large reward where the own item matters: weighing all items there is what costs variance.
     reward = np.where(alone[:, None], 8.0 + 2.0 * action, together) + 0.2 * rng.normal(size=(n, K))
     return RankingLog(
@@ -45,8 +54,12 @@ def make_log() -> Callable[..., RankingLog]:
     return planted
 
 
-def naive_score(y: np.ndarray, choice: np.ndarray, containing: np.ndarray, kappa: float, *, n_apply: int) -> float:
-    """Return Var + max_j max(0, D_j^2 - kappa Var(D_j)) of an assignment choice (n,), from rows y (n, M)."""
+def naive_score(
+    y: np.ndarray, choice: np.ndarray, containing: np.ndarray, kappa: float, *, n_apply: int
+) -> float:
+    """Return Var + max_j max(0, D_j^2 - kappa Var(D_j)) of an assignment choice (n,), from rows y
+    (n, M).
+    """
     n = len(y)
     own = y[np.arange(n), choice]
     worst = 0.0

@@ -11,7 +11,10 @@ RNG = np.random.default_rng(0)
 
 @settings(max_examples=50, deadline=None)
 @given(
-    values=st.lists(st.one_of(st.floats(-5, 5), st.integers(-3, 3).map(float), st.just(float("nan"))), min_size=1),
+    values=st.lists(
+        st.one_of(st.floats(-5, 5), st.integers(-3, 3).map(float), st.just(float("nan"))),
+        min_size=1,
+    ),
     most=st.integers(2, 12),
 )
 def test_codes_follow_the_edges(values, most):

@@ -31,7 +31,9 @@ def test_users_own_models():
     found = cr.candidates(3, ["S", mine, Candidate("pairs", np.ones((3, 3), dtype=bool), 2)])
     assert [c.order for c in found] == [None, None, 2]
     assert found[1].mask.sum() == 3
-    assert found[1].name == cr.candidates(3, [mine])[0].name  # named by content, the same in every run
+    assert (
+        found[1].name == cr.candidates(3, [mine])[0].name
+    )  # named by content, the same in every run
 
 
 def test_generated_names_span_reaches_below_k():

@@ -37,13 +37,17 @@ def log():
 
 
 def test_each_row_is_weighed_by_the_forest_that_has_not_seen_it(log):
-    model = fit_cross_fitted(MemorySource(log), "new", seed=0, tree=BehaviorTree(candidates=six(published(4))))
+    model = fit_cross_fitted(
+        MemorySource(log), "new", seed=0, tree=BehaviorTree(candidates=six(published(4)))
+    )
     ratios = ratios_of(log, "new")
     weights = model.weights(log, ratios)
     for f, forest in enumerate(model.trees):
         rows = np.flatnonzero(log.bucket % 2 == f)
         part = log.take(rows)
-        alone = BehaviorTree(candidates=forest.candidates, forest=forest).weights(part, ratios_of(part, "new"))
+        alone = BehaviorTree(candidates=forest.candidates, forest=forest).weights(
+            part, ratios_of(part, "new")
+        )
         np.testing.assert_allclose(weights[rows], alone, rtol=1e-13)
 
 
@@ -65,13 +69,17 @@ def test_a_forest_does_not_depend_on_the_rows_it_is_applied_to(log):
 def test_cross_fitting_takes_off_the_bias_of_choosing_and_averaging_on_the_same_rows():
     """In the published environment the in-sample choice pulls the estimate down by 20-30 % of V.
 
-    Same rows and same search, so the paired difference is the optimism. Cross-fitted estimates have heavy tails (a
-    row with a huge weight meets a dense model), so signs and medians are compared: without optimism 15 or more of 16
-    signs agree with probability 2.6e-4.
+    Same rows and same search, so the paired difference is the optimism. Cross-fitted estimates have
+    heavy tails (a row with a huge weight meets a dense model), so signs and medians are compared:
+    without optimism 15 or more of 16 signs agree with probability 2.6e-4.
     """
     env = published()
     value = true_value(env).value
-    tree = BehaviorTree(candidates=six(env), mse=AgainstDensest(), limits=Limits(prune=0.0, min_gain=0.0, min_leaf=100))
+    tree = BehaviorTree(
+        candidates=six(env),
+        mse=AgainstDensest(),
+        limits=Limits(prune=0.0, min_gain=0.0, min_leaf=100),
+    )
     inside, across = [], []
     for seed in range(16):
         log = env.draw(4000, np.random.default_rng([seed, 6])).to_log()
@@ -100,7 +108,9 @@ def test_streams_refuse_what_they_cannot_do(log):
     with pytest.raises(BehaviorError, match="needs rows in memory"):
         fit_cross_fitted(source, "new", seed=0, tree=BehaviorTree(mse="pasif"), grow_on="stream")
     with pytest.raises(ConfigError, match="per_position"):
-        fit_cross_fitted(source, "new", seed=0, tree=BehaviorTree(per_position=False), grow_on="stream")
+        fit_cross_fitted(
+            source, "new", seed=0, tree=BehaviorTree(per_position=False), grow_on="stream"
+        )
     with pytest.raises(ConfigError, match="grow_on is 'disk'"):
         fit_cross_fitted(source, "new", seed=0, grow_on="disk")
 

@@ -35,7 +35,9 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     y = data.contributions(tree)
     rows = objective.rows(y, data.is_logged())
     node = (
-        choice.astype(np.int32) if len(choice) == len(y) else np.concatenate([choice, np.zeros(len(y) - len(choice))])
+        choice.astype(np.int32)
+        if len(choice) == len(y)
+        else np.concatenate([choice, np.zeros(len(y) - len(choice))])
     )
     sums = rows.totals(node.astype(np.int32), len(y[0]))
     scorer = Scorer(objective, sums)
@@ -105,7 +107,9 @@ def test_pasif_has_the_share_asked_for():
 
 
 def test_tail_correction_is_the_exact_second_moment(env):
-    """With everything enumerable: inflation times the log's mean of w^2 is E[w^2], whatever the log missed."""
+    """With everything enumerable: inflation times the log's mean of w^2 is E[w^2], whatever the log
+    missed.
+    """
     log = env.draw(3000, np.random.default_rng(2)).to_log()
     models = cr.candidates(3, ["S", "I"], orders=[2])
     data, _ = BehaviorTree(candidates=models).training_set(log, "new", seed=0)

@@ -10,7 +10,9 @@ from counterrank.tree.kernels import pruning, search
 from counterrank.tree.objective import Objective
 from counterrank.tree.settings import Limits
 
-CONTAINING = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)  # model 0 contains 1 contains 2
+CONTAINING = np.array(
+    [[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool
+)  # model 0 contains 1 contains 2
 
 
 def objective(n: int, *, kappa: float = 1.0, overlap: bool = False) -> Objective:
@@ -33,7 +35,10 @@ def data(seed: int, n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 6, size=(n, 2)).astype(np.uint8)  # bin 0 holds missing values
     # Sparser models vary less, but are off in groups of their own.
-    off = np.stack([np.zeros(n), 1.5 * (codes[:, 0] > 3), 2.0 * (codes[:, 1] < 2) + 1.0 * (codes[:, 0] == 2)], axis=1)
+    off = np.stack(
+        [np.zeros(n), 1.5 * (codes[:, 0] > 3), 2.0 * (codes[:, 1] < 2) + 1.0 * (codes[:, 0] == 2)],
+        axis=1,
+    )
     y = 2.0 + rng.normal(size=(n, 3)) * [4.0, 1.5, 0.3] + off
     return y, codes
 
@@ -53,7 +58,9 @@ def every_split(codes: np.ndarray, least: int):
     for f in range(codes.shape[1]):
         for cut in range(6):
             for missing_left in (True, False):
-                left = (codes[:, f] <= cut) & (codes[:, f] > 0) | ((codes[:, f] == 0) & missing_left)
+                left = (codes[:, f] <= cut) & (codes[:, f] > 0) | (
+                    (codes[:, f] == 0) & missing_left
+                )
                 if least <= left.sum() <= len(codes) - least:
                     yield left
 
@@ -97,7 +104,9 @@ def score_of_naive():
 def test_deeper_trees_never_score_worse(seed):
     y, codes = data(seed, n=400)
     scores = [grown(y, codes, objective(400), max_depth=depth).score for depth in range(4)]
-    assert all(after <= before * (1 + 1e-9) for before, after in zip(scores, scores[1:], strict=False))
+    assert all(
+        after <= before * (1 + 1e-9) for before, after in zip(scores, scores[1:], strict=False)
+    )
 
 
 def test_node_sums_add_up_and_leaves_are_large_enough():
@@ -108,7 +117,10 @@ def test_node_sums_add_up_and_leaves_are_large_enough():
     for at in range(grower.count):
         if feature[at] >= 0:
             np.testing.assert_allclose(
-                grower.stats[at], grower.stats[left[at]] + grower.stats[right[at]], rtol=1e-12, atol=1e-9
+                grower.stats[at],
+                grower.stats[left[at]] + grower.stats[right[at]],
+                rtol=1e-12,
+                atol=1e-9,
             )
         assert grower.stats[at, 0] >= 30
 
@@ -148,7 +160,9 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum():
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
-    """After pruning, the objective on the confirming rows is no worse, and each last split still lowers it."""
+    """After pruning, the objective on the confirming rows is no worse, and each last split still
+    lowers it.
+    """
     y, codes = data(seed, n=600)
     goal = objective(300)
     grower = grown(y[:300], codes[:300], goal, max_depth=3)
@@ -163,10 +177,19 @@ def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
     after = score(total)
     assert after <= before * (1 + 1e-12)
     feature, left, right, model = grower.tree
-    kept = [at for at in range(grower.count) if feature[at] >= 0 and feature[left[at]] < 0 and feature[right[at]] < 0]
+    kept = [
+        at
+        for at in range(grower.count)
+        if feature[at] >= 0 and feature[left[at]] < 0 and feature[right[at]] < 0
+    ]
     for at in set(kept) & set(reachable(grower)):
         a, b = left[at], right[at]
-        merged = total - scorer.channels[a, model[a]] - scorer.channels[b, model[b]] + scorer.channels[at, model[at]]
+        merged = (
+            total
+            - scorer.channels[a, model[a]]
+            - scorer.channels[b, model[b]]
+            + scorer.channels[at, model[at]]
+        )
         assert score(merged) > after
 
 
@@ -181,7 +204,8 @@ def reachable(grower):
 
 
 def test_slope_refuses_contradicted_models():
-    # Model 2 is far from models 0 and 1 on every row: no rule may choose it, however small its variance.
+    # Model 2 is far from models 0 and 1 on every row: no rule may choose it, however small its
+    # variance.
     rng = np.random.default_rng(0)
     y = np.stack([rng.normal(1, 2, 400), rng.normal(1, 1, 400), rng.normal(9, 0.1, 400)], axis=1)
     codes = np.ones((400, 1), dtype=np.uint8)
@@ -199,7 +223,9 @@ def test_score_stops_early_without_changing_the_answer():
 
 
 def test_categories_are_split_by_set():
-    """Categories 2 and 5 need the dense model, whatever their codes: the set is found, not an interval."""
+    """Categories 2 and 5 need the dense model, whatever their codes: the set is found, not an
+    interval.
+    """
     rng = np.random.default_rng(3)
     n = 3000
     codes = rng.integers(1, 6, size=(n, 1)).astype(np.uint8)
@@ -213,5 +239,7 @@ def test_categories_are_split_by_set():
     grower = Grower(goal, Limits(max_depth=1, min_leaf=50), np.array([6]), np.array([True]))
     grower.grow(goal.rows(y, np.ones(n)), codes)
     assert grower.tree[0, 0] == 0
-    model = np.where(grower.goes_left[0], grower.tree[3, grower.tree[1, 0]], grower.tree[3, grower.tree[2, 0]])
+    model = np.where(
+        grower.goes_left[0], grower.tree[3, grower.tree[1, 0]], grower.tree[3, grower.tree[2, 0]]
+    )
     assert model[1:].tolist() == [1, 0, 1, 1, 0]

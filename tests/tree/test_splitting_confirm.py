@@ -1,6 +1,8 @@
-"""The compiled steps that confirm a tree, each against a plain twin that recurses and sums everything anew.
+"""The compiled steps that confirm a tree, each against a plain twin that recurses and sums
+everything anew.
 
-All numbers are multiples of powers of two, so that both sides compute exactly and ties are ties on both.
+All numbers are multiples of powers of two, so that both sides compute exactly and ties are ties on
+both.
 """
 
 import numpy as np
@@ -14,11 +16,17 @@ seeds = pytest.mark.parametrize("seed", range(40))
 
 
 def random_tree(rng: np.random.Generator, models: int = 3, features: int = 2) -> np.ndarray:
-    """Return a tree (4, nodes), parents before children; every node has a model, as when it was a leaf."""
+    """Return a tree (4, nodes), parents before children; every node has a model, as when it was a
+    leaf.
+    """
     feature, left, right = [-1], [-1], [-1]
     for _ in range(rng.integers(0, 8)):
         at = rng.choice(np.flatnonzero(np.array(feature) < 0))
-        feature[at], left[at], right[at] = int(rng.integers(features)), len(feature), len(feature) + 1
+        feature[at], left[at], right[at] = (
+            int(rng.integers(features)),
+            len(feature),
+            len(feature) + 1,
+        )
         feature, left, right = feature + [-1, -1], left + [-1, -1], right + [-1, -1]
     return np.array([feature, left, right, rng.integers(0, models, len(feature))])
 
@@ -31,9 +39,13 @@ def random_scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     channels[..., 1] += 4
     channels[..., 2 + pairs :] += 4
     for at in range(tree.shape[1] - 1, -1, -1):
-        if tree[0, at] >= 0 and rng.random() < 0.5:  # as in a true tree: then a tie where the models are the same
+        if (
+            tree[0, at] >= 0 and rng.random() < 0.5
+        ):  # as in a true tree: then a tie where the models are the same
             channels[at] = channels[tree[1, at]] + channels[tree[2, at]]
-    rule = np.array([rng.integers(0, 2), rng.integers(0, 2), rng.integers(0, 9) / 4, 1.0, 1 / 64, 1 / 32])
+    rule = np.array(
+        [rng.integers(0, 2), rng.integers(0, 2), rng.integers(0, 9) / 4, 1.0, 1 / 64, 1 / 32]
+    )
     return tree, channels, rule, rng.integers(0, 17, (2, pairs)) / 8
 
 
@@ -43,7 +55,9 @@ def naive_leaves(tree: np.ndarray, at: int = 0) -> list[int]:
     return naive_leaves(tree, tree[1, at]) + naive_leaves(tree, tree[2, at])
 
 
-def naive_score(tree: np.ndarray, channels: np.ndarray, rule: np.ndarray, targets: np.ndarray) -> float:
+def naive_score(
+    tree: np.ndarray, channels: np.ndarray, rule: np.ndarray, targets: np.ndarray
+) -> float:
     """Return the score of the tree's assignment, from the formula of `kernels.search`."""
     total = np.sum([channels[at, tree[3, at]] for at in naive_leaves(tree)], axis=0)
     overlap, mean, kappa, lam, per_applied, per_grown = rule
@@ -51,7 +65,9 @@ def naive_score(tree: np.ndarray, channels: np.ndarray, rule: np.ndarray, target
     gap, spread = raw - targets[0], max(total[1] - total[0] ** 2, 0.0)
     noise = np.maximum(second - raw**2, 0.0) * per_grown
     if overlap:
-        penalty = np.where(np.abs(gap) > kappa * (np.sqrt(spread * per_grown) + targets[1]), np.inf, 0.0)
+        penalty = np.where(
+            np.abs(gap) > kappa * (np.sqrt(spread * per_grown) + targets[1]), np.inf, 0.0
+        )
     else:
         penalty = np.maximum(gap**2 - kappa * noise, 0.0)
     return float(lam * spread * per_applied + (penalty.mean() if mean else penalty.max()))
@@ -73,7 +89,8 @@ def naive_prune(tree: np.ndarray, goal: tuple[np.ndarray, ...], share: float) ->
     while True:
         before = tree
         for at in range(tree.shape[1] - 1, -1, -1):
-            # A pair of leaves that can no longer be reached is undone as well, without a change of the score
+            # A pair of leaves that can no longer be reached is undone as well, without a change of
+            # the score
             if tree[0, at] >= 0 and tree[0, tree[1, at]] < 0 and tree[0, tree[2, at]] < 0:
                 merged = changed(tree, at)
                 if not naive_score(tree, *goal) < naive_score(merged, *goal) - least:
@@ -85,7 +102,9 @@ def naive_prune(tree: np.ndarray, goal: tuple[np.ndarray, ...], share: float) ->
 def naive_choice(tree: np.ndarray, goal: tuple[np.ndarray, ...], sweeps: int) -> np.ndarray:
     for _ in range(sweeps):
         for at in naive_leaves(tree):
-            options = [naive_score(changed(tree, at, model=m), *goal) for m in range(goal[0].shape[1])]
+            options = [
+                naive_score(changed(tree, at, model=m), *goal) for m in range(goal[0].shape[1])
+            ]
             chosen = 0
             for m, value in enumerate(options):
                 best = options[chosen]
@@ -127,7 +146,9 @@ def test_leaves_and_totals(seed):
     found = naive_leaves(tree)
     assert pruning.leaves(tree).tolist() == found
     totals = pruning.totals_of(tree, channels)
-    np.testing.assert_array_equal(totals, np.sum([channels[at, tree[3, at]] for at in found], axis=0))
+    np.testing.assert_array_equal(
+        totals, np.sum([channels[at, tree[3, at]] for at in found], axis=0)
+    )
     value = search.score(totals, np.zeros_like(totals), rule, targets, np.inf)
     assert value == naive_score(tree, channels, rule, targets)
 
@@ -169,7 +190,9 @@ def test_merge_equal_keeps_the_assignment_and_leaves_no_twins(seed):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, models=2)
     expected, gains = tree.copy(), np.ones(tree.shape[1])
-    for at in range(tree.shape[1] - 1, -1, -1):  # a node is one leaf when all leaves below it have one model
+    for at in range(
+        tree.shape[1] - 1, -1, -1
+    ):  # a node is one leaf when all leaves below it have one model
         models = {int(expected[3, leaf]) for leaf in naive_leaves(expected, at)}
         if tree[0, at] >= 0 and len(models) == 1:
             expected[:3, at], expected[3, at] = -1, models.pop()
@@ -183,11 +206,18 @@ def described(tree: np.ndarray, at: int = 0) -> tuple:
     """Return a tree as nested tuples, without node numbers."""
     if tree[0, at] < 0:
         return (int(tree[3, at]),)
-    return int(tree[0, at]), int(tree[3, at]), described(tree, tree[1, at]), described(tree, tree[2, at])
+    return (
+        int(tree[0, at]),
+        int(tree[3, at]),
+        described(tree, tree[1, at]),
+        described(tree, tree[2, at]),
+    )
 
 
 def reachable(tree: np.ndarray, at: int = 0) -> list[int]:
-    return [at] + [node for side in (1, 2) if tree[0, at] >= 0 for node in reachable(tree, tree[side, at])]
+    return [at] + [
+        node for side in (1, 2) if tree[0, at] >= 0 for node in reachable(tree, tree[side, at])
+    ]
 
 
 @seeds

@@ -14,7 +14,9 @@ from counterrank.tree.settings import Limits
 @pytest.fixture
 def saved(make_log, tmp_path):
     log = make_log(6_000, 0, missing=0.2)
-    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"], orders=[2]), limits=Limits(prune=0.0)).fit(log, "new")
+    tree = BehaviorTree(
+        candidates=cr.candidates(3, ["S", "I"], orders=[2]), limits=Limits(prune=0.0)
+    ).fit(log, "new")
     assert (tree.fitted.nodes[:, 0] >= 0).any()
     path = tmp_path / "tree.json"
     tree.save(path)
@@ -27,7 +29,10 @@ def test_round_trip(saved):
     np.testing.assert_array_equal(back.assign(log.context), tree.assign(log.context))
     assert str(back) == str(tree)
     assert back.describe() == tree.describe()
-    assert cr.AIPS(behavior=back).estimate(log, "new").value == cr.AIPS(behavior=tree).estimate(log, "new").value
+    assert (
+        cr.AIPS(behavior=back).estimate(log, "new").value
+        == cr.AIPS(behavior=tree).estimate(log, "new").value
+    )
 
 
 def test_round_trip_of_categories_and_missing_only_splits(make_log, tmp_path):
@@ -35,7 +40,9 @@ def test_round_trip_of_categories_and_missing_only_splits(make_log, tmp_path):
     tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"])).fit(log, "new")
     tree.save(tmp_path / "t.json")
     probe = np.array([[c, 0.0, 0.0] for c in (0, 1, 2, 3, 4, 5, np.nan, 17)])
-    np.testing.assert_array_equal(BehaviorTree.load(tmp_path / "t.json").assign(probe), tree.assign(probe))
+    np.testing.assert_array_equal(
+        BehaviorTree.load(tmp_path / "t.json").assign(probe), tree.assign(probe)
+    )
 
 
 DAMAGE = {

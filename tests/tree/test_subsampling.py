@@ -17,7 +17,9 @@ FULL, CASCADE, OWN, PAIRS = range(4)
 
 @pytest.fixture(scope="module")
 def every_ranking():
-    """Each of 27 rankings once: the logging policy is uniform, so this log is its whole distribution."""
+    """Each of 27 rankings once: the logging policy is uniform, so this log is its whole
+    distribution.
+    """
     action = np.array(list(product(range(3), repeat=3)))
     rng = np.random.default_rng(0)
     return cr.RankingLog(
@@ -38,7 +40,9 @@ def divided(log, estimate):
     """Return the exact rho (n,) and the weights (K, M, n), without drawing anything."""
     rows = rows_of(log)
     scale, odds = estimate.log_odds(rows)
-    return chance(odds), part_weights(scale, rows.ratios, rows.candidates, odds, np.ones(log.n, dtype=bool))
+    return chance(odds), part_weights(
+        scale, rows.ratios, rows.candidates, odds, np.ones(log.n, dtype=bool)
+    )
 
 
 def means(rho, weight, reward):
@@ -60,7 +64,9 @@ def test_whole_rankings_carry_one_part_to_the_other_exactly(every_ranking, estim
 
 @pytest.mark.parametrize("estimate", ESTIMATES)
 def test_sparse_models_do_the_same_where_they_are_right(every_ranking, estimate):
-    """Rewards that depend on the own item, or on the items above too. What is left is the table's interpolation."""
+    """Rewards that depend on the own item, or on the items above too. What is left is the table's
+    interpolation.
+    """
     rho, weight = divided(every_ranking, estimate)
     rng = np.random.default_rng(1)
     a = every_ranking.action
@@ -96,7 +102,9 @@ def test_expansion_is_the_ordered_weight():
     for c in cr.candidates(K, ["S", "C", "I"], orders=[1, 2, 3, 4]):
         wanted = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
         for k in range(K):
-            terms = [times * ratios.rho[:, chosen].prod(axis=1) for chosen, times in expansion(c, k)]
+            terms = [
+                times * ratios.rho[:, chosen].prod(axis=1) for chosen, times in expansion(c, k)
+            ]
             np.testing.assert_allclose(sum(terms), wanted[:, k], rtol=1e-10, atol=1e-11)
 
 
@@ -109,7 +117,9 @@ def test_odds_given_a_part_against_the_average_written_out():
     odds_given_part(own, np.zeros(5), out)
     np.testing.assert_allclose(out, np.exp(own), rtol=1e-13)
     odds_given_part(np.full(3, -1.0), rest, out[:3])  # one value: a table without width
-    assert np.ptp(out[:3]) == 0 and out[0] == pytest.approx(chance(rest - 1).mean() / (1 - chance(rest - 1)).mean())
+    assert np.ptp(out[:3]) == 0 and out[0] == pytest.approx(
+        chance(rest - 1).mean() / (1 - chance(rest - 1)).mean()
+    )
 
 
 def test_rankings_the_target_never_shows_stay(every_ranking):

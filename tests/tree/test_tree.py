@@ -20,8 +20,9 @@ def tree_on(log, **options):
 
 
 def test_planted_groups_are_found(make_log):
-    # Over 8 other draws of 40,000 rows the thresholds had mean .37 and standard deviation .07: the search goes as far
-    # into the second group as the noise of the bias allows. Here .25 is six of the latter at 60,000 rows.
+    # Over 8 other draws of 40,000 rows the thresholds had mean .37 and standard deviation .07: the
+    # search goes as far into the second group as the noise of the bias allows. Here .25 is six of
+    # the latter at 60,000 rows.
     log = make_log(60_000, 0)
     tree = tree_on(log, **SEARCH)
     forest = tree.fitted
@@ -85,7 +86,9 @@ def test_one_leaf_when_nothing_is_to_gain(make_log):
 
 def test_no_context_gives_the_root_alone(make_log):
     log = make_log(4_000, 7)
-    bare = cr.RankingLog(action=log.action, reward=log.reward, propensity=log.propensity, targets=dict(log.targets))
+    bare = cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=log.propensity, targets=dict(log.targets)
+    )
     tree = tree_on(bare)
     assert tree.assign(None, n=5).shape == (5, 3)
     weights = tree.weights(bare, ratios_of(bare, "new"))
@@ -98,7 +101,8 @@ def test_weights_are_those_of_the_assigned_models(make_log):
     ratios = ratios_of(log, "new")
     choice = tree.assign(log.context)
     every = [
-        ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order) for c in tree.fitted.candidates
+        ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
+        for c in tree.fitted.candidates
     ]
     expected = np.choose(choice, every)
     np.testing.assert_allclose(tree.weights(log, ratios), expected, rtol=1e-13)

@@ -17,7 +17,9 @@ from counterrank.tree.settings import Limits
 @pytest.fixture
 def tree(make_log):
     log = make_log(6_000, 0)
-    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=Limits(prune=0.0)).fit(log, "new")
+    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=Limits(prune=0.0)).fit(
+        log, "new"
+    )
 
 
 def test_groups_partition_the_rankings(tree):
@@ -81,7 +83,9 @@ def test_picture_is_well_formed_and_shows_every_leaf(tree, tmp_path):
 
 
 def chain(names, splits, sets=()):
-    """Return a forest of one tree whose every right child is split again: (feature, threshold, row of sets + 1)."""
+    """Return a forest of one tree whose every right child is split again: (feature, threshold, row
+    of sets + 1).
+    """
     depth = len(splits)
     nodes = np.full((2 * depth + 1, 4), -1)
     nodes[:, 3] = 0

@@ -55,23 +55,40 @@ SAMPLED_ROWS = 500_000
 #: Rows from which quantiles of context columns are taken.
 CUT_ROWS = 20_000
 #: What can be said of a log without propensities.
-_WITHOUT_PROPENSITIES = (rows.Logged, rows.Drift, rows.Duplicates, rows.Rewards, rows.Units, rows.Robots, scores.Scores)
+_WITHOUT_PROPENSITIES = (
+    rows.Logged,
+    rows.Drift,
+    rows.Duplicates,
+    rows.Rewards,
+    rows.Units,
+    rows.Robots,
+    scores.Scores,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """The audit made ready for a log: `partial` adds over batches in anyone's pass, `finish` says what it means."""
+    """The audit made ready for a log: `partial` adds over batches in anyone's pass, `finish` says
+    what it means.
+    """
 
     subject: Subject
     checks: tuple[Check, ...]
 
-    def partial(self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None) -> Tallies:
+    def partial(
+        self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None
+    ) -> Tallies:
         """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
         subject = self.subject if ratios is None else replace(self.subject, ratios=ratios)
         part = batch.take(slice(0, subject.looked_at(batch.n, SAMPLED_ROWS)))
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore"):
-            return Tallies(tuple(check.partial(batch if check in VITAL else part, subject) for check in self.checks))
+            return Tallies(
+                tuple(
+                    check.partial(batch if check in VITAL else part, subject)
+                    for check in self.checks
+                )
+            )
 
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
@@ -83,7 +100,8 @@ def auditor_of(
     source: Source, sample: RankingLog, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
     time: str | None = None, checks: Sequence[Check] = CHECKS, weighed: bool = True,
 ) -> Auditor:  # fmt: skip
-    """Return the auditor of a source; `sample` are rows of all of it, from which context columns are cut.
+    """Return the auditor of a source; `sample` are rows of all of it, from which context columns
+    are cut.
 
     Without `weighed` nothing is said about weights: no estimate will use any.
     """
@@ -99,7 +117,10 @@ def auditor_of(
     subject = Subject(first, chosen, cuts, when, source.n, groups.context_cuts(sample))
     if subject.without_propensities:
         checks = [check for check in checks if isinstance(check, _WITHOUT_PROPENSITIES)]
-    return Auditor(subject, tuple(check for check in checks if weighed or not isinstance(check, groups.Weights)))
+    return Auditor(
+        subject,
+        tuple(check for check in checks if weighed or not isinstance(check, groups.Weights)),
+    )
 
 
 def audit(
@@ -108,21 +129,28 @@ def audit(
 ) -> list[Finding]:  # fmt: skip
     """Return the findings of every check, in a fixed order.
 
-    `segments` None looks at up to five columns with few values; `time` None at a column whose name says time.
+    `segments` None looks at up to five columns with few values; `time` None at a column whose name
+    says time.
 
     >>> from counterrank.sources import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
     >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
     ['100.0% of shown items were a random choice']
     """
-    sample = source.sample(CUT_ROWS, np.random.default_rng(0)) if source.first.context is not None else source.first
+    sample = (
+        source.sample(CUT_ROWS, np.random.default_rng(0))
+        if source.first.context is not None
+        else source.first
+    )
     auditor = auditor_of(source, sample, targets, segments=segments, time=time, checks=checks)
     return auditor.finish(source.reduce(auditor.partial, label="auditing"))
 
 
 def _few_valued(first: RankingLog, time: str | None) -> list[str]:
     names = [name for name in (*first.columns, *first.categories) if name != time]
-    return [name for name in names if 2 <= _distinct(column_of(first, name)) <= min(20, MAX_GROUPS)][:5]
+    return [
+        name for name in names if 2 <= _distinct(column_of(first, name)) <= min(20, MAX_GROUPS)
+    ][:5]
 
 
 def _distinct(values: Any) -> int:

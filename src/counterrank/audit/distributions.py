@@ -12,7 +12,9 @@ Floats = NDArray[np.float64]
 
 
 def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
-    """Return the distribution's probability of each shown item (n, K), and where the item has no entry in it."""
+    """Return the distribution's probability of each shown item (n, K), and where the item has no
+    entry in it.
+    """
     table = batch.dists.get(name)
     if table is None:
         return None
@@ -52,23 +54,31 @@ class Candidates:
         """Fail on either."""
         if not tally.sums:
             return [
-                Finding(self.name, SKIPPED, "the log has no distribution of the logging policy ('propensity_dist')")
+                Finding(
+                    self.name,
+                    SKIPPED,
+                    "the log has no distribution of the logging policy ('propensity_dist')",
+                )
             ]
         size = subject.first.dists[LOGGING].shape[-1]
         if tally.count("outside"):
             return [
                 Finding(
-                    self.name, FAILED, f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
+                    self.name, FAILED, f"{tally.count('outside'):,} shown items have ids beyond "
+                                       f"the {size} candidates "
                     "of 'propensity_dist'", tally.examples["outside"],
-                    "actions are numbered differently from the distribution, or candidates are missing from it",
+                    "actions are numbered differently from the distribution, or candidates are "
+                    "missing from it",
                     "number actions 0..A-1 in the order of the distribution",
                 )
             ]  # fmt: skip
         if tally.count("never"):
             return [
                 Finding(
-                    self.name, FAILED, f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
-                    tally.examples["never"], "the item came from outside the candidate set (a filter, a pinned item, a "
+                    self.name, FAILED, f"{tally.count('never'):,} shown items have probability 0 "
+                                       "in 'propensity_dist'",
+                    tally.examples["never"], "the item came from outside the candidate set (a "
+                                             "filter, a pinned item, a "
                     "fallback), or the distribution belongs to another request",
                     "log the distribution that was really drawn from; drop pinned positions",
                 )
@@ -86,9 +96,16 @@ class Consistency:
         sums, examples = {}, {}
         for name in (LOGGING, *subject.targets):
             found, values = shown(batch, name), logged_numbers(batch, name)
-            if found is None or values is None or values.shape != found[0].shape or subject.kind != "factored":
+            if (
+                found is None
+                or values is None
+                or values.shape != found[0].shape
+                or subject.kind != "factored"
+            ):
                 continue
-            differs = (np.abs(values - found[0]) > 1e-6 * np.maximum(values, 1e-12)) & subject.used(batch)
+            differs = (np.abs(values - found[0]) > 1e-6 * np.maximum(values, 1e-12)) & subject.used(
+                batch
+            )
             sums[name] = np.array([differs.sum(), subject.used(batch).sum()])
             examples[name] = examples_at(differs, values, batch.start)
         return Tally(sums=sums, examples=examples)
@@ -102,13 +119,17 @@ class Consistency:
                 continue
             found.append(
                 Finding(
-                    self.name, FAILED, f"'{name}' differs from its entry in '{name}_dist' for {wrong / cells:.1%} of "
+                    self.name, FAILED, f"'{name}' differs from its entry in '{name}_dist' for "
+                                       f"{wrong / cells:.1%} of "
                     "shown items", tally.examples[name],
-                    "the two were written at different moments, after different filters, or numbered differently",
+                    "the two were written at different moments, after different filters, or "
+                    "numbered differently",
                     "log both from the same draw",
                 )
             )  # fmt: skip
-        return found or [Finding(self.name, SKIPPED, "no policy has both factored numbers and a distribution")]
+        return found or [
+            Finding(self.name, SKIPPED, "no policy has both factored numbers and a distribution")
+        ]
 
 
 class Calibration:
@@ -127,22 +148,37 @@ class Calibration:
         weight = used[:, :, None]
         expected = (np.where(weight, cube, 0.0)).sum(axis=0)
         spread = (np.where(weight, cube * (1 - cube), 0.0)).sum(axis=0)
-        seen = np.stack([np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)])
+        seen = np.stack(
+            [np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)]
+        )
         return Tally(sums={"expected": expected, "spread": spread, "seen": seen.astype(float)})
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Z = (seen - expected) / sqrt(sum p (1-p)), Bonferroni over items and positions, for expectations above 5."""
+        """Z = (seen - expected) / sqrt(sum p (1-p)), Bonferroni over items and positions, for
+        expectations above 5.
+        """
         from scipy import special
 
         if not tally.sums:
-            return [Finding(self.name, SKIPPED, "the log has no usable distribution of the logging policy")]
+            return [
+                Finding(
+                    self.name, SKIPPED, "the log has no usable distribution of the logging policy"
+                )
+            ]
         expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
         tested = (spread > 5) & (expected > 5)
         z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
         p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
         if not tested.any() or p.min() > 0.01:
-            return [Finding(self.name, PASSED, "items are shown as often as 'propensity_dist' says")]
-        off = np.divide(np.abs(seen - expected), expected, out=np.zeros_like(expected), where=tested & (p <= 0.01))
+            return [
+                Finding(self.name, PASSED, "items are shown as often as 'propensity_dist' says")
+            ]
+        off = np.divide(
+            np.abs(seen - expected),
+            expected,
+            out=np.zeros_like(expected),
+            where=tested & (p <= 0.01),
+        )
         k, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
         positions = sorted({int(row) + 1 for row in np.argwhere(p <= 0.01)[:, 0]})
         names = subject.first.action_names
@@ -150,16 +186,20 @@ class Calibration:
         return [
             Finding(
                 self.name, FAILED if off.max() > 0.1 else WARNED,
-                f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where {expected[k, a]:,.0f} are "
+                f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
+                f"{expected[k, a]:,.0f} are "
                 f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
                 cause="the logged distribution is not the one that was drawn from",
-                remedy="log the probabilities after all filters, boosts and deduplication, at the moment of the draw",
+                remedy="log the probabilities after all filters, boosts and deduplication, at the "
+                       "moment of the draw",
             )
         ]  # fmt: skip
 
 
 class Replacement:
-    """Independent positions repeat items now and then; a ranking without repeats is drawn without replacement."""
+    """Independent positions repeat items now and then; a ranking without repeats is drawn without
+    replacement.
+    """
 
     name = "repeated-items"
 
@@ -169,28 +209,52 @@ class Replacement:
         ordered = np.sort(np.where(used, batch.action, -1 - np.arange(batch.K)), axis=1)
         repeats = (np.diff(np.ascontiguousarray(ordered.T), axis=0) == 0).any(axis=0)
         size = int(batch.action.max(initial=0)) + 1
-        seen = np.stack([np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)])
+        seen = np.stack(
+            [np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)]
+        )
         return Tally(
             sums={"repeats": np.array([repeats.sum()]), "n": np.array([batch.n]), "seen": seen},
-            examples={"any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)},
+            examples={
+                "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
+            },
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
+        """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20
+        has chance 2e-9.
+        """
         if subject.kind != "factored" or subject.first.K < 2:
-            return [Finding(self.name, SKIPPED, f"propensities are '{subject.kind}', or rankings have one item")]
-        seen, n, repeats = tally.sums["seen"].astype(float), tally.count("n"), tally.count("repeats")
+            return [
+                Finding(
+                    self.name,
+                    SKIPPED,
+                    f"propensities are '{subject.kind}', or rankings have one item",
+                )
+            ]
+        seen, n, repeats = (
+            tally.sums["seen"].astype(float),
+            tally.count("n"),
+            tally.count("repeats"),
+        )
         share = seen / n
         total = share.sum(axis=0)
         expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
         if repeats == 0 and expected > 20:
             return [
                 Finding(
-                    self.name, FAILED, f"no ranking repeats an item, where independent positions would give about "
+                    self.name, FAILED, "no ranking repeats an item, where independent positions "
+                                       "would give about "
                     f"{expected:,.0f} repeats", tally.examples.get("any", ()),
                     "items were drawn without replacement, so positions are not independent",
-                    "if the numbers are P(a_k | items above), use --propensity-kind prefix; if they are marginals, "
+                    "if the numbers are P(a_k | items above), use --propensity-kind prefix; if "
+                    "they are marginals, "
                     "use --propensity-kind position",
                 )
             ]  # fmt: skip
-        return [Finding(self.name, PASSED, f"{repeats:,} of {n:,} rankings repeat an item, as independent draws may")]
+        return [
+            Finding(
+                self.name,
+                PASSED,
+                f"{repeats:,} of {n:,} rankings repeat an item, as independent draws may",
+            )
+        ]

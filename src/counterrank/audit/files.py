@@ -12,7 +12,13 @@ from counterrank.audit.auditor import audit
 from counterrank.audit.findings import Finding, examples_at
 from counterrank.audit.listed import Audit
 from counterrank.diagnostics import FAILED, PASSED, WARNED
-from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, PropensityError
+from counterrank.errors import (
+    ConfigError,
+    CounterrankError,
+    LogError,
+    MissingExtraError,
+    PropensityError,
+)
 from counterrank.log import LOGGING, RankingLog
 from counterrank.readers import (
     Field,
@@ -38,13 +44,17 @@ def audit_log(
     time: str | None = None,
     **reading: Any,
 ) -> Audit:
-    """Return the findings about a log in memory, a frame, a path or a source; targets may be left out."""
+    """Return the findings about a log in memory, a frame, a path or a source; targets may be left
+    out.
+    """
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())
     source, names = _opened(log, targets or None, [*named, *([time] if time else [])], reading)
     return Audit.of(audit(source, names, segments=named or None, time=time))
 
 
-def _opened(log: Any, targets: Any, carried: list[str], reading: dict[str, Any]) -> tuple[Source, tuple[str, ...]]:
+def _opened(
+    log: Any, targets: Any, carried: list[str], reading: dict[str, Any]
+) -> tuple[Source, tuple[str, ...]]:
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
     if isinstance(log, RankingLog):
@@ -67,10 +77,11 @@ def audit_file(
     time: str | None = None,
     **reading: Any,
 ) -> Audit:
-    """Return the findings about a file, also one that cannot be read as a log: then all that can be said about it.
+    """Return the findings about a file, also one that cannot be read as a log: then all that can be
+    said about it.
 
-    What is wrong with single numbers is counted on the raw columns; the rest of the audit then runs on the rows that
-    can be used, and says how many those are.
+    What is wrong with single numbers is counted on the raw columns; the rest of the audit then runs
+    on the rows that can be used, and says how many those are.
     """
     reading = {"require_propensity": False, **reading}
     try:
@@ -86,7 +97,9 @@ def _dirty(
 ) -> Audit:  # fmt: skip
     what, _, remedy = str(problem).rpartition("; ")
     what = what or str(problem)
-    failed = Finding("readable", FAILED, what, remedy=remedy if remedy != what else "correct the file")
+    failed = Finding(
+        "readable", FAILED, what, remedy=remedy if remedy != what else "correct the file"
+    )
     try:
         wrong, log = repaired(path, targets, **reading)
     except (ConfigError, MissingExtraError):
@@ -107,9 +120,15 @@ Bools = NDArray[np.bool_]
 
 
 def repaired(
-    path: "str | os.PathLike[str]", targets: Sequence[str], *, format: str | None = None, **reading: Any
+    path: "str | os.PathLike[str]",
+    targets: Sequence[str],
+    *,
+    format: str | None = None,
+    **reading: Any,
 ) -> tuple[list[Finding], RankingLog | None]:
-    """Return findings about single numbers, and the log of the rows whose numbers can be used, if there are any."""
+    """Return findings about single numbers, and the log of the rows whose numbers can be used, if
+    there are any.
+    """
     options = ReadOptions.of(**{**reading, "targets": tuple(targets)})
     pieces = [read_table(file) for file in expand(path, format, decimal=options.decimal)]
     table = pa.concat_tables(pieces, promote_options="permissive")
@@ -135,7 +154,8 @@ def repaired(
     kept = int(good.sum())
     if kept < len(good):
         findings.append(
-            Finding("usable-rows", WARNED, f"the rest of the audit looks at {kept:,} of {len(good):,} rankings",
+            Finding("usable-rows", WARNED, f"the rest of the audit looks at {kept:,} of "
+                                           f"{len(good):,} rankings",
                     remedy="repair or drop the others; a pattern among them would bias any result")
         )  # fmt: skip
     return findings, from_table(table.filter(pa.array(good)), options)
@@ -150,30 +170,53 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
     finite = inside[np.isfinite(inside)]
     if len(finite) and finite.max() <= 0 and finite.min() < 0:
         return [
-            Finding("probabilities", FAILED, f"all of '{name}' lies between {finite.min():.4g} and {finite.max():.4g}",
+            Finding("probabilities", FAILED, f"all of '{name}' lies between {finite.min():.4g} "
+                                             f"and {finite.max():.4g}",
                     examples_at(cells, values, 0), "log-probabilities were logged",
                     "store exp of these values; the rest of this audit did so")
         ], np.ones(len(values), dtype=bool)  # fmt: skip
-    missing, above, zero = np.isnan(values) & cells, (values > 1 + 1e-9) & cells, (values == 0) & cells
+    missing, above, zero = (
+        np.isnan(values) & cells,
+        (values > 1 + 1e-9) & cells,
+        (values == 0) & cells,
+    )
     negative = (values < 0) & cells
     found = [
         _wrong(
-            name, "missing", missing, values, "the join with the propensities lost rows", "join again, or drop them"
+            name,
+            "missing",
+            missing,
+            values,
+            "the join with the propensities lost rows",
+            "join again, or drop them",
         ),
-        _wrong(name, "above 1", above, values, _scale_of(finite), "store probabilities between 0 and 1"),
-        _wrong(name, "below 0", negative, values, "a failed computation, or -1 for a missing value", "drop those rows"),
+        _wrong(
+            name, "above 1", above, values, _scale_of(finite), "store probabilities between 0 and 1"
+        ),
+        _wrong(
+            name,
+            "below 0",
+            negative,
+            values,
+            "a failed computation, or -1 for a missing value",
+            "drop those rows",
+        ),
     ]
     bad = missing | above | negative
     if role == LOGGING:
         bad |= zero
         found.append(
-            _wrong(name, "0, yet the item was shown", zero, values, "rounding, a pinned item, or a join with another "
-                   "request's propensities", "log full precision, and the probability after all filters")
+            _wrong(name, "0, yet the item was shown", zero, values, "rounding, a pinned item, or "
+                                                                    "a join with another "
+                   "request's propensities", "log full precision, and the probability after all "
+                                             "filters")
         )  # fmt: skip
     return [one for one in found if one is not None], np.asarray(~bad.any(axis=1))
 
 
-def _wrong(name: str, what: str, bad: Bools, values: Floats, cause: str, remedy: str) -> Finding | None:
+def _wrong(
+    name: str, what: str, bad: Bools, values: Floats, cause: str, remedy: str
+) -> Finding | None:
     count = int(bad.sum())
     if not count:
         return None
@@ -194,8 +237,10 @@ def _rewards(name: str, values: Floats, bad: Bools) -> list[Finding]:
     if not count:
         return []
     return [
-        Finding("rewards", FAILED, f"'{name}' is missing or infinite {count:,} times", examples_at(bad, values, 0),
-                "outcomes that have not arrived, or an outer join", "say --missing-reward zero if none means 0")
+        Finding("rewards", FAILED, f"'{name}' is missing or infinite {count:,} "
+                                   "times", examples_at(bad, values, 0),
+                "outcomes that have not arrived, or an outer join", "say --missing-reward zero if "
+                                                                    "none means 0")
     ]  # fmt: skip
 
 

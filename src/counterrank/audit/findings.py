@@ -57,7 +57,9 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a whole policy."""
+        """What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a
+        whole policy.
+        """
         logging = self.first.propensity
         if isinstance(logging, Propensity):
             return logging.kind
@@ -69,7 +71,8 @@ class Subject:
         return any(note.startswith("propensity-missing") for note in self.first.notes)
 
     def looked_at(self, rows: int, most: int) -> int:
-        """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
+        """Return how many rows of a batch are seen by a check that looks at no more than `most`
+        rows of the log.
 
         >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]])
         >>> [Subject(log, n=n).looked_at(8000, 500_000) for n in (10_000, 5_000_000, None)]
@@ -90,7 +93,9 @@ KEPT = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """`sums` add (shorter arrays are padded with zeros), `peaks` take the larger, `lists` and `examples` follow."""
+    """`sums` add (shorter arrays are padded with zeros), `peaks` take the larger, `lists` and
+    `examples` follow.
+    """
 
     sums: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     peaks: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -145,7 +150,11 @@ def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tup
         if len(place) > 1:
             example["position"] = int(place[1]) + 1
         value = np.asarray(values[tuple(place)])
-        example["value"] = value.tolist() if value.dtype.kind not in "f" or np.isfinite(value).all() else str(value)
+        example["value"] = (
+            value.tolist()
+            if value.dtype.kind not in "f" or np.isfinite(value).all()
+            else str(value)
+        )
         found.append(example)
     return tuple(found)
 

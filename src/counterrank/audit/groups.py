@@ -1,8 +1,9 @@
-"""E[w] = 1, everywhere: at every position, in every stretch of the log, in every group of every context column.
+"""E[w] = 1, everywhere: at every position, in every stretch of the log, in every group of every
+context column.
 
-True propensities make weights average 1 whatever the context. A policy that changed half way, a join that failed for
-one device or a reason for showing an item that was not logged (a confounder) leave the overall mean at 1 and move the
-means of groups. One pass, additive, at any size.
+True propensities make weights average 1 whatever the context. A policy that changed half way, a
+join that failed for one device or a reason for showing an item that was not logged (a confounder)
+leave the overall mean at 1 and move the means of groups. One pass, additive, at any size.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,15 @@ from counterrank.audit.findings import Finding, Subject, Tally, listed
 from counterrank.audit.kernels import grouped_sums
 from counterrank.audit.rows import days_of
 from counterrank.audit.values import logged_numbers
-from counterrank.diagnostics import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED, interval_names
+from counterrank.diagnostics import (
+    FAILED,
+    PASSED,
+    SIGNIFICANT,
+    SKIPPED,
+    THRESHOLDS,
+    WARNED,
+    interval_names,
+)
 from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
 from counterrank.log import LOGGING, RankingLog
@@ -25,11 +34,14 @@ from counterrank.ratios import Ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Groups with fewer effective rows are not tested: their means are too skewed for any of these tests.
+# : Groups with fewer effective rows are not tested: their means are too skewed for any of these
+# tests.
 TESTED_ESS = 100.0
-#: A position at which one row makes this share of all squared weights shows no variance to test with.
+# : A position at which one row makes this share of all squared weights shows no variance to test
+# with.
 DOMINATED = 0.2
-#: Stretches of consecutive rows, quantiles of a number, labels of a category (the rest stand together).
+# : Stretches of consecutive rows, quantiles of a number, labels of a category (the rest stand
+# together).
 BLOCKS, QUANTILES, LABELS = 16, 8, 40
 #: Rows in a stretch when the length of the log is not known; neighbours are merged at the end.
 STRETCH = 4096
@@ -57,7 +69,9 @@ class Cut:
         """The groups by number; missing values come last."""
         kept = self.labels[:LABELS]
         found = (
-            (*kept, *(["other"] if len(self.labels) > LABELS else [])) if self.labels else interval_names(self.edges)
+            (*kept, *(["other"] if len(self.labels) > LABELS else []))
+            if self.labels
+            else interval_names(self.edges)
         )
         return (*found, "missing")
 
@@ -129,15 +143,20 @@ class Weights:
 
 def weight_sums(w: Floats, used: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Return count and sums of w, w^2 and w^3 by position (4, K), and the largest |w| (K,)."""
-    # Positions lie in rows here, and powers are products: sums down short rows and pow() cost five times as much.
+    # Positions lie in rows here, and powers are products: sums down short rows and pow() cost five
+    # times as much.
     w = np.ascontiguousarray(np.where(used, w, 0.0).T)
     square = w * w
-    sums = np.stack([used.sum(axis=0), w.sum(axis=1), square.sum(axis=1), (square * w).sum(axis=1)]).astype(float)
+    sums = np.stack(
+        [used.sum(axis=0), w.sum(axis=1), square.sum(axis=1), (square * w).sum(axis=1)]
+    ).astype(float)
     return sums, np.abs(w).max(axis=1, initial=0.0)
 
 
 def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return mean, z and two-sided p of E[w] = 1 from (3 or more, ...) sums; NaN where there is too little to test."""
+    """Return mean, z and two-sided p of E[w] = 1 from (3 or more, ...) sums; NaN where there is too
+    little to test.
+    """
     from scipy import special
 
     count, first, second = sums[:3]
@@ -152,19 +171,24 @@ def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
 def _enough(sums: Floats) -> NDArray[np.bool_]:
     count, first, second = sums[:3]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found: NDArray[np.bool_] = (first**2 / second >= TESTED_ESS) | (first == 0) & (count >= TESTED_ESS)
+        found: NDArray[np.bool_] = (first**2 / second >= TESTED_ESS) | (first == 0) & (
+            count >= TESTED_ESS
+        )
     return found
 
 
-def groups_tested(groups: Floats, total: Floats, largest: Floats, design: float) -> tuple[Floats, Floats, Floats]:
-    """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all rows (4, K).
+def groups_tested(
+    groups: Floats, total: Floats, largest: Floats, design: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all
+    rows (4, K).
 
-    A group must be off 1 and off the mean of all rows: an unseen tail lowers both means, and where one group is wrong
-    the others are off the common mean, not off 1. Its variance is the larger of its own and
-    the common one, times the design effect of units: a group without large weights has a small mean and a small
-    variance at once, and would else be called low. Means of right-skewed weights exceed the normal law's upper tail;
-    there the gamma law with the weights' skewness is used where it is the heavier. Positions at which one row makes
-    the variance are not tested.
+    A group must be off 1 and off the mean of all rows: an unseen tail lowers both means, and where
+    one group is wrong the others are off the common mean, not off 1. Its variance is the larger of
+    its own and the common one, times the design effect of units: a group without large weights has
+    a small mean and a small variance at once, and would else be called low. Means of right-skewed
+    weights exceed the normal law's upper tail; there the gamma law with the weights' skewness is
+    used where it is the heavier. Positions at which one row makes the variance are not tested.
     """
     from scipy import special
 
@@ -180,7 +204,9 @@ def groups_tested(groups: Floats, total: Floats, largest: Floats, design: float)
         off = np.where(near * far > 0, np.where(np.abs(near) < np.abs(far), near, far), 0.0)
         off = np.where(np.abs(off) < 1e-9, 0.0, off)
         z = np.where(off == 0, 0.0, off / np.sqrt(spread / count))
-        shape = 4.0 * count / np.maximum(skew, 1e-6) ** 2  # of the gamma law of a mean with skewness skew / sqrt(count)
+        shape = (
+            4.0 * count / np.maximum(skew, 1e-6) ** 2
+        )  # of the gamma law of a mean with skewness skew / sqrt(count)
         upper = special.gammaincc(shape, np.maximum(shape + z * np.sqrt(shape), 0.0))
         normal = special.ndtr(-np.abs(z))
         p = 2 * np.where(z > 0, np.maximum(normal, upper), normal)
@@ -190,7 +216,9 @@ def groups_tested(groups: Floats, total: Floats, largest: Floats, design: float)
 
 
 def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
-    """Bonferroni over every group, position, column and target of the log: one false alarm in a hundred logs."""
+    """Bonferroni over every group, position, column and target of the log: one false alarm in a
+    hundred logs.
+    """
     families: dict[tuple[str, str], dict[str, Floats]] = {}
     for key, sums in tally.sums.items():
         if key.startswith("by\t"):
@@ -198,45 +226,71 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
             families.setdefault((name, kind), {})[label] = sums
     results = {}
     for (name, kind), groups in sorted(families.items()):
-        names, table = _merged(groups) if kind == BLOCK else (list(groups), np.stack(list(groups.values())))
+        names, table = (
+            _merged(groups) if kind == BLOCK else (list(groups), np.stack(list(groups.values())))
+        )
         design = _design_effect(tally, name)
-        found = groups_tested(table, tally.sums[f"all\t{name}"], tally.peaks[f"all\t{name}"], design)
+        found = groups_tested(
+            table, tally.sums[f"all\t{name}"], tally.peaks[f"all\t{name}"], design
+        )
         results[name, kind] = names, table, found
     tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
     findings = [
         _group_finding(name, kind, names, table, found, tests=tests)
         for (name, kind), (names, table, found) in results.items()
     ]
-    missing = "no context, time column or segment to look at" if subject.targets else "no target to look at"
-    return findings or [Finding("mean-weight-by-group", SKIPPED, f"{missing}; name one with --target or --segment")]
+    missing = (
+        "no context, time column or segment to look at"
+        if subject.targets
+        else "no target to look at"
+    )
+    return findings or [
+        Finding("mean-weight-by-group", SKIPPED, f"{missing}; name one with --target or --segment")
+    ]
 
 
 def _group_finding(
-    name: str, kind: str, labels: list[str], table: Floats, found: tuple[Floats, Floats, Floats], *, tests: int
+    name: str,
+    kind: str,
+    labels: list[str],
+    table: Floats,
+    found: tuple[Floats, Floats, Floats],
+    *,
+    tests: int,
 ) -> Finding:
     mean, z, p = found
     check = f"mean-weight-by-{kind}"
     if np.isnan(p).all():
         return Finding(
-            check, SKIPPED, f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test"
+            check,
+            SKIPPED,
+            f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test",
         )
     low = np.nan_to_num(p, nan=1.0) * tests <= SIGNIFICANT
     bad = [g for g in range(len(labels)) if low[g].any()]
     if not bad:
-        return Finding(check, PASSED, f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'")
+        return Finding(
+            check,
+            PASSED,
+            f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'",
+        )
     share = table[:, 0, :] / np.maximum(table[:, 0, :].sum(axis=0), 1.0)
-    # What such weights may do to the value: their distance from 1, by the rows and positions it concerns.
+    # What such weights may do to the value: their distance from 1, by the rows and positions it
+    # concerns.
     size = float((np.where(low, share * np.abs(mean - 1.0), 0.0)).sum(axis=0).mean())
     g, k = np.unravel_index(int(np.argmin(np.where(np.isnan(p), 2.0, p))), p.shape)
     worst = sorted(bad, key=lambda one: float(np.nanmin(p[one])))
     text = (
-        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} (position {k + 1}, "
+        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} "
+        f"(position {k + 1}, "
         f"z = {z[g, k]:.1f}); {kind} affected: {listed([labels[one] for one in worst])}"
     )
     cause = (
-        "the policy, a candidate set or a join changed in the course of the log and was logged as if it had not"
+        "the policy, a candidate set or a join changed in the course of the log and was logged as "
+        "if it had not"
         if kind in (BLOCK, "day")
-        else "a policy, candidate set or join differs there, or items were shown for a reason that was not logged"
+        else "a policy, candidate set or join differs there, or items were shown for a reason "
+        "that was not logged"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     return Finding(
@@ -252,19 +306,26 @@ def _merged(groups: dict[str, Floats]) -> tuple[list[str], Floats]:
     table = np.stack([sum((groups[order[i]] for i in part), np.zeros(())) for part in parts])
     ends = np.cumsum([len(part) for part in parts]) / len(order)
     starts = np.concatenate([[0.0], ends[:-1]])
-    return [f"{100 * a:.0f}-{100 * b:.0f} % of the rows" for a, b in zip(starts, ends, strict=True)], table
+    return [
+        f"{100 * a:.0f}-{100 * b:.0f} % of the rows" for a, b in zip(starts, ends, strict=True)
+    ], table
 
 
 def _by_unit(batch: RankingLog, w: Floats, subject: Subject) -> Floats:
     """Return sums by bucket of units of each row's mean weight, its square and the rows (3, 1024)."""
     row = np.where(subject.used(batch), w, 0.0).sum(axis=1) / np.maximum(batch.lengths, 1)
     return np.stack(
-        [np.bincount(batch.bucket, weights=value, minlength=1024) for value in (row, row**2, np.ones(batch.n))]
+        [
+            np.bincount(batch.bucket, weights=value, minlength=1024)
+            for value in (row, row**2, np.ones(batch.n))
+        ]
     )
 
 
 def _design_effect(tally: Tally, name: str) -> float:
-    """Return how much larger the variance of the mean weight is over units than over rows, at least 1."""
+    """Return how much larger the variance of the mean weight is over units than over rows, at least
+    1.
+    """
     found = tally.sums.get(f"units\t{name}")
     if found is None:
         return 1.0
@@ -282,10 +343,17 @@ def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     known = [name for name in subject.targets if f"all\t{name}" in tally.sums]
     found = {name: tested(tally.sums[f"all\t{name}"]) for name in known}
     if not found:
-        return [Finding(Weights.name, SKIPPED, "no target policy was named, or its weights cannot be formed")]
+        return [
+            Finding(
+                Weights.name, SKIPPED, "no target policy was named, or its weights cannot be formed"
+            )
+        ]
     small = too_small(tally, subject)
     wrong = [name for name, (_, _, p) in found.items() if _family(p) <= SIGNIFICANT]
-    return [_overall_finding(name, *found[name], wrong=wrong, all_of=len(found), small=small) for name in found]
+    return [
+        _overall_finding(name, *found[name], wrong=wrong, all_of=len(found), small=small)
+        for name in found
+    ]
 
 
 def _overall_finding(
@@ -296,7 +364,9 @@ def _overall_finding(
         return Finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
     if name not in wrong:
         worst = float(np.nanmax(np.abs(mean - 1)))
-        return Finding(check, PASSED, f"weights of '{name}' average 1 within chance (within {worst:.1%})")
+        return Finding(
+            check, PASSED, f"weights of '{name}' average 1 within chance (within {worst:.1%})"
+        )
     worst_at = int(np.nanargmin(np.where(np.isnan(p), 2.0, p)))
     weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= SIGNIFICANT)]
     off = float(np.abs(mean - 1)[~np.isnan(p)].max())
@@ -309,7 +379,9 @@ def _overall_finding(
 
 
 def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
-    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
+    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than
+    there are.
+    """
     check = "inverse-propensity"
     if "1/p" not in tally.sums:
         return [Finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
@@ -319,11 +391,14 @@ def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
     if not too_small(tally, subject):
         return [Finding(check, PASSED, text)]
     cause, remedy = blame(2.0, alone=False, small=True)
-    return [Finding(check, FAILED, f"{text}: more than probabilities allow", cause=cause, remedy=remedy)]
+    return [
+        Finding(check, FAILED, f"{text}: more than probabilities allow", cause=cause, remedy=remedy)
+    ]
 
 
 def too_small(tally: Tally, subject: Subject) -> bool:
-    """Return whether the logger's numbers are too small to be probabilities: mean 1/p above the number of items.
+    """Return whether the logger's numbers are too small to be probabilities: mean 1/p above the
+    number of items.
 
     E[1/p] is the number of items with a chance, whatever the policy, so it cannot exceed A.
     """
@@ -341,31 +416,42 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     """Return likely cause and remedy of a mean weight off 1."""
     if alone:
         return (
-            "this target alone is off, so its probabilities are wrong: another version, candidate set or normalisation",
+            "this target alone is off, so its probabilities are wrong: another version, candidate "
+            "set or normalisation",
             "score the target policy on the logged candidates, each row summing to 1 over them",
         )
     if small:
         return (
-            "the logged propensities are too small: joint or cumulative probabilities, or a policy with more "
+            "the logged propensities are too small: joint or cumulative probabilities, or a "
+            "policy with more "
             "candidates than were eligible",
             "log P(a_k | x) of the item at its own position; see --propensity-kind",
         )
     if mean < 1:
         return (
-            "the target shows items the logger never shows, or the propensities are too large, or the target's "
+            "the target shows items the logger never shows, or the propensities are too large, or "
+            "the target's "
             "probabilities do not sum to 1",
             "compare candidate sets of both policies; log propensities after filtering",
         )
     return (
-        "the propensities are too small for how often items are shown, or the target's probabilities sum to over 1",
-        "check that propensities and target probabilities are of the same event (item at its position)",
+        "the propensities are too small for how often items are shown, or the target's "
+        "probabilities sum to over 1",
+        "check that propensities and target probabilities are of the same event (item at its "
+        "position)",
     )
 
 
 def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
-    """Yield each way to group the rows: what it is called, the labels, and the label's number of each row (n,)."""
+    """Yield each way to group the rows: what it is called, the labels, and the label's number of
+    each row (n,).
+    """
     stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
-    rows = np.arange(batch.rows.start, batch.rows.stop) if isinstance(batch.rows, slice) else batch.rows
+    rows = (
+        np.arange(batch.rows.start, batch.rows.stop)
+        if isinstance(batch.rows, slice)
+        else batch.rows
+    )
     numbers, codes = np.unique(rows // stretch, return_inverse=True)
     yield BLOCK, [str(number) for number in numbers], np.asarray(codes).reshape(-1)
     for cut in subject.cuts:

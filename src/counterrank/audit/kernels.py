@@ -11,7 +11,9 @@ Ints = NDArray[np.int64]
 
 @jit
 def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
-    """Add count, w and w^2 by group and position to out (G, 3, K), for weights (K, n) and groups `code` (n,)."""
+    """Add count, w and w^2 by group and position to out (G, 3, K), for weights (K, n) and groups
+    `code` (n,).
+    """
     length, n = w.shape
     for k in range(length):
         for i in range(n):

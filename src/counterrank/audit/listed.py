@@ -20,7 +20,8 @@ _MARKS = {PASSED: ("✓", "green"), WARNED: ("!", "yellow"), FAILED: ("✗", "re
 
 
 class Audit(tuple[dict[str, Any], ...]):
-    """What the checks of a log found: a row for each, with `check`, `status`, `found`, `examples`, `cause`, `remedy`.
+    """What the checks of a log found: a row for each, with `check`, `status`, `found`, `examples`,
+    `cause`, `remedy`.
 
     >>> audit = Audit.of([Finding("units", PASSED, "900 users"), Finding("drift", WARNED, "day 3 differs")])
     >>> audit, audit.warned[0]["found"], audit[0]["status"]
@@ -56,7 +57,9 @@ class Audit(tuple[dict[str, Any], ...]):
 
     def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
         """Return the findings as a JSON document, and write it to `path` if one is given."""
-        text = json.dumps({"schema": SCHEMA, "audit": list(self)}, indent=2, ensure_ascii=False) + "\n"
+        text = (
+            json.dumps({"schema": SCHEMA, "audit": list(self)}, indent=2, ensure_ascii=False) + "\n"
+        )
         if path is not None:
             atomic.write_text(path, text)
         return text
@@ -64,7 +67,9 @@ class Audit(tuple[dict[str, Any], ...]):
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
         named = {"failed": self.failed, "warned": self.warned}
-        told = [f"{status}={[row['check'] for row in rows]}" for status, rows in named.items() if rows]
+        told = [
+            f"{status}={[row['check'] for row in rows]}" for status, rows in named.items() if rows
+        ]
         return f"Audit({', '.join([*told, f'passed={len(self.passed)}'])})"
 
     def __str__(self) -> str:
@@ -81,10 +86,18 @@ class Audit(tuple[dict[str, Any], ...]):
 
     def _repr_html_(self) -> str:
         cells = (
-            (row["check"], f"{_MARKS[Outcome(row['status'])][0]} {row['status']}", row["found"], _advice(row))
+            (
+                row["check"],
+                f"{_MARKS[Outcome(row['status'])][0]} {row['status']}",
+                row["found"],
+                _advice(row),
+            )
             for row in self
         )
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>" for line in cells)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
+            for line in cells
+        )
         head = "".join(f"<th>{name}</th>" for name in _HEAD)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -24,7 +24,9 @@ def time_column(log: RankingLog) -> str | None:
 
 
 def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
-    """Return the day of each row (n,) as text: dates, seconds or milliseconds since 1970, or the values as they are."""
+    """Return the day of each row (n,) as text: dates, seconds or milliseconds since 1970, or the
+    values as they are.
+    """
     values = column_of(batch, name)
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]").astype(str)
@@ -39,7 +41,11 @@ def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
     for unit, limit in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8)):
         if largest > limit:
             return (
-                np.nan_to_num(values).astype(np.int64).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)
+                np.nan_to_num(values)
+                .astype(np.int64)
+                .astype(f"datetime64[{unit}]")
+                .astype("datetime64[D]")
+                .astype(str)
             )
     return np.char.zfill(np.nan_to_num(values).astype(np.int64).astype(str), 6)
 
@@ -67,7 +73,11 @@ class Drift:
             return [Finding(self.name, SKIPPED, "no time column; name one with --time")]
         days = sorted(day for day, sums in tally.sums.items() if sums[0] >= 30)
         if len(days) < 2:
-            return [Finding(self.name, SKIPPED, f"fewer than two days with 30 rankings in '{subject.time}'")]
+            return [
+                Finding(
+                    self.name, SKIPPED, f"fewer than two days with 30 rankings in '{subject.time}'"
+                )
+            ]
         table = np.stack([tally.sums[day] for day in days])
         mean = table[:, 1] / table[:, 0]
         error = np.maximum(table[:, 2] / table[:, 0] - mean**2, 1e-300) / table[:, 0]
@@ -76,7 +86,8 @@ class Drift:
         scale = abs(centre) or 1.0
         size = float(mean.max() - mean.min()) / scale
         text = (
-            f"the logger earned between {mean.min():.4g} ({days[int(mean.argmin())]}) and {mean.max():.4g} "
+            f"the logger earned between {mean.min():.4g} ({days[int(mean.argmin())]}) and "
+            f"{mean.max():.4g} "
             f"({days[int(mean.argmax())]}) a day"
         )
         if p > 0.001 or size < 0.2:
@@ -90,7 +101,8 @@ class Drift:
         ]  # fmt: skip
 
 
-#: Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so none is split.
+# : Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so
+# none is split.
 ALL_HASHES = 2_000_000
 _THIN = np.uint64(16)
 #: Bins in which contexts are counted.
@@ -105,7 +117,9 @@ class Duplicates:
     name = "duplicates"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Collect a hash of the whole row, and one of what identifies it (context, unit, other columns)."""
+        """Collect a hash of the whole row, and one of what identifies it (context, unit, other
+        columns).
+        """
         key = np.zeros((batch.n, 2), dtype=np.uint64)
         row_hash.start(key)
         identified = _absorb_identity(key, batch)
@@ -127,22 +141,33 @@ class Duplicates:
         if not len(whole):
             return [Finding(self.name, SKIPPED, "too few rankings to look for duplicates")]
         _, where, back = np.unique(whole, return_index=True, return_inverse=True)
-        second = np.flatnonzero(np.asarray(where)[np.asarray(back).reshape(-1)] != np.arange(len(whole)))
+        second = np.flatnonzero(
+            np.asarray(where)[np.asarray(back).reshape(-1)] != np.arange(len(whole))
+        )
         share = len(second) / len(whole)
         if not tally.count("identified") or len(np.unique(keys)) < 0.2 * len(keys):
             return [
-                Finding(self.name, SKIPPED, f"{share:.1%} of rankings equal another one, but nothing (context, unit, "
+                Finding(self.name, SKIPPED, f"{share:.1%} of rankings equal another one, but "
+                                            "nothing (context, unit, "
                         "time) tells rankings apart, so they need not be duplicates")
             ]  # fmt: skip
         if share < 0.001:
-            return [Finding(self.name, PASSED, f"{len(second):,} of {len(whole):,} rankings equal another one")]
+            return [
+                Finding(
+                    self.name,
+                    PASSED,
+                    f"{len(second):,} of {len(whole):,} rankings equal another one",
+                )
+            ]
         original = np.asarray(where)[np.asarray(back).reshape(-1)[second[:3]]]
         examples = tuple(
-            {"row": int(rows[i]), "equals": int(rows[j])} for i, j in zip(second[:3], original, strict=True)
+            {"row": int(rows[i]), "equals": int(rows[j])}
+            for i, j in zip(second[:3], original, strict=True)
         )
         return [
             Finding(
-                self.name, FAILED if share > 0.05 else WARNED, f"{share:.1%} of rankings equal an earlier one, "
+                self.name, FAILED if share > 0.05 else WARNED, f"{share:.1%} of rankings equal an "
+                                                               "earlier one, "
                 "context and all", examples,
                 "events delivered twice, or a join that multiplied rows",
                 "drop repeated rows: they make intervals too short",
@@ -168,7 +193,9 @@ def _absorb_identity(state: NDArray[np.uint64], batch: RankingLog) -> bool:
 def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
     if values.dtype.kind in "iufb":
         return np.ascontiguousarray(values, dtype=np.float64)
-    return np.fromiter((zlib.crc32(str(value).encode()) for value in values.tolist()), np.float64, len(values))
+    return np.fromiter(
+        (zlib.crc32(str(value).encode()) for value in values.tolist()), np.float64, len(values)
+    )
 
 
 class Rewards:
@@ -189,16 +216,25 @@ class Rewards:
                 "negative": np.array([(inside < 0).sum()]),
                 "binary": np.array([((inside != 0) & (inside != 1)).sum()]),
             },
-            peaks={"row": np.array([np.abs(earned).max()]), "span": np.array([inside.max(), -inside.min()])},
-            examples={f"{np.abs(earned).max():.17g}": examples_at(largest, earned, batch.start)[:1]},
+            peaks={
+                "row": np.array([np.abs(earned).max()]),
+                "span": np.array([inside.max(), -inside.min()]),
+            },
+            examples={
+                f"{np.abs(earned).max():.17g}": examples_at(largest, earned, batch.start)[:1]
+            },
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
+        """Fail when all are equal; warn on one dominating ranking or a few negative ones among
+        clicks.
+        """
         (high, low), total = tally.peaks["span"], float(tally.sums["total"][0])
         if high + low == 0:
             return [
-                Finding(self.name, FAILED, f"every reward is {high:g}", cause="the join with the outcomes failed, or a "
+                Finding(self.name, FAILED, f"every reward is {high:g}", cause="the join with the "
+                                                                              "outcomes failed, "
+                                                                              "or a "
                         "constant column was read", remedy="check the reward column and its join")
             ]  # fmt: skip
         n = float(tally.sums["total"][1])
@@ -238,13 +274,16 @@ class Units:
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Warn when one bucket holds a tenth of the rows, or few are used."""
         if not tally.sums:
-            return [Finding(self.name, SKIPPED, "no unit column: rankings are taken as independent")]
+            return [
+                Finding(self.name, SKIPPED, "no unit column: rankings are taken as independent")
+            ]
         rows = tally.sums["rows"]
         share, used = float(rows.max() / rows.sum()), int((rows > 0).sum())
         if used < 50 or share > 0.1:
             return [
                 Finding(
-                    self.name, WARNED, f"one of {used:,} groups of units has {share:.0%} of the rankings",
+                    self.name, WARNED, f"one of {used:,} groups of units has {share:.0%} of the "
+                                       "rankings",
                     cause="few users, a robot, or a default id for unknown users",
                     remedy="drop robots and default ids; with few units intervals are only rough",
                 )
@@ -253,55 +292,76 @@ class Units:
 
 
 class Robots:
-    """No visitor comes again and again under one context, and pages are clicked as people click them."""
+    """No visitor comes again and again under one context, and pages are clicked as people click
+    them.
+    """
 
     name = "robots"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count rows by a hash of their context, and full rankings by how many of their items were rewarded."""
+        """Count rows by a hash of their context, and full rankings by how many of their items were
+        rewarded.
+        """
         sums: dict[str, NDArray[Any]] = {}
         if batch.context is not None and batch.unit is None:
             state = np.zeros((batch.n, 2), dtype=np.uint64)
             row_hash.start(state)
             row_hash.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
-            sums["context"] = np.bincount((state[:, 0] % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS))
+            sums["context"] = np.bincount(
+                (state[:, 0] % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS)
+            )
         full = batch.reward[batch.lengths == batch.K]
         sums["rewarded"] = np.bincount((full != 0).sum(axis=1), minlength=batch.K + 1)
         return Tally(sums=sums)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when a few contexts recur among many that do not, or when whole pages are rewarded too often.
+        """Fail when a few contexts recur among many that do not, or when whole pages are rewarded
+        too often.
 
-        Contexts are counted in 65,536 bins, in which those that occur once are spread evenly. People who click on
-        everything are rarer than people who click on all but one item; robots make a second peak at the end.
+        Contexts are counted in 65,536 bins, in which those that occur once are spread evenly.
+        People who click on everything are rarer than people who click on all but one item; robots
+        make a second peak at the end.
         """
         found = []
         share, count = _recurring(tally.sums.get("context"))
         if share > RECURRING:
             found.append(
                 Finding(
-                    self.name, FAILED, f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
-                    "and again, while most contexts do not", cause="robots, or users who come often and whose rows "
-                    "belong together", remedy="drop robots; name the user or session with --columns unit=COLUMN",
+                    self.name, FAILED, f"{share:.0%} of the rankings have one of {count:,} "
+                                       "contexts that recur again "
+                    "and again, while most contexts do not", cause="robots, or users who come "
+                                                                   "often and whose rows "
+                    "belong together", remedy="drop robots; name the user or session with "
+                                              "--columns unit=COLUMN",
                 )
             )  # fmt: skip
         rewarded = tally.sums["rewarded"]
         n, K = float(rewarded.sum()), len(rewarded) - 1
         typical = float(rewarded @ np.arange(K + 1)) / max(n, 1.0)
-        if K >= 3 and n >= 100 and typical < K / 2 and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1]):
+        if (
+            K >= 3
+            and n >= 100
+            and typical < K / 2
+            and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1])
+        ):
             found.append(
                 Finding(
-                    self.name, FAILED, f"{rewarded[K] / n:.1%} of rankings are rewarded at every position, but only "
+                    self.name, FAILED, f"{rewarded[K] / n:.1%} of rankings are rewarded at every "
+                                       "position, but only "
                     f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
-                    cause="robots that click on everything, or a page view counted as a click on each item",
+                    cause="robots that click on everything, or a page view counted as a click on "
+                          "each item",
                     remedy="drop these rankings, or correct the rewards",
                 )
             )  # fmt: skip
-        return found or [Finding(self.name, PASSED, "no context and no pattern of rewards looks like a robot's")]
+        return found or [
+            Finding(self.name, PASSED, "no context and no pattern of rewards looks like a robot's")
+        ]
 
 
 def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
-    """Return the share of rows in bins that hold far more than an even spread would put there, and their number.
+    """Return the share of rows in bins that hold far more than an even spread would put there, and
+    their number.
 
     Nothing where most rows are in such bins: then contexts are few, and recur by nature.
     """
@@ -321,7 +381,9 @@ class Logged:
     name = "logged-propensities"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Collect a hash of each list when there are none, to say how many different ones were shown."""
+        """Collect a hash of each list when there are none, to say how many different ones were
+        shown.
+        """
         if not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES:
             return Tally()
         state = np.zeros((batch.n, 2), dtype=np.uint64)
@@ -333,13 +395,21 @@ class Logged:
         """Fail when there are none, and say what can be done with this log."""
         if not subject.without_propensities:
             return [Finding(self.name, PASSED, "the log has propensities of the logging policy")]
-        found, remedy = "the log has no propensities", "--estimate-propensity learns them from the context"
+        found, remedy = (
+            "the log has no propensities",
+            "--estimate-propensity learns them from the context",
+        )
         lists = tally.lists.get("list")
         if lists is not None:
             distinct = len(np.unique(lists))
             found += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
             if distinct < len(lists) / 5:
                 remedy = (
-                    "few lists recur often: --estimate-propensity by-list:COLUMNS takes their frequencies by context"
+                    "few lists recur often: --estimate-propensity by-list:COLUMNS takes "
+                    "their frequencies by context"
                 )
-        return [Finding(self.name, FAILED, found, cause="they were not logged, or not joined", remedy=remedy)]
+        return [
+            Finding(
+                self.name, FAILED, found, cause="they were not logged, or not joined", remedy=remedy
+            )
+        ]

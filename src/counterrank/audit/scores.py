@@ -1,4 +1,6 @@
-"""Checks against the candidates of each row and the scores by which the logger is said to have ranked them."""
+"""Checks against the candidates of each row and the scores by which the logger is said to have
+ranked them.
+"""
 
 import numpy as np
 
@@ -13,7 +15,8 @@ FITTED_ROWS = 100_000
 SINKING = 0.1
 #: Score ranks are tested where the count's variance permits a normal law.
 TESTED = 5.0
-#: Choices that fall on other score ranks than they should: up to this share a significant distance is a warning.
+# : Choices that fall on other score ranks than they should: up to this share a significant distance
+# is a warning.
 TOLERATED = 0.02
 
 
@@ -23,7 +26,9 @@ class Scores:
     name = "scores"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count shown items that were no candidates, and choices by score rank where the logger ranked by scores."""
+        """Count shown items that were no candidates, and choices by score rank where the logger
+        ranked by scores.
+        """
         policy = batch.propensity
         sets = policy.candidates if isinstance(policy, Scored) else batch.candidates
         if sets is None:
@@ -36,16 +41,28 @@ class Scores:
             few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
             fit = candidate_fit(policy.take(few), batch.action[few])
             sums |= {"choices": np.stack([fit.observed, fit.expected, fit.variance])}
-            counts = {"fitted": fit.rows, "ineligible": fit.ineligible, "contradicted": fit.contradicted}
+            counts = {
+                "fitted": fit.rows,
+                "ineligible": fit.ineligible,
+                "contradicted": fit.contradicted,
+            }
             sums |= {key: np.array([value]) for key, value in counts.items()}
-        return Tally(sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)})
+        return Tally(
+            sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)}
+        )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
+        """Fail on items from outside, on rankings that contradict a fixed order, and on draws that
+        do not fit.
+        """
         if not tally.sums:  # most logs have no candidates, and need not be told so
             return []
         found = [*self._outside(tally), *self._order(tally, subject), *self._fit(tally, subject)]
-        return found or [Finding(self.name, PASSED, "all shown items were candidates, and stand as their scores say")]
+        return found or [
+            Finding(
+                self.name, PASSED, "all shown items were candidates, and stand as their scores say"
+            )
+        ]
 
     def _outside(self, tally: Tally) -> list[Finding]:
         rows, outside, ineligible = (tally.count(key) for key in ("rows", "outside", "ineligible"))
@@ -53,8 +70,10 @@ class Scores:
         if outside:
             found.append(
                 Finding(
-                    self.name, FAILED, f"{outside:,} of {rows:,} rankings show items that were none of their "
-                    "candidates", tally.examples["outside"], "the item came from elsewhere (a pinned item, an ad, a "
+                    self.name, FAILED, f"{outside:,} of {rows:,} rankings show items that were "
+                                       "none of their "
+                    "candidates", tally.examples["outside"], "the item came from elsewhere (a "
+                                                             "pinned item, an ad, a "
                     "fallback), or candidates belong to another request",
                     "log all candidates of a request; drop pinned positions",
                     sinks=outside > SINKING * rows,
@@ -63,29 +82,39 @@ class Scores:
         if ineligible:
             found.append(
                 Finding(
-                    self.name, FAILED, f"{ineligible:,} shown items have a score of -inf, which is never shown",
-                    cause="scores were filtered after the ranking was made, or belong to another request",
+                    self.name, FAILED, f"{ineligible:,} shown items have a score of -inf, which "
+                                       "is never shown",
+                    cause="scores were filtered after the ranking was made, or belong to another "
+                          "request",
                     remedy="log the scores that were really ranked by",
                 )
             )  # fmt: skip
         return found
 
     def _order(self, tally: Tally, subject: Subject) -> list[Finding]:
-        logger, wrong, rows = subject.first.propensity, tally.count("contradicted"), tally.count("fitted")
+        logger, wrong, rows = (
+            subject.first.propensity,
+            tally.count("contradicted"),
+            tally.count("fitted"),
+        )
         if not (isinstance(logger, Scored) and logger.spec.kind == "top") or not wrong:
             return []
         return [
             Finding(
-                self.name, FAILED, f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
+                self.name, FAILED, f"{wrong:,} of {rows:,} rankings put an item above one of a "
+                                   "higher score, though "
                 "the logger is said to show the highest first",
                 cause="the scores are not those of the logger, or something re-ranked after them",
-                remedy="log the final scores, or say how the logger explores (--logger plackett-luce, swap, ...)",
+                remedy="log the final scores, or say how the logger explores (--logger "
+                       "plackett-luce, swap, ...)",
                 sinks=wrong > SINKING * rows,
             )
         ]  # fmt: skip
 
     def _fit(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks."""
+        """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni
+        over the ranks.
+        """
         from scipy import special
 
         logger = subject.first.propensity
@@ -93,7 +122,9 @@ class Scores:
             return []
         observed, expected, variance = tally.sums["choices"]
         tested = variance > TESTED
-        z = np.divide(observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested)
+        z = np.divide(
+            observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested
+        )
         rank = int(np.abs(z).argmax())
         if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > SIGNIFICANT:
             return []
@@ -102,11 +133,15 @@ class Scores:
         return [
             Finding(
                 self.name, FAILED if moved > TOLERATED else WARNED,
-                f"the item with the {_nth(rank + 1)} highest score left was shown {observed[rank]:,.0f} times, where "
-                f"Plackett-Luce expects {expected[rank]:,.0f} (z = {z[rank]:.1f}): the logger is {greedy} than its "
+                f"the item with the {_nth(rank + 1)} highest score left was shown "
+                f"{observed[rank]:,.0f} times, where "
+                f"Plackett-Luce expects {expected[rank]:,.0f} (z = {z[rank]:.1f}): the logger is "
+                f"{greedy} than its "
                 f"scores, or another policy; {moved:.1%} of choices are affected",
-                cause="another temperature, scores before boosts or filters, or a policy of another kind",
-                remedy="give the temperature that was drawn with (--logger plackett-luce:temperature=T), or log the "
+                cause="another temperature, scores before boosts or filters, or a policy of "
+                      "another kind",
+                remedy="give the temperature that was drawn with (--logger "
+                       "plackett-luce:temperature=T), or log the "
                 "final scores",
             )
         ]  # fmt: skip

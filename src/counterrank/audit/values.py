@@ -45,7 +45,9 @@ class Range:
         return Tally(sums=sums, peaks=peaks)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """A log that could be read has numbers in range; targets that never show the logged items are suspect."""
+        """A log that could be read has numbers in range; targets that never show the logged items
+        are suspect.
+        """
         found = []
         for name, (high, low) in tally.peaks.items():
             zeros, cells = tally.sums[name]
@@ -53,14 +55,19 @@ class Range:
             if zeros > 0.5 * cells:
                 found.append(
                     Finding(
-                        self.name, WARNED, f"'{name}' gives {zeros / cells:.0%} of the shown items probability 0",
-                        cause="the target was joined to other rankings, or is (nearly) deterministic",
-                        remedy="check the join; a deterministic target keeps only the rows that show its own items",
+                        self.name, WARNED, f"'{name}' gives {zeros / cells:.0%} of the shown "
+                                           "items probability 0",
+                        cause="the target was joined to other rankings, or is (nearly) "
+                              "deterministic",
+                        remedy="check the join; a deterministic target keeps only the rows that "
+                               "show its own items",
                     )
                 )  # fmt: skip
             else:
                 found.append(Finding(self.name, PASSED, text))
-        return found or [Finding(self.name, SKIPPED, "policies were given as a whole, not as numbers")]
+        return found or [
+            Finding(self.name, SKIPPED, "policies were given as a whole, not as numbers")
+        ]
 
 
 class Rounding:
@@ -69,33 +76,59 @@ class Rounding:
     name = "rounding"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of 10^-d."""
+        """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of
+        10^-d.
+        """
         values = logged_numbers(batch, LOGGING)
         if values is None:
             return Tally()
         inside = values[used_cells(batch, values, subject)]
-        off = np.array([(np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum() for d in range(DECIMALS + 1)])
-        grid = np.bincount(np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1)
-        return Tally(sums={"off": off.astype(float), "grid": grid}, peaks={"low": np.array([-inside.min()])})
+        off = np.array(
+            [
+                (np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum()
+                for d in range(DECIMALS + 1)
+            ]
+        )
+        grid = np.bincount(
+            np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1
+        )
+        return Tally(
+            sums={"off": off.astype(float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
+        )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
+        """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large
+        rounding error.
+        """
         if not tally.sums:
-            return [Finding(self.name, SKIPPED, "the logging policy was given as a whole, not as numbers")]
+            return [
+                Finding(
+                    self.name, SKIPPED, "the logging policy was given as a whole, not as numbers"
+                )
+            ]
         digits = np.flatnonzero(tally.sums["off"] == 0)
         distinct = int((tally.sums["grid"] > 0).sum())
         lowest = -float(tally.peaks["low"][0])
         if len(digits) == 0 or distinct < 20:
-            return [Finding(self.name, PASSED, f"propensities have enough digits ({distinct:,} different values)")]
+            return [
+                Finding(
+                    self.name,
+                    PASSED,
+                    f"propensities have enough digits ({distinct:,} different values)",
+                )
+            ]
         error = 0.5 * 10.0 ** -int(digits[0]) / lowest
         status = WARNED if error > 0.05 else PASSED
         return [
             Finding(
                 self.name, status,
-                f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, {lowest:g}, may be off "
+                f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
+                f"{lowest:g}, may be off "
                 f"by {error:.0%}",
-                cause="" if status == PASSED else "probabilities were rounded when they were written",
-                remedy="" if status == PASSED else "log full precision: weights divide by these numbers",
+                cause="" if status == PASSED else "probabilities were rounded when they were "
+                                                  "written",
+                remedy="" if status == PASSED else "log full precision: weights divide by these "
+                                                   "numbers",
             )
         ]  # fmt: skip
 
@@ -116,15 +149,21 @@ class Deterministic:
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail when all are 1, warn when a position has nothing but ones."""
         if not tally.sums:
-            return [Finding(self.name, SKIPPED, "the logging policy was given as a whole, not as numbers")]
+            return [
+                Finding(
+                    self.name, SKIPPED, "the logging policy was given as a whole, not as numbers"
+                )
+            ]
         one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
         share = one / cells
         if one.sum() == cells.sum():
             return [
                 Finding(
-                    self.name, FAILED, "every propensity is 1", cause="the logging policy is deterministic, or the "
+                    self.name, FAILED, "every propensity is 1", cause="the logging policy is "
+                                                                      "deterministic, or the "
                     "column holds no propensities",
-                    remedy="no other policy can be evaluated from it; log the probabilities of a policy that explores, "
+                    remedy="no other policy can be evaluated from it; log the probabilities of a "
+                           "policy that explores, "
                     "estimate them if the same context saw different lists, or run an A/B test",
                 )
             ]  # fmt: skip
@@ -140,11 +179,19 @@ class Deterministic:
                     remedy="the target must show the same items there; explore these positions too",
                 )
             ]  # fmt: skip
-        return [Finding(self.name, PASSED, f"{1 - one.sum() / cells.sum():.1%} of shown items were a random choice")]
+        return [
+            Finding(
+                self.name,
+                PASSED,
+                f"{1 - one.sum() / cells.sum():.1%} of shown items were a random choice",
+            )
+        ]
 
 
 class Meaning:
-    """One number repeated at every position is a joint; numbers that only fall are cumulative products."""
+    """One number repeated at every position is a joint; numbers that only fall are cumulative
+    products.
+    """
 
     name = "propensity-kind"
 
@@ -154,12 +201,16 @@ class Meaning:
         if values is None or values.shape[1] < 2:
             return Tally()
         full = batch.lengths == batch.K
-        steps = np.diff(np.ascontiguousarray(values[full].T), axis=0)  # (K-1, n): long rows are quick to go through
+        steps = np.diff(
+            np.ascontiguousarray(values[full].T), axis=0
+        )  # (K-1, n): long rows are quick to go through
         same, falling = (steps == 0).all(axis=0), (steps <= 0).all(axis=0) & (steps < 0).any(axis=0)
         sums = {"same": same.sum(), "falling": falling.sum(), "full": full.sum()}
         return Tally(
             sums={key: np.array([value]) for key, value in sums.items()},
-            peaks={"span": np.array([values[full].max(initial=0.0), -values[full].min(initial=1.0)])},
+            peaks={
+                "span": np.array([values[full].max(initial=0.0), -values[full].min(initial=1.0)])
+            },
             examples={"same": examples_at(full, values, batch.start)},
         )
 
@@ -167,25 +218,37 @@ class Meaning:
         """Fail on one number for all positions, warn on products."""
         full = tally.count("full")
         if full < 50 or subject.kind == "joint":
-            return [Finding(self.name, SKIPPED, "too few full rankings, or one number for each, to tell")]
+            return [
+                Finding(
+                    self.name, SKIPPED, "too few full rankings, or one number for each, to tell"
+                )
+            ]
         constant = float(tally.peaks["span"].sum()) == 0.0
         if tally.count("same") == full and not constant:
             return [
                 Finding(
                     self.name, FAILED, "each ranking has the same number at all positions",
-                    tally.examples.get("same", ()), "the whole ranking's probability was repeated at each position",
+                    tally.examples.get("same", ()), "the whole ranking's probability was repeated "
+                                                    "at each position",
                     "read it with --propensity-kind joint",
                 )
             ]  # fmt: skip
         if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
             return [
                 Finding(
-                    self.name, WARNED, "propensities fall from position to position in every ranking",
-                    tally.examples.get("same", ()), "cumulative products P(a_1..a_k) were logged instead of factors",
-                    "divide each number by the one before it and read them with --propensity-kind prefix",
+                    self.name, WARNED, "propensities fall from position to position in every "
+                                       "ranking",
+                    tally.examples.get("same", ()), "cumulative products P(a_1..a_k) were logged "
+                                                    "instead of factors",
+                    "divide each number by the one before it and read them with --propensity-kind "
+                    "prefix",
                 )
             ]  # fmt: skip
-        return [Finding(self.name, PASSED, f"numbers vary by position as '{subject.kind}' propensities do")]
+        return [
+            Finding(
+                self.name, PASSED, f"numbers vary by position as '{subject.kind}' propensities do"
+            )
+        ]
 
 
 class SameAsLogger:
@@ -208,12 +271,16 @@ class SameAsLogger:
         found = []
         for name in tally.sums:
             if tally.count(name):
-                found.append(Finding(self.name, PASSED, f"'{name}' differs from the logging policy"))
+                found.append(
+                    Finding(self.name, PASSED, f"'{name}' differs from the logging policy")
+                )
             else:
                 found.append(
                     Finding(
-                        self.name, WARNED, f"'{name}' is the logging policy itself, number by number",
-                        cause="the logger's own column was named as the target, or the new policy was not scored",
+                        self.name, WARNED, f"'{name}' is the logging policy itself, number by "
+                                           "number",
+                        cause="the logger's own column was named as the target, or the new policy "
+                              "was not scored",
                         remedy="name the column with the new policy's probabilities",
                     )
                 )  # fmt: skip

@@ -21,11 +21,31 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 @click.command("check", epilog=_EPILOG)
 @click.argument("log", type=click.Path())
 @click.option(
-    "--target", "targets", multiple=True, metavar="COLUMN", help="Column of a target policy to check too; repeatable."
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column of a target policy to check too; repeatable.",
 )
-@click.option("--segment", "segments", multiple=True, metavar="COLUMN", help="Check E[w]=1 by this column too.")
-@click.option("--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, to look for drift.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the findings as JSON; - is stdout.")
+@click.option(
+    "--segment",
+    "segments",
+    multiple=True,
+    metavar="COLUMN",
+    help="Check E[w]=1 by this column too.",
+)
+@click.option(
+    "--time",
+    "time_column",
+    metavar="COLUMN",
+    help="Column of days or timestamps, to look for drift.",
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False),
+    help="Write the findings as JSON; - is stdout.",
+)
 @reading_options
 def command(log: str, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
@@ -38,7 +58,11 @@ def command(log: str, **options: Any) -> None:
     check_outputs(read_from, {"--json": options["json_path"]})
     with showing_progress():
         findings = audit_file(
-            log, targets=options["targets"], segments=options["segments"], time=options["time_column"], **read
+            log,
+            targets=options["targets"],
+            segments=options["segments"],
+            time=options["time_column"],
+            **read,
         )
     if options["json_path"]:
         write(options["json_path"], findings.to_json())

@@ -26,7 +26,10 @@ def results_console() -> "Console":
                 yield (
                     segment
                     if segment.control or segment.text.isprintable()
-                    else Segment("".join(c for c in segment.text if c.isprintable() or c == "\n"), segment.style)
+                    else Segment(
+                        "".join(c for c in segment.text if c.isprintable() or c == "\n"),
+                        segment.style,
+                    )
                 )
 
     return PlainNames(width=None if sys.stdout.isatty() else 110, highlight=False)
@@ -44,7 +47,9 @@ def write(path: str, text: str) -> None:
 
 
 def printing_to_stdout(*paths: str | None) -> bool:
-    """Return whether a result goes to stdout, which then holds nothing else; two of them are refused."""
+    """Return whether a result goes to stdout, which then holds nothing else; two of them are
+    refused.
+    """
     import click
 
     used = Counter(paths)["-"]
@@ -79,9 +84,23 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress, reporting_to(_Bar(progress)):
+    with (
+        Progress(*columns, console=console, transient=True) as progress,
+        reporting_to(_Bar(progress)),
+    ):
         yield

@@ -7,10 +7,16 @@ from counterrank.cli.console import showing_progress
 
 @click.command("demo")
 @click.option(
-    "--out", default="out/demo", show_default=True, type=click.Path(file_okay=False), help="Folder to write to."
+    "--out",
+    default="out/demo",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder to write to.",
 )
 def command(out: str) -> None:
-    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and certify it."""
+    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and
+    certify it.
+    """
     from counterrank import demo
 
     with showing_progress():

@@ -10,8 +10,9 @@ from counterrank.errors import CounterrankError
 def command() -> None:
     """List the names that --estimators takes, and what each does.
 
-    Any number can stand in order-2, dr-order-2, clip-order-2 and so on. Names with dr-, switch-, dm and cascade-dr
-    use a reward model and need whole distributions in the log (propensity_dist, NAME_dist).
+    Any number can stand in order-2, dr-order-2, clip-order-2 and so on. Names with dr-, switch-, dm
+    and cascade-dr use a reward model and need whole distributions in the log (propensity_dist,
+    NAME_dist).
     """
     from rich.markup import escape
     from rich.table import Table

@@ -31,7 +31,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     "targets",
     multiple=True,
     metavar="COLUMN",
-    help="Column with a target policy's probabilities of the shown items; repeat for more (default: every --policy).",
+    help="Column with a target policy's probabilities of the shown items; repeat for more "
+    "(default: every --policy).",
 )
 @click.option(
     "--estimators",
@@ -41,36 +42,62 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 @click.option(
     "--position-curve",
     metavar="FILE|estimate",
-    help="How often each position is looked at, for pbm, click-model and interpol: numbers in a file, or estimated.",
+    help="How often each position is looked at, for pbm, click-model and interpol: numbers in a "
+    "file, or estimated.",
 )
 @click.option(
-    "--position-weights", metavar="uniform|dcg|W1,W2,..", help="How much each position counts (default: uniform)."
+    "--position-weights",
+    metavar="uniform|dcg|W1,W2,..",
+    help="How much each position counts (default: uniform).",
 )
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
-@click.option("--segment", "segments", multiple=True, metavar="COLUMN", help="Break down by a column; repeatable.")
-@click.option("--practical", type=float, metavar="SHARE", help="Smallest relative lift that matters, e.g. 0.01.")
+@click.option(
+    "--segment",
+    "segments",
+    multiple=True,
+    metavar="COLUMN",
+    help="Break down by a column; repeatable.",
+)
+@click.option(
+    "--practical",
+    type=float,
+    metavar="SHARE",
+    help="Smallest relative lift that matters, e.g. 0.01.",
+)
 @click.option(
     "--estimate-propensity",
     is_flag=False,
     flag_value="auto",
     metavar="[METHOD]",
-    help="Estimate missing propensities: logistic (default), boosting, frequency:COLUMNS or by-list:COLUMNS.",
+    help="Estimate missing propensities: logistic (default), boosting, frequency:COLUMNS or "
+    "by-list:COLUMNS.",
 )
 @click.option(
-    "--audit/--no-audit", default=None, help="List the audit's findings (default), or only what the verdict rests on."
+    "--audit/--no-audit",
+    default=None,
+    help="List the audit's findings (default), or only what the verdict rests on.",
 )
-@click.option("--independent-rows", is_flag=True, help="No visitor has two rows: no unit column is needed.")
+@click.option(
+    "--independent-rows", is_flag=True, help="No visitor has two rows: no unit column is needed."
+)
 @click.option(
     "--sequential",
     is_flag=False,
     flag_value=10_000,
     type=click.IntRange(min=1),
     metavar="[ROWS]",
-    help="Intervals that hold at every look at a growing log; shortest at about ROWS rankings (10000).",
+    help="Intervals that hold at every look at a growing log; shortest at about ROWS rankings "
+    "(10000).",
 )
-@click.option("--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit.")
-@click.option("--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks.")
-@click.option("--ranking-name", metavar="WORD", help="What a ranking is called in the report, e.g. page.")
+@click.option(
+    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit."
+)
+@click.option(
+    "--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks."
+)
+@click.option(
+    "--ranking-name", metavar="WORD", help="What a ranking is called in the report, e.g. page."
+)
 @click.option(
     "--engine",
     type=click.Choice(["local", "dask", "spark"]),
@@ -78,10 +105,24 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     show_default=True,
     help="Where files are summed.",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON; - is stdout.")
 @click.option(
-    "--html", "html_path", type=click.Path(dir_okay=False), help="Write the report as one HTML file; - is stdout."
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False),
+    help="Write the result as JSON; - is stdout.",
+)
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False),
+    help="Write the report as one HTML file; - is stdout.",
 )
 @click.option(
     "--require",
@@ -93,9 +134,9 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 def command(log: str, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
-    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row a ranking, with
-    lists or numbered columns (action_1, action_2, ...), or the long format, one row a position with columns ranking
-    and position.
+    LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row
+    a ranking, with lists or numbered columns (action_1, action_2, ...), or the long format, one row
+    a position with columns ranking and position.
     """
     from counterrank.estimators import with_position_curve
     from counterrank.evaluation import evaluate, meets
@@ -132,25 +173,36 @@ def command(log: str, **options: Any) -> None:
     if html_path:
         write(html_path, result.to_html())
         if not (quiet or options["reward_name"]) and (word := _reward_word(read.get("columns"))):
-            click.echo(f"the report speaks of 'reward'; --reward-name {word} makes it speak of {word}", err=True)
+            click.echo(
+                f"the report speaks of 'reward'; --reward-name {word} makes it speak of {word}",
+                err=True,
+            )
     if not (quiet or piped):
         results_console().print(result)
     if options["require"] and not meets(result.verdict["level"], options["require"]):
-        click.echo(f"evidence is {result.verdict['level']}, {options['require']} was required", err=True)
+        click.echo(
+            f"evidence is {result.verdict['level']}, {options['require']} was required", err=True
+        )
         raise click.exceptions.Exit(1)
 
 
 #: What people call a reward, by how its column is often called.
 _REWARD_WORDS = {
     **dict.fromkeys(("click", "clicks", "clicked", "is_click", "is_clicked"), "clicks"),
-    **dict.fromkeys(("purchase", "purchases", "purchased", "bought", "conversion", "converted"), "purchases"),
+    **dict.fromkeys(
+        ("purchase", "purchases", "purchased", "bought", "conversion", "converted"), "purchases"
+    ),
     **dict.fromkeys(("revenue", "gmv", "sales"), "revenue"),
 }
 
 
 def _reward_word(columns: Any) -> str | None:
     """Return a better word than "reward" where the column's name suggests one."""
-    pairs = dict(part.partition("=")[::2] for part in columns.split(",")) if isinstance(columns, str) else columns or {}
+    pairs = (
+        dict(part.partition("=")[::2] for part in columns.split(","))
+        if isinstance(columns, str)
+        else columns or {}
+    )
     return _REWARD_WORDS.get(str(pairs.get("reward", "")).strip().lower())
 
 

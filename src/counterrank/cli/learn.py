@@ -21,13 +21,19 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 
 @click.command("learn", epilog=_EPILOG)
 @click.argument("log", type=click.Path())
-@click.option("--out", required=True, type=click.Path(dir_okay=False), help="Where the certified policy is written.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="Where the certified policy is written.",
+)
 @click.option(
     "--model",
     type=click.Choice(["linear", "boosting"]),
     default="linear",
     show_default=True,
-    help="linear: a click model, linear in features and context. boosting: LightGBM on top (extra `boosting`).",
+    help="linear: a click model, linear in features and context. boosting: LightGBM on top (extra "
+    "`boosting`).",
 )
 @click.option(
     "--grade",
@@ -37,18 +43,45 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     help="free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Confidence of the certificate.")
-@click.option("--segment", "segments", multiple=True, metavar="COLUMN", help="Look at this column's groups too.")
-@click.option("--reward-range", metavar="LOW,HIGH", help="How small and large one reward can be, where it is not 0/1.")
-@click.option("--despite-audit", is_flag=True, help="Go on although the audit of the log has failed.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON; - is stdout.")
-@click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout.")
+@click.option(
+    "--segment",
+    "segments",
+    multiple=True,
+    metavar="COLUMN",
+    help="Look at this column's groups too.",
+)
+@click.option(
+    "--reward-range",
+    metavar="LOW,HIGH",
+    help="How small and large one reward can be, where it is not 0/1.",
+)
+@click.option(
+    "--despite-audit", is_flag=True, help="Go on although the audit of the log has failed."
+)
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False),
+    help="Write the result as JSON; - is stdout.",
+)
+@click.option(
+    "--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout."
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @reading_options
 def command(log: str, **options: Any) -> None:
-    """Learn a policy that is better than today's with stated confidence, or say what is missing for one.
+    """Learn a policy that is better than today's with stated confidence, or say what is missing for
+    one.
 
-    LOG must say how today's policy draws: scores of all candidates with --logger, or whole distributions.
+    LOG must say how today's policy draws: scores of all candidates with --logger, or whole
+    distributions.
     """
     from counterrank.learning import learn
     from counterrank.readers import check_outputs

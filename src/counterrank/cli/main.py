@@ -14,12 +14,19 @@ import click
 from counterrank._version import __version__
 from counterrank.errors import CounterrankError
 
-#: Commands and where they live; a module is loaded when its command is used, so that --help stays quick.
+# : Commands and where they live; a module is loaded when its command is used, so that --help stays
+# quick.
 _COMMANDS = {
-    "evaluate": ("counterrank.cli.evaluate", "Estimate what target policies would earn, from a log."),
+    "evaluate": (
+        "counterrank.cli.evaluate",
+        "Estimate what target policies would earn, from a log.",
+    ),
     "run": ("counterrank.cli.run", "Run the evaluation that a job file describes."),
     "check": ("counterrank.cli.check", "Audit a log and its propensities."),
-    "validate": ("counterrank.cli.validate", "Predict each arm of a past A/B test, and compare with what it earned."),
+    "validate": (
+        "counterrank.cli.validate",
+        "Predict each arm of a past A/B test, and compare with what it earned.",
+    ),
     "learn": ("counterrank.cli.learn", "Learn a better policy from a log, with a certificate."),
     "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
     "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
@@ -73,7 +80,9 @@ _EPILOG = """Start with:
 """
 
 
-@click.group(cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="counterrank")
 def main() -> None:
     """What would a new ranking policy earn? Answers from the logs of the old one."""
@@ -92,11 +101,17 @@ def _end_cleanly_when_told() -> None:
 
 
 def _fault(problem: Exception) -> str:
-    """Return a short report of an exception that nobody expected: what, where, and how to see the rest."""
+    """Return a short report of an exception that nobody expected: what, where, and how to see the
+    rest.
+    """
     if os.environ.get("COUNTERRANK_TRACEBACK"):
         return printable("".join(traceback.format_exception(problem)))
     home = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    ours = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename.startswith(home)]
+    ours = [
+        frame
+        for frame in traceback.extract_tb(problem.__traceback__)
+        if frame.filename.startswith(home)
+    ]
     where = f" at {ours[-1].filename.removeprefix(home)}:{ours[-1].lineno}" if ours else ""
     text = printable(f"{type(problem).__name__}: {problem}".splitlines()[0][:300])
     return (
@@ -106,16 +121,20 @@ def _fault(problem: Exception) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text whose control characters are spelled out: names in a log must not command a terminal.
+    r"""Return text whose control characters are spelled out: names in a log must not command a
+    terminal.
 
     >>> printable("new\x1b[2J")
     'new\\x1b[2J'
     """
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def for_commands(text: str) -> str:
-    """Return a message without what it says to those who write Python: messages name the option first.
+    """Return a message without what it says to those who write Python: messages name the option
+    first.
 
     >>> for_commands("map it with --columns action=items (columns={'action': 'items'} in Python), or rename it")
     'map it with --columns action=items, or rename it'
@@ -126,10 +145,11 @@ def for_commands(text: str) -> str:
 def run() -> None:
     """Run the command line.
 
-    Exit 0 when done, 1 when --require was not met, 2 on bad usage or bad input, 70 on a fault of ours, 130 and 143
-    when interrupted or terminated.
+    Exit 0 when done, 1 when --require was not met, 2 on bad usage or bad input, 70 on a fault of
+    ours, 130 and 143 when interrupted or terminated.
     """
-    # Fits solve many small systems, in which several BLAS threads only wait for each other; our own share the rows.
+    # Fits solve many small systems, in which several BLAS threads only wait for each other; our own
+    # share the rows.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _end_cleanly_when_told()
     try:
@@ -151,13 +171,18 @@ def run() -> None:
         code = 0
         sys.stderr.close()
     except MemoryError:
-        click.echo("counterrank: out of memory; give the log as Parquet files, which are streamed", err=True)
+        click.echo(
+            "counterrank: out of memory; give the log as Parquet files, which are streamed",
+            err=True,
+        )
         code = 2
     except _Terminated:
         click.echo("terminated; nothing was written", err=True)
         code = 143
     except OSError as problem:
-        text = f"counterrank: {problem.filename or ''}: {problem.strerror or problem}".replace(": :", ":")
+        text = f"counterrank: {problem.filename or ''}: {problem.strerror or problem}".replace(
+            ": :", ":"
+        )
         click.echo(printable(text), err=True)
         code = 2
     except Exception as problem:

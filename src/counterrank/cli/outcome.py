@@ -13,7 +13,9 @@ _EPILOG = """Example:
 
 @click.command("outcome", epilog=_EPILOG)
 @click.argument("run", type=click.Path(dir_okay=False))
-@click.option("--earned", type=float, required=True, help="Reward per ranking of the policy in the A/B test.")
+@click.option(
+    "--earned", type=float, required=True, help="Reward per ranking of the policy in the A/B test."
+)
 @click.option("--stderr", type=float, default=0.0, show_default=True, help="Its standard error.")
 @click.option("--target", metavar="NAME", help="Which policy, where the run has several.")
 def command(run: str, earned: float, stderr: float, target: str | None) -> None:

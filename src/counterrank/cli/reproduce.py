@@ -24,16 +24,42 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
 @click.command("reproduce", help=_HELP)
 @click.argument("figure", type=click.Choice([*FIGURES, "all", "page"]), metavar="FIGURE")
 @click.option(
-    "--seeds", default=100, show_default=True, type=click.IntRange(min=1), help="Simulated data sets a point."
+    "--seeds",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Simulated data sets a point.",
 )
-@click.option("--out", required=True, type=click.Path(file_okay=False), help="Folder for results and figures.")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False), help="Folder for results and figures."
+)
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes (default: all cores).")
-@click.option("--preset", type=click.Choice(["published", "paper", "random"]), default="published", show_default=True)
-@click.option("--estimators", multiple=True, help="Only this estimator of the figure; repeat for more.")
-@click.option("--into", type=click.Path(dir_okay=False), help="page: the file to write instead of one in --out.")
-@click.option("--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data.")
-@click.option("--log-b", type=click.Path(), help="real-world: the log of the policy to evaluate, to judge by.")
-@click.option("--target", default="new", show_default=True, help="real-world: B's probabilities, a column of log A.")
+@click.option(
+    "--preset",
+    type=click.Choice(["published", "paper", "random"]),
+    default="published",
+    show_default=True,
+)
+@click.option(
+    "--estimators", multiple=True, help="Only this estimator of the figure; repeat for more."
+)
+@click.option(
+    "--into",
+    type=click.Path(dir_okay=False),
+    help="page: the file to write instead of one in --out.",
+)
+@click.option(
+    "--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data."
+)
+@click.option(
+    "--log-b", type=click.Path(), help="real-world: the log of the policy to evaluate, to judge by."
+)
+@click.option(
+    "--target",
+    default="new",
+    show_default=True,
+    help="real-world: B's probabilities, a column of log A.",
+)
 def command(figure: str, log_a: str | None, log_b: str | None, target: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.paper import reproduce

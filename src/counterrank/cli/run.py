@@ -35,7 +35,9 @@ _PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
 
 @click.command("run", epilog=_EPILOG)
 @click.argument("job", type=click.Path(dir_okay=False))
-@click.option("--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing."
+)
 def command(job: str, dry_run: bool) -> None:
     """Run the evaluation that JOB describes, a TOML file with every option of `evaluate`."""
     import shlex
@@ -48,7 +50,9 @@ def command(job: str, dry_run: bool) -> None:
         click.echo(shlex.join(["counterrank", "evaluate", *arguments]))
         return
     folder = os.path.dirname(os.path.abspath(job))
-    written = {f"--{name}": content[name] for name in ("json", "html") if content.get(name, "-") != "-"}
+    written = {
+        f"--{name}": content[name] for name in ("json", "html") if content.get(name, "-") != "-"
+    }
     check_outputs([job], {option: _path(folder, str(path)) for option, path in written.items()})
     code = evaluate.main(arguments, prog_name="counterrank run", standalone_mode=False)
     if isinstance(code, int):
@@ -56,12 +60,18 @@ def command(job: str, dry_run: bool) -> None:
 
 
 def _arguments(content: Mapping[str, Any], job: str) -> Iterator[str]:
-    """Yield the arguments of `evaluate`; what is no option, or no value of one, is named with its file."""
+    """Yield the arguments of `evaluate`; what is no option, or no value of one, is named with its
+    file.
+    """
     folder = os.path.dirname(os.path.abspath(job))
     log = content.get("log")
     if not isinstance(log, str):
-        raise ConfigError(f"{job}: 'log' must name the log, like log = \"log.parquet\"; got {log!r}")
-    options = {_key(option): option for option in evaluate.params if isinstance(option, click.Option)}
+        raise ConfigError(
+            f"{job}: 'log' must name the log, like log = \"log.parquet\"; got {log!r}"
+        )
+    options = {
+        _key(option): option for option in evaluate.params if isinstance(option, click.Option)
+    }
     for name, value in content.items():
         if name == "log":
             continue
@@ -69,7 +79,11 @@ def _arguments(content: Mapping[str, Any], job: str) -> Iterator[str]:
         key = _PLURALS.get(key, key)
         if key not in options:
             near = difflib.get_close_matches(key, options, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; known: log, {', '.join(sorted(options))}"
+            hint = (
+                f"; did you mean '{near[0]}'?"
+                if near
+                else f"; known: log, {', '.join(sorted(options))}"
+            )
             raise ConfigError(f"{job}: '{name}' is no option of evaluate{hint}")
         yield from _option(options[key], name, value, folder, job)
     yield "--"
@@ -109,14 +123,18 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
 
 
 def _many(name: str, value: Any, job: str) -> list[str]:
-    """Return the values of an option that may be given several times; a table gives NAME=VALUE each."""
+    """Return the values of an option that may be given several times; a table gives NAME=VALUE
+    each.
+    """
     if isinstance(value, Mapping):
         return [f"{key}={_in_folder(_spec(name, part, job), job)}" for key, part in value.items()]
     return [_one(name, part, job) for part in (value if isinstance(value, list) else [value])]
 
 
 def _in_folder(spec: str, job: str) -> str:
-    """Return the spec of a policy; that of a saved one with its path, which is relative to the job's file."""
+    """Return the spec of a policy; that of a saved one with its path, which is relative to the
+    job's file.
+    """
     from counterrank.policies import parse_policy
 
     saved = parse_policy(spec).kind == "file"
@@ -124,19 +142,25 @@ def _in_folder(spec: str, job: str) -> str:
 
 
 def _one(name: str, value: Any, job: str) -> str:
-    """Return one value as the command line writes it: lists by commas, tables as `kind:option=value,...` or pairs."""
+    """Return one value as the command line writes it: lists by commas, tables as
+    `kind:option=value,...` or pairs.
+    """
     if isinstance(value, Mapping):
         return _spec(name, value, job)
     if isinstance(value, list):
         return ",".join(_one(name, part, job) for part in value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise ConfigError(f"{job}: '{name}' must be a text, a number or a list of them, got {value!r}")
+        raise ConfigError(
+            f"{job}: '{name}' must be a text, a number or a list of them, got {value!r}"
+        )
     return str(value)
 
 
 def _spec(name: str, value: Any, job: str) -> str:
     if not isinstance(value, Mapping):
         return _one(name, value, job)
-    rest = ",".join(f"{key}={_one(name, part, job)}" for key, part in value.items() if key != "kind")
+    rest = ",".join(
+        f"{key}={_one(name, part, job)}" for key, part in value.items() if key != "kind"
+    )
     kind = value.get("kind")
     return rest if kind is None else f"{_one(name, kind, job)}:{rest}".rstrip(":")

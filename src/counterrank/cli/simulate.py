@@ -25,23 +25,65 @@ _EPILOG = """Example:
     type=click.Choice(["published", "paper", "random", *_WORLDS]),
     default="published",
     show_default=True,
-    help="The world: of the paper's code, of its text, one drawn from the seed (any K and number of actions), or one "
-    "of real shape, with candidates, features and clicks: a search page, a feed, a shop with revenue.",
+    help="The world: of the paper's code, of its text, one drawn from the seed (any K and number "
+    "of actions), or one "
+    "of real shape, with candidates, features and clicks: a search page, a feed, a shop with "
+    "revenue.",
 )
-@click.option("--n", default=8000, show_default=True, type=click.IntRange(min=1), help="Number of rankings.")
-@click.option("--k", type=click.IntRange(min=1), help="Positions in a ranking (8; search and feed 10, shop 5).")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
 @click.option(
-    "--out", required=True, type=click.Path(dir_okay=False), help="File to write; the ending says the format."
+    "--n", default=8000, show_default=True, type=click.IntRange(min=1), help="Number of rankings."
 )
-@click.option("--delta", type=click.FloatRange(0, 1), help="User behaviour parameter, 0 (simple) to 1 (complex).")
-@click.option("--epsilon", type=click.FloatRange(0, 1), help="Randomness of the target policy, 0 to 1.")
-@click.option("--sigma", type=click.FloatRange(min=0), help="Standard deviation of the reward noise.")
-@click.option("--lam", type=click.FloatRange(0, 1e6), help="Sharpness of the behaviour distribution.")
-@click.option("--actions", type=click.IntRange(min=2), help="Number of actions, or of items in the catalogue.")
-@click.option("--rewards", type=click.Choice(["pairwise", "binary", "triple", "multiplicative"]), help="Reward model.")
-@click.option("--logging", "logging_", type=click.Choice(["factored", "plackett-luce"]), help="Kind of logging policy.")
-@click.option("--candidates", type=click.IntRange(min=1), help="search, feed, shop: items a request chooses from.")
+@click.option(
+    "--k",
+    type=click.IntRange(min=1),
+    help="Positions in a ranking (8; search and feed 10, shop 5).",
+)
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="File to write; the ending says the format.",
+)
+@click.option(
+    "--delta",
+    type=click.FloatRange(0, 1),
+    help="User behaviour parameter, 0 (simple) to 1 (complex).",
+)
+@click.option(
+    "--epsilon", type=click.FloatRange(0, 1), help="Randomness of the target policy, 0 to 1."
+)
+@click.option(
+    "--sigma", type=click.FloatRange(min=0), help="Standard deviation of the reward noise."
+)
+@click.option(
+    "--lam", type=click.FloatRange(0, 1e6), help="Sharpness of the behaviour distribution."
+)
+@click.option(
+    "--actions", type=click.IntRange(min=2), help="Number of actions, or of items in the catalogue."
+)
+@click.option(
+    "--rewards",
+    type=click.Choice(["pairwise", "binary", "triple", "multiplicative"]),
+    help="Reward model.",
+)
+@click.option(
+    "--logging",
+    "logging_",
+    type=click.Choice(["factored", "plackett-luce"]),
+    help="Kind of logging policy.",
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(min=1),
+    help="search, feed, shop: items a request chooses from.",
+)
 @click.option(
     "--behavior",
     type=click.Choice(["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]),
@@ -55,10 +97,13 @@ _EPILOG = """Example:
 @click.option(
     "--target-kind",
     type=click.Choice(["near", "far", "blind", "top"]),
-    help="search, feed, shop: the new policy is near the old one, sharper, of scores that say nothing, or a top list.",
+    help="search, feed, shop: the new policy is near the old one, sharper, of scores that say "
+    "nothing, or a top list.",
 )
 def command(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
-    """Write a simulated log with a target policy `new`, whose true value is printed (and kept in Parquet metadata)."""
+    """Write a simulated log with a target policy `new`, whose true value is printed (and kept in
+    Parquet metadata).
+    """
     from counterrank import simulate
     from counterrank.readers import check_outputs
 

@@ -20,14 +20,34 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 
 @click.command("validate", epilog=_EPILOG)
 @click.argument("log", type=click.Path())
-@click.option("--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row.")
 @click.option(
-    "--estimators", "estimator", default="auto", show_default=True, metavar="NAME", help="Which one to judge."
+    "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
+)
+@click.option(
+    "--estimators",
+    "estimator",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="Which one to judge.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything random.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False), help="Write the result as JSON; - is stdout.")
-@click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False),
+    help="Write the result as JSON; - is stdout.",
+)
+@click.option(
+    "--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout."
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @reading_options
 def command(log: str, **options: Any) -> None:
@@ -42,7 +62,12 @@ def command(log: str, **options: Any) -> None:
     check_outputs(read_from, {"--json": json_path, "--html": html_path})
     with showing_progress(enabled=not options["quiet"]):
         result = validate(
-            log, options["arm"], estimators=options["estimator"], level=options["level"], seed=options["seed"], **read
+            log,
+            options["arm"],
+            estimators=options["estimator"],
+            level=options["level"],
+            seed=options["seed"],
+            **read,
         )
     if json_path:
         write(json_path, result.to_json())

@@ -1,4 +1,6 @@
-"""counterrank warmup: compile ahead of time what an evaluation needs, for images and first impressions."""
+"""counterrank warmup: compile ahead of time what an evaluation needs, for images and first
+impressions.
+"""
 
 import tempfile
 import time
@@ -12,10 +14,11 @@ _ROWS = 1_200
 
 @click.command("warmup")
 def command() -> None:
-    """Compile what an evaluation needs, so that the first one on this machine is as fast as the next.
+    """Compile what an evaluation needs, so that the first one on this machine is as fast as the
+    next.
 
-    Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once when an image is
-    built; a second call finds everything there and takes a few seconds.
+    Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
+    when an image is built; a second call finds everything there and takes a few seconds.
     """
     from counterrank.demo import shop
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
@@ -27,9 +30,18 @@ def command() -> None:
         log = Path(folder) / "log.parquet"
         shop.make_log(log, n=_ROWS)
         # Once with the policies' whole distributions, once with the logged propensities alone.
-        evaluate(log, list(shop.TARGETS)[:1], estimators=[*DEFAULT_ESTIMATORS, "aips"], segments=["x_device"])
+        evaluate(
+            log,
+            list(shop.TARGETS)[:1],
+            estimators=[*DEFAULT_ESTIMATORS, "aips"],
+            segments=["x_device"],
+        )
         evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
-    compiled = f"{FIRST_RUN.seconds:.0f} s of compiling" if FIRST_RUN.seconds > 0 else "nothing was left to compile"
+    compiled = (
+        f"{FIRST_RUN.seconds:.0f} s of compiling"
+        if FIRST_RUN.seconds > 0
+        else "nothing was left to compile"
+    )
     click.echo(f"ready: {compiled}, {time.perf_counter() - start:.0f} s in all")
 
 

@@ -21,8 +21,12 @@ TRUTH_ROWS = 4_000
 WORDS = {"reward": "clicks", "ranking": "page"}
 
 
-def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n: int = shop.ROWS) -> "Evaluation":
-    """Write the log, evaluate both targets, learn a third policy; print each with the truth and write pages of both."""
+def run(
+    out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n: int = shop.ROWS
+) -> "Evaluation":
+    """Write the log, evaluate both targets, learn a third policy; print each with the truth and
+    write pages of both.
+    """
     from rich.console import Console
 
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
@@ -42,14 +46,18 @@ def run(out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n:
     console.print(_truth(result, shop.truth(n)))
     learned = learn(log)
     learned.to_html(folder / "learned.html")
-    learned.to_json(folder / "learned.json", policy="policy.json" if learned.certificate.certified else None)
+    learned.to_json(
+        folder / "learned.json", policy="policy.json" if learned.certificate.certified else None
+    )
     if learned.certificate.certified:
         learned.save(folder / "policy.json")
     console.print("\nA third policy, learned from the same log\n", style="bold")
     console.print(learned)
     console.print(_true_gain(learned, log, n))
     pages = f"{folder / 'report.html'} and {folder / 'learned.html'}"
-    console.print(f"\nOpen {pages} in a browser. The log is {log}.", highlight=False, soft_wrap=True)
+    console.print(
+        f"\nOpen {pages} in a browser. The log is {log}.", highlight=False, soft_wrap=True
+    )
     return result
 
 
@@ -61,22 +69,30 @@ def _true_gain(learned: "Learned", log: Path, n: int) -> str:
     rng = np.random.default_rng(0)
     served = learned.policy.bind(rows).sample(shop.SLOTS, rng, size=2)
     who = shop.visits(n, np.random.default_rng(shop.SEED)).take(slice(0, TRUTH_ROWS))
-    gains = [shop.click_probability(who, served[:, j]).sum(axis=1).mean() for j in range(served.shape[1])]
+    gains = [
+        shop.click_probability(who, served[:, j]).sum(axis=1).mean() for j in range(served.shape[1])
+    ]
     gain = float(np.mean(gains)) - shop.true_value(who, shop.logging_policy(who))
     found = learned.certificate
-    promised = f"at least {found.low:+.3f} was promised" if found.certified else "nothing was promised"
+    promised = (
+        f"at least {found.low:+.3f} was promised" if found.certified else "nothing was promised"
+    )
     return f"The truth: {gain:+.3f} clicks per page; {promised}, {found.value:+.3f} estimated."
 
 
 def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
-    """The shop is simulated: what really happens, what was estimated, what judging slot by slot would have said."""
+    """The shop is simulated: what really happens, what was estimated, what judging slot by slot
+    would have said.
+    """
     from rich import box
     from rich.table import Table
 
     from counterrank.report import percent
 
     title = "\nThis shop is simulated, so the truth is known (lift in clicks per page)"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("target")
     for name in ("truth", "estimate", "interval", "slot by slot (iips)"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -84,7 +100,10 @@ def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
         found, alone = result.estimate(target), result.estimate(target, "iips")
         truth = values[target] / values["logging"] - 1
         low, high = found.lift.relative_low, found.lift.relative_high
-        shares = (percent(value, sign=True) for value in (truth, found.lift.relative, low, high, alone.lift.relative))
+        shares = (
+            percent(value, sign=True)
+            for value in (truth, found.lift.relative, low, high, alone.lift.relative)
+        )
         real, estimate, lowest, highest, slots = shares
         table.add_row(target, real, estimate, f"{lowest} to {highest}", slots)
     return table

@@ -1,8 +1,10 @@
-"""The front page of a shop: six slots, each filled with one of five modules; visitors who read it differently.
+"""The front page of a shop: six slots, each filled with one of five modules; visitors who read it
+differently.
 
-A visitor clicks slot k with probability e_k * appeal(a_k, x) * prod over the slots l that matter of (1 - harm(a_l)).
-Flash deals are clicked more than anything else, and take clicks from the rest of the page: whoever judges each slot
-by itself sees only the first half of that. Which other slots matter depends on the visitor:
+A visitor clicks slot k with probability e_k * appeal(a_k, x) * prod over the slots l that matter of
+(1 - harm(a_l)). Flash deals are clicked more than anything else, and take clicks from the rest of
+the page: whoever judges each slot by itself sees only the first half of that. Which other slots
+matter depends on the visitor:
 
 ==========================  ===============================================
 on a phone                  reads top down: the slots above matter
@@ -79,7 +81,9 @@ def visits(n: int, rng: np.random.Generator) -> Visits:
     tenure = np.floor(rng.exponential(70.0, users) * rng.choice([0.2, 1.5], users)).astype(np.int64)
     user = rng.integers(0, users, n)
     hour = np.clip(np.round(rng.normal(15, 5, n)), 0, 23).astype(np.int64)
-    return Visits(user, np.sort(rng.integers(1, 15, n)), device[user], tenure[user], country[user], hour)
+    return Visits(
+        user, np.sort(rng.integers(1, 15, n)), device[user], tenure[user], country[user], hour
+    )
 
 
 def appeal(who: Visits) -> Floats:
@@ -92,7 +96,9 @@ def appeal(who: Visits) -> Floats:
 
 
 def logging_policy(who: Visits) -> Floats:
-    """Return (n, A): today's policy, close to uniform, with a taste for bestsellers and stories in the evening."""
+    """Return (n, A): today's policy, close to uniform, with a taste for bestsellers and stories in
+    the evening.
+    """
     scores = np.tile([0.25, -0.10, 0.0, 0.0, -0.10], (len(who.user), 1))
     scores[:, FOR_YOU] += 0.25 * who.loyalty
     scores[:, STORIES] += 0.15 * who.evening
@@ -100,7 +106,9 @@ def logging_policy(who: Visits) -> Floats:
 
 
 def target_policy(who: Visits, name: str) -> Floats:
-    """Return (n, A) of a target: "personalised" fits modules to visitors, "clickbait" shows what is clicked most."""
+    """Return (n, A) of a target: "personalised" fits modules to visitors, "clickbait" shows what is
+    clicked most.
+    """
     scores = np.tile([0.25, -0.35, 0.0, 0.0, -0.25], (len(who.user), 1))
     if name == "clickbait":
         scores[:, DEALS] += 0.50 + 0.60 * who.evening + 0.50 * (1 - who.loyalty)
@@ -115,7 +123,9 @@ def matters(who: Visits) -> NDArray[np.bool_]:
     above = np.tri(SLOTS, k=-1, dtype=bool)
     others = ~np.eye(SLOTS, dtype=bool)
     desk_new = ~who.phone & ~who.returning
-    found: NDArray[np.bool_] = (who.phone[:, None, None] & above) | (desk_new[:, None, None] & others)
+    found: NDArray[np.bool_] = (who.phone[:, None, None] & above) | (
+        desk_new[:, None, None] & others
+    )
     return found
 
 
@@ -130,7 +140,8 @@ def click_probability(who: Visits, shown: NDArray[np.int64]) -> Floats:
 def true_value(who: Visits, policy: Floats) -> float:
     """Return the exact clicks per page of a policy (n, A) for these visits.
 
-    Slots are drawn independently, so the expectation of the product is the product of the expectations.
+    Slots are drawn independently, so the expectation of the product is the product of the
+    expectations.
     """
     own = (policy * appeal(who)).sum(axis=1)
     kept = (policy * (1 - HARM)).sum(axis=1)
@@ -160,7 +171,9 @@ def make_log(path: str | os.PathLike[str], *, n: int = ROWS, seed: int = SEED) -
     shown = _draw(policy, rng)
     clicks = (rng.random(shown.shape) < click_probability(who, shown)).astype(np.float64)
     table = pa.table({**_who(who), **_what(who, shown, clicks, policy)})
-    values = {f"counterrank.true_value.{name}": repr(value) for name, value in truth(n, seed).items()}
+    values = {
+        f"counterrank.true_value.{name}": repr(value) for name, value in truth(n, seed).items()
+    }
     with replacing(path) as temporary:
         parquet.write_table(table.replace_schema_metadata(values), temporary, compression="zstd")
 
@@ -177,7 +190,9 @@ def _who(who: Visits) -> dict[str, object]:
     }
 
 
-def _what(who: Visits, shown: NDArray[np.int64], clicks: Floats, policy: Floats) -> dict[str, object]:
+def _what(
+    who: Visits, shown: NDArray[np.int64], clicks: Floats, policy: Floats
+) -> dict[str, object]:
     names = np.array(MODULES)
     columns: dict[str, object] = {
         "action": names[shown].tolist(),

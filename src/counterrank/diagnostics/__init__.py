@@ -1,10 +1,22 @@
 """What to think of weights: numbers first, then the lines they are held against."""
 
-from counterrank.diagnostics.columns import MAX_GROUPS, by_label, column_of, interval_names, segmentation
+from counterrank.diagnostics.columns import (
+    MAX_GROUPS,
+    by_label,
+    column_of,
+    interval_names,
+    segmentation,
+)
 from counterrank.diagnostics.deterministic import WHAT_IS_POSSIBLE, refuse_deterministic
 from counterrank.diagnostics.overlap import support
 from counterrank.diagnostics.planning import plan_for, stderr_ratios
-from counterrank.diagnostics.report import ONE_UNIT, TopRows, top_rows_of, weight_flags, weight_report
+from counterrank.diagnostics.report import (
+    ONE_UNIT,
+    TopRows,
+    top_rows_of,
+    weight_flags,
+    weight_report,
+)
 from counterrank.diagnostics.sensitivity import curve
 from counterrank.diagnostics.thresholds import (
     FAILED,

@@ -47,7 +47,9 @@ def by_label(labels: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.int64]]]:
 
 
 def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
-    """Return a column by name: carried along, behaviour, unit, or context (categories by their labels)."""
+    """Return a column by name: carried along, behaviour, unit, or context (categories by their
+    labels).
+    """
     if name in batch.columns:
         return batch.columns[name]
     if name in ("behavior", "unit") and getattr(batch, name) is not None:
@@ -56,13 +58,21 @@ def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
     if name in batch.context_names and batch.context is not None:
         values = batch.context[:, batch.context_names.index(name)]
         return _decoded(values, batch.categories[name]) if name in batch.categories else values
-    known = [*batch.columns, *batch.context_names, *(["behavior"] if batch.behavior is not None else [])]
+    known = [
+        *batch.columns,
+        *batch.context_names,
+        *(["behavior"] if batch.behavior is not None else []),
+    ]
     hint = suggestion(name, known)
-    raise ConfigError(f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(known))}")
+    raise ConfigError(
+        f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(known))}"
+    )
 
 
 def segmentation(sample: RankingLog, name: str) -> Segmentation:
-    """Decide from a sample how to cut a column: as it is when it has few values, in quarters when it is a number."""
+    """Decide from a sample how to cut a column: as it is when it has few values, in quarters when
+    it is a number.
+    """
     values = column_of(sample, name)
     distinct = np.unique(values[~_missing(values)])
     if len(distinct) <= MAX_GROUPS and (values.dtype.kind != "f" or len(distinct) <= 10):
@@ -71,7 +81,8 @@ def segmentation(sample: RankingLog, name: str) -> Segmentation:
         edges = np.unique(np.nanquantile(values.astype(np.float64), [0.25, 0.5, 0.75]))
         return Segmentation(name, tuple(float(edge) for edge in edges))
     raise ConfigError(
-        f"column '{name}' has {len(distinct)} or more different values; segment by one with at most {MAX_GROUPS}"
+        f"column '{name}' has {len(distinct)} or more different values; segment by one with at "
+        f"most {MAX_GROUPS}"
     )
 
 

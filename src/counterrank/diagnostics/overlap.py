@@ -14,17 +14,21 @@ Floats = NDArray[np.float64]
 
 #: An item is hardly shown when it is shown less often than this ...
 RARE = 1e-3
-#: ... and this many times less often than the target would: in a catalogue of thousands every item is rare.
+# : ... and this many times less often than the target would: in a catalogue of thousands every item
+# is rare.
 FEWER = 10.0
 #: Rankings drawn from a target whose positions depend on each other, for each of so many rows.
 DRAWS, DRAWN_ROWS = 8, 2000
-#: Numbers of whole distributions looked at: more would take long, and with a million items more memory than there is.
+# : Numbers of whole distributions looked at: more would take long, and with a million items more
+# memory than there is.
 CELLS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SupportSums:
-    """Sums over rows: used positions (K,), target mass on items never and rarely shown (K,), rare mass by item (A,)."""
+    """Sums over rows: used positions (K,), target mass on items never and rarely shown (K,), rare
+    mass by item (A,).
+    """
 
     n: int
     used: Floats
@@ -43,7 +47,9 @@ class SupportSums:
 
 
 def thinned(log: RankingLog) -> RankingLog:
-    """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS` numbers."""
+    """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS`
+    numbers.
+    """
     most = max(CELLS // (log.K * log.n_actions), 1)
     if log.n <= most or log.take(slice(0, 1)).distribution(LOGGING) is None:
         return log
@@ -70,10 +76,11 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
 
 
 def support(log: RankingLog, target: str) -> dict[str, Any] | None:
-    """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000) shows, by position.
+    """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000)
+    shows, by position.
 
-    Exact where whole distributions are known, by draws of the target where both are policies, else None. Also up to
-    five such items by mass.
+    Exact where whole distributions are known, by draws of the target where both are policies, else
+    None. Also up to five such items by mass.
 
     >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]], targets={"new": [[0.25]]},
     ...                  dists={"propensity": [[1.0, 0.0]], "new": [[0.25, 0.75]]})
@@ -88,10 +95,11 @@ def support(log: RankingLog, target: str) -> dict[str, Any] | None:
 
 
 def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
-    """Return the sums from rankings drawn from the target, for policies whose positions depend on each other.
+    """Return the sums from rankings drawn from the target, for policies whose positions depend on
+    each other.
 
-    At each position: drawn rankings that the logger cannot show as far as that, and items it shows rarely given those
-    above. None unless both policies are whole and can be asked.
+    At each position: drawn rankings that the logger cannot show as far as that, and items it shows
+    rarely given those above. None unless both policies are whole and can be asked.
     """
     wanted, logging = log.target(target), log.propensity
     if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
@@ -103,7 +111,9 @@ def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
     used = np.arange(log.K) < some.lengths[:, None]
     never, rare, by_action = np.zeros(log.K), np.zeros(log.K), np.zeros(size)
     try:
-        drawn = np.broadcast_to(wanted.sample(log.K, np.random.default_rng(0), size=DRAWS), (n, DRAWS, log.K))
+        drawn = np.broadcast_to(
+            wanted.sample(log.K, np.random.default_rng(0), size=DRAWS), (n, DRAWS, log.K)
+        )
         for draw in range(DRAWS):
             action = np.where(used, drawn[:, draw], -1)
             old, new = (_steps(policy.prefix_log_prob(action)) for policy in (logging, wanted))
@@ -114,7 +124,9 @@ def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
             by_action += np.bincount(action[first], minlength=size)[:size]
     except CounterrankError:
         return None
-    return SupportSums(n, used.sum(axis=0).astype(np.float64), never / DRAWS, rare / DRAWS, by_action / DRAWS)
+    return SupportSums(
+        n, used.sum(axis=0).astype(np.float64), never / DRAWS, rare / DRAWS, by_action / DRAWS
+    )
 
 
 def _steps(cumulative: Floats) -> Floats:
@@ -139,7 +151,11 @@ def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> d
         "rare_share": sums.rare / count,
         "rare_below": RARE,
         "actions": [
-            {"action": str(a) if action_names is None else action_names[a], "share": float(by_action[a])} for a in top
+            {
+                "action": str(a) if action_names is None else action_names[a],
+                "share": float(by_action[a]),
+            }
+            for a in top
         ],
         "rows": sums.n,
     }

@@ -1,4 +1,6 @@
-"""What a log can detect, how many rows a question needs, what an A/B test or more exploration would give."""
+"""What a log can detect, how many rows a question needs, what an A/B test or more exploration would
+give.
+"""
 
 import math
 from typing import Any
@@ -19,7 +21,8 @@ POWER = 0.8
 
 
 def detectable(stderr: float, *, level: float = 0.95, power: float = POWER) -> float:
-    """Return the smallest true lift that a two-sided test at 1 - level finds with probability `power`.
+    """Return the smallest true lift that a two-sided test at 1 - level finds with probability
+    `power`.
 
     (z_{1-alpha/2} + z_power) * stderr (Cohen 1988); the other tail's chance is ignored.
 
@@ -32,13 +35,19 @@ def detectable(stderr: float, *, level: float = 0.95, power: float = POWER) -> f
 
 
 def plan_for(
-    n: int, stderr: float, *, logged: float, logged_stderr: float, level: float, practical: float | None = None
+    n: int,
+    stderr: float,
+    *,
+    logged: float,
+    logged_stderr: float,
+    level: float,
+    practical: float | None = None,
 ) -> dict[str, Any]:
     """Return detectable lifts, the rows needed, and the A/B traffic of equal precision.
 
-    `stderr` is that of the lift from n rows. An A/B test with N rankings in two halves, both with the logger's
-    spread s, has variance 4 s^2 / N; equal precision takes N = 4 n logged_stderr^2 / stderr^2 (s^2 = n
-    logged_stderr^2).
+    `stderr` is that of the lift from n rows. An A/B test with N rankings in two halves, both with
+    the logger's spread s, has variance 4 s^2 / N; equal precision takes N = 4 n logged_stderr^2 /
+    stderr^2 (s^2 = n logged_stderr^2).
 
     >>> plan = plan_for(1000, 0.1, logged=2.0, logged_stderr=0.05, level=0.95)
     >>> plan["ab_rows"], round(plan["detectable_relative"], 4), plan["rows_for"][-1]
@@ -55,7 +64,9 @@ def plan_for(
         "detectable_relative": lift / scale if scale > 0 else math.nan,
         "curve": [{"rows": max(round(n * m), 1), "lift": lift / math.sqrt(m)} for m in MULTIPLES],
         "ab_rows": math.ceil(4 * n * (logged_stderr / stderr) ** 2) if stderr > 0 else None,
-        "rows_for": [{"relative": r, "rows": math.ceil(n * (lift / (r * scale)) ** 2)} for r in wanted]
+        "rows_for": [
+            {"relative": r, "rows": math.ceil(n * (lift / (r * scale)) ** 2)} for r in wanted
+        ]
         if counts
         else [],
     }
@@ -66,11 +77,15 @@ Floats = NDArray[np.float64]
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-def stderr_ratios(log: RankingLog, target: str, weights: str, order: int | None = None) -> list[dict[str, float]]:
-    """Return for each share e of uniform choice the predicted stderr relative to today's, for weights by their word.
+def stderr_ratios(
+    log: RankingLog, target: str, weights: str, order: int | None = None
+) -> list[dict[str, float]]:
+    """Return for each share e of uniform choice the predicted stderr relative to today's, for
+    weights by their word.
 
-    sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are taken to be as
-    spread where weights are large as elsewhere. Empty when positions are not independent.
+    sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are
+    taken to be as spread where weights are large as elsewhere. Empty when positions are not
+    independent.
     """
     log = thinned(log)
     factors = [second_moments(log, target, epsilon) for epsilon in EPSILONS]
@@ -78,7 +93,11 @@ def stderr_ratios(log: RankingLog, target: str, weights: str, order: int | None 
         return []
     used = np.arange(log.K) < log.lengths[:, None]
     alpha = log.position_weights**2
-    totals = [float((combined(f, weights, order) * used).mean(axis=0) @ alpha) for f in factors if f is not None]
+    totals = [
+        float((combined(f, weights, order) * used).mean(axis=0) @ alpha)
+        for f in factors
+        if f is not None
+    ]
     return [
         {"epsilon": epsilon, "stderr_ratio": float(np.sqrt(total / totals[0]))}
         for epsilon, total in zip(EPSILONS, totals, strict=True)
@@ -87,13 +106,19 @@ def stderr_ratios(log: RankingLog, target: str, weights: str, order: int | None 
 
 
 def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | None:
-    """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not independent."""
+    """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not
+    independent.
+    """
     old, new = log.distribution(LOGGING), log.distribution(target)
     if old is not None and new is not None:
-        old, new = (table[:, None] if table.ndim == 2 else table for table in (old, new))  # (n, 1 or K, A)
+        old, new = (
+            table[:, None] if table.ndim == 2 else table for table in (old, new)
+        )  # (n, 1 or K, A)
         b = (1 - epsilon) * old + epsilon / old.shape[-1]
         shape = np.broadcast_shapes(new.shape, b.shape)
-        sums = np.divide(new**2, b, out=np.zeros(shape), where=np.broadcast_to(b > 0, shape)).sum(axis=-1)
+        sums = np.divide(new**2, b, out=np.zeros(shape), where=np.broadcast_to(b > 0, shape)).sum(
+            axis=-1
+        )
         return np.broadcast_to(sums, log.action.shape)
     try:
         if ratios_of(log, target).kind != "factored":
@@ -107,10 +132,11 @@ def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | Non
 
 
 def combined(s: Floats, weights: str, order: int | None = None) -> Floats:
-    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k of positions.
+    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k
+    of positions.
 
-    IPS: prod_l s_l. RIPS: prod_{l<=k} s_l. IIPS: s_k. Order m: s_k sum_{|T|<m} prod_{l in T} (s_l - 1), because
-    factors rho_l - 1 have mean zero and variance s_l - 1. Others are taken as order 2.
+    IPS: prod_l s_l. RIPS: prod_{l<=k} s_l. IIPS: s_k. Order m: s_k sum_{|T|<m} prod_{l in T} (s_l -
+    1), because factors rho_l - 1 have mean zero and variance s_l - 1. Others are taken as order 2.
     """
     if weights == "ips":
         return np.repeat(s.prod(axis=1, keepdims=True), s.shape[1], axis=1)

@@ -1,4 +1,6 @@
-"""What to say about the weights behind an estimate: flags, a report as data, and the rows that move it most."""
+"""What to say about the weights behind an estimate: flags, a report as data, and the rows that move
+it most.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -21,15 +23,23 @@ def units(moments: Moments) -> int:
 def weight_flags(moments: Moments) -> tuple[str, ...]:
     """Return what a careful analyst would say about these weights."""
     found = []
-    few, heavy, large = THRESHOLDS["ess"].directional, THRESHOLDS["tail"].reliable, THRESHOLDS["concentration"].reliable
+    few, heavy, large = (
+        THRESHOLDS["ess"].directional,
+        THRESHOLDS["tail"].reliable,
+        THRESHOLDS["concentration"].reliable,
+    )
     if units(moments) < 2:
         found.append(ONE_UNIT)
     elif (ess := weights.effective_rows(moments)) < few:
-        found.append(f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be too short")
+        found.append(
+            f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be "
+            "too short"
+        )
     tail = weights.tail_index(moments)
     if tail > heavy:
         found.append(
-            f"heavy-tail: the weights' tail index is {tail:.2f} (above {heavy}); rare rows can move the estimate"
+            f"heavy-tail: the weights' tail index is {tail:.2f} (above {heavy}); rare rows can "
+            "move the estimate"
         )
     share = weights.largest_weight_share(moments)
     if share > large and moments.n > 1 / large:
@@ -38,7 +48,8 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
     if not test.passed:
         worst = int(abs(test.z).argmax())
         found.append(
-            f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} "
+            f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position "
+            f"{worst + 1} "
             f"(z = {test.z[worst]:.1f}); propensities or target probabilities may be wrong"
         )
     return tuple(found)
@@ -48,10 +59,11 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
 class WeightReport:
     """Numbers about weights; `flags` say in words what is wrong with them.
 
-    `ess` effective rows (Kish); `largest_share` of all weight on one ranking; `tail_index` Pareto k-hat;
-    `rows_carrying_90` share of rows that carry 90 % of the weight; `mean_weight*` the test of E[w_k] = 1, with
-    p-values over all positions (`_p`, Holm) and of each (`_adjusted`, Benjamini-Hochberg); `survival` the share of
-    rows with at least a weight; `support` the target's mass on items the logger hardly shows, where it is known.
+    `ess` effective rows (Kish); `largest_share` of all weight on one ranking; `tail_index` Pareto
+    k-hat; `rows_carrying_90` share of rows that carry 90 % of the weight; `mean_weight*` the test
+    of E[w_k] = 1, with p-values over all positions (`_p`, Holm) and of each (`_adjusted`,
+    Benjamini-Hochberg); `survival` the share of rows with at least a weight; `support` the target's
+    mass on items the logger hardly shows, where it is known.
     """
 
     n: int
@@ -113,7 +125,9 @@ KEPT = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopRows:
-    """Indices in the whole log and totals of the rows with the largest |total|, the largest first; m <= 10 each."""
+    """Indices in the whole log and totals of the rows with the largest |total|, the largest first;
+    m <= 10 each.
+    """
 
     rows: Ints
     totals: Floats
@@ -124,7 +138,8 @@ class TopRows:
 
 
 def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
-    """Return the top of one batch: `rows` as `RankingLog.rows` gives them, `totals` (n,) as a plan's partial does.
+    """Return the top of one batch: `rows` as `RankingLog.rows` gives them, `totals` (n,) as a
+    plan's partial does.
 
     >>> a = top_rows_of(slice(0, 3), np.array([1.0, -5.0, 2.0]))
     >>> both = a + top_rows_of(slice(3, 5), np.array([3.0, 0.0]))
@@ -133,7 +148,8 @@ def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
     """
     indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     if len(totals) > KEPT:
-        # All that tie with the tenth go on, so that ties are settled by row number and not by the cut of the log.
+        # All that tie with the tenth go on, so that ties are settled by row number and not by the
+        # cut of the log.
         least = np.partition(np.abs(totals), -KEPT)[-KEPT]
         near = np.abs(totals) >= least
         indices, totals = indices[near], totals[near]

@@ -1,8 +1,9 @@
 """How wrong must the propensities be to change the answer? The marginal sensitivity model.
 
-Every true weight lies within [w / G, w G] of the one used (Tan 2006; Zhao, Small & Bhattacharya 2019), with mean as
-before. The value's range for a given G is a linear-fractional programme whose solution gives the rewards above a cut
-the largest weights and those below the smallest, or the reverse.
+Every true weight lies within [w / G, w G] of the one used (Tan 2006; Zhao, Small & Bhattacharya
+2019), with mean as before. The value's range for a given G is a linear-fractional programme whose
+solution gives the rewards above a cut the largest weights and those below the smallest, or the
+reverse.
 """
 
 import math
@@ -20,9 +21,11 @@ GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
+    """Sums of weights and of weighted rewards below each cut between sorted rewards, by the
+    weights' sign.
 
-    `below` (2, 2, cuts): positive and negative weights; their sum and that of weight times reward. `total` (2, 2).
+    `below` (2, 2, cuts): positive and negative weights; their sum and that of weight times reward.
+    `total` (2, 2).
     """
 
     below: Floats
@@ -30,7 +33,9 @@ class Cuts:
 
     @cached_property
     def enlarged(self) -> Floats:
-        """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut, negative below it."""
+        """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut,
+        negative below it.
+        """
         sums: Floats = self.total[0][:, None] - self.below[0] + self.below[1]
         return sums
 
@@ -48,8 +53,9 @@ class Cuts:
     def bound(self, gamma: float, *, upper: bool) -> float:
         """Return the largest (smallest) sum(l w r) / sum(l w) over l_i in [1/gamma, gamma].
 
-        At the optimum a positive weight is enlarged above some cut and shrunk below it, a negative one the other
-        way round; all cuts are tried. Infinite when a sum of weights can reach zero (negative weights, large gamma).
+        At the optimum a positive weight is enlarged above some cut and shrunk below it, a negative
+        one the other way round; all cuts are tried. Infinite when a sum of weights can reach zero
+        (negative weights, large gamma).
 
         >>> cuts(np.ones(2), np.array([0.0, 1.0])).bound(2.0, upper=True)
         0.8
@@ -90,13 +96,19 @@ class Positions:
         for one, share in zip(self.cuts, self.alpha, strict=True):
             if share == 0 or one.total[0, 0] + one.total[1, 0] == 0:
                 continue
-            ends = [float(share) * (one.bound(gamma, upper=upper) - one.centre) for upper in (False, True)]
+            ends = [
+                float(share) * (one.bound(gamma, upper=upper) - one.centre)
+                for upper in (False, True)
+            ]
             low, high = low + min(ends), high + max(ends)
         return low, high
 
 
-def curve(weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logged: float) -> dict[str, Any]:
-    """Return the range of the value and lift for each gamma, and the gamma at which the lift's sign may change.
+def curve(
+    weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logged: float
+) -> dict[str, Any]:
+    """Return the range of the value and lift for each gamma, and the gamma at which the lift's sign
+    may change.
 
     Ranges are those of the estimate itself; its sampling error comes on top.
     """
@@ -112,7 +124,9 @@ def curve(weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logg
 
 
 def sign_change(positions: Positions, lift: float) -> float | None:
-    """Return the smallest gamma at which the lift can be zero, or None when none up to the largest of the curve."""
+    """Return the smallest gamma at which the lift can be zero, or None when none up to the largest
+    of the curve.
+    """
 
     def reaches(gamma: float) -> bool:
         below, above = positions.bounds(gamma)

@@ -22,7 +22,9 @@ def bin_edges() -> Floats:
 
 
 def survival(moments: Moments) -> tuple[Floats, Floats]:
-    """Return weights v and the share of rows whose mean |weight| is at least v, at every bin that holds a row."""
+    """Return weights v and the share of rows whose mean |weight| is at least v, at every bin that
+    holds a row.
+    """
     counts = moments.histogram[0]
     used = counts > 0
     share = np.cumsum(counts[::-1])[::-1] / moments.n
@@ -44,11 +46,12 @@ def share_of_rows_carrying(moments: Moments, share: float = 0.9) -> float:
 
 
 def tail_index(moments: Moments) -> float:
-    """Return the Pareto shape k-hat of the largest weights: above 0.5 the variance, above 1 the mean may not exist.
+    """Return the Pareto shape k-hat of the largest weights: above 0.5 the variance, above 1 the
+    mean may not exist.
 
-    A generalised Pareto fit (Zhang & Stephens 2009) to the largest min(n/5, 3 sqrt(n)) rows, shrunk to 0.5 by ten
-    rows' worth, as Vehtari et al. (2024) do. Rows come in bins of an eighth of an octave, each taken at its mean.
-    Zero where the tail holds fewer than three different weights.
+    A generalised Pareto fit (Zhang & Stephens 2009) to the largest min(n/5, 3 sqrt(n)) rows, shrunk
+    to 0.5 by ten rows' worth, as Vehtari et al. (2024) do. Rows come in bins of an eighth of an
+    octave, each taken at its mean. Zero where the tail holds fewer than three different weights.
     """
     counts, sums = moments.histogram
     wanted = max(min(moments.n / 5, 3 * np.sqrt(moments.n)), 1.0)
@@ -66,7 +69,9 @@ def tail_index(moments: Moments) -> float:
 
 
 def _pareto_shape(excess: Floats, size: Floats) -> float:
-    """Return the posterior-mean shape for ascending excesses (m,) that occur `size` (m,) times each."""
+    """Return the posterior-mean shape for ascending excesses (m,) that occur `size` (m,) times
+    each.
+    """
     rows = size.sum()
     grid = 30 + int(np.sqrt(rows))
     quartile = np.interp(0.25, np.cumsum(size) / rows, excess)
@@ -80,7 +85,9 @@ def _pareto_shape(excess: Floats, size: Floats) -> float:
 
 
 def effective_rows(moments: Moments) -> float:
-    """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are equal."""
+    """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are
+    equal.
+    """
     square = moments.row_mean("weight2")
     return float(moments.n * moments.row_mean("weight") ** 2 / square) if square > 0 else 0.0
 
@@ -94,7 +101,9 @@ def effective_rows_by_position(moments: Moments) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class MeanWeightTest:
-    """Is E[w_k] = 1 at each position? Means and z statistics (K,), and the family-wise p-value (Holm 1979)."""
+    """Is E[w_k] = 1 at each position? Means and z statistics (K,), and the family-wise p-value
+    (Holm 1979).
+    """
 
     mean: Floats
     z: Floats
@@ -107,7 +116,9 @@ class MeanWeightTest:
 
     @property
     def adjusted(self) -> Floats:
-        """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg 1995)."""
+        """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg
+        1995).
+        """
         from scipy import special, stats
 
         found: Floats = stats.false_discovery_control(2 * special.ndtr(-np.abs(self.z)))
@@ -115,7 +126,8 @@ class MeanWeightTest:
 
 
 def mean_weight_test(moments: Moments) -> MeanWeightTest:
-    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to units.
+    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to
+    units.
 
     A single row or unit shows no spread, and so cannot contradict it: z = 0.
     """
@@ -134,13 +146,19 @@ def _variance_of_mean_weight(moments: Moments) -> Floats:
     n, length = moments.n, moments.K
     if moments.buckets is not None:
         return clustered_variances(moments.buckets[:, length : 2 * length], moments.buckets[:, -1])
-    return spread(moments.mean("ww"), moments.mean("w") ** 2, n) / n if n > 1 else np.full(length, np.nan)
+    return (
+        spread(moments.mean("ww"), moments.mean("w") ** 2, n) / n
+        if n > 1
+        else np.full(length, np.nan)
+    )
 
 
 def largest_weight_share(moments: Moments) -> float:
     """Return max over positions of the largest weight's share of all weight."""
     sums = np.abs(moments.mean("w")) * moments.n
-    return float(np.max(np.divide(moments.peaks[:-1], sums, out=np.zeros_like(sums), where=sums > 0)))
+    return float(
+        np.max(np.divide(moments.peaks[:-1], sums, out=np.zeros_like(sums), where=sums > 0))
+    )
 
 
 __all__ = [

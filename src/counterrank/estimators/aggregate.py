@@ -1,4 +1,6 @@
-"""How contributions and weights become a value: plain mean, self-normalised, or with E[w] = 1 as control."""
+"""How contributions and weights become a value: plain mean, self-normalised, or with E[w] = 1 as
+control.
+"""
 
 from typing import Protocol
 
@@ -66,9 +68,11 @@ class SelfNormalised:
 
 
 class ControlVariate:
-    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y): E[w] = 1 is known, so use it.
+    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y): E[w] = 1 is known, so use
+    it.
 
-    The regression coefficient is fitted on the same rows (a bias of order K/n); see Vlassis et al. 2021.
+    The regression coefficient is fitted on the same rows (a bias of order K/n); see Vlassis et al.
+    2021.
     """
 
     needs_gram = True
@@ -86,4 +90,8 @@ class ControlVariate:
         return y - (w - 1.0) @ control_coefficients(moments).T
 
 
-AGGREGATES: dict[str, Aggregate] = {"mean": Mean(), "ratio": SelfNormalised(), "control": ControlVariate()}
+AGGREGATES: dict[str, Aggregate] = {
+    "mean": Mean(),
+    "ratio": SelfNormalised(),
+    "control": ControlVariate(),
+}

@@ -21,10 +21,12 @@ _TREE = ("tree", "default")
 
 @dataclass(frozen=True, eq=False)
 class AIPS(Estimator):
-    """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each row.
+    """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each
+    row.
 
-    `behavior`: a (K, K) mask or name for all rows; names (n,) or masks (n, K, K) per row; "log" for the log's
-    `behavior` column; a fitted tree; or "fit", which grows a cross-fitted tree on the log (the default).
+    `behavior`: a (K, K) mask or name for all rows; names (n,) or masks (n, K, K) per row; "log" for
+    the log's `behavior` column; a fitted tree; or "fit", which grows a cross-fitted tree on the log
+    (the default).
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
@@ -64,7 +66,9 @@ def _by_logged_name(length: int) -> Callable[[View], Floats]:
     def weigh(view: View) -> Floats:
         names = view.batch.behavior
         if names is None:
-            raise LogError("the log has no 'behavior' column; give AIPS(behavior=...) masks, names or 'fit'")
+            raise LogError(
+                "the log has no 'behavior' column; give AIPS(behavior=...) masks, names or 'fit'"
+            )
         return _weigh_names(view, names, length)
 
     return weigh
@@ -73,7 +77,8 @@ def _by_logged_name(length: int) -> Callable[[View], Floats]:
 def _by_row(array: NDArray[Any], length: int, n: int | None) -> Callable[[View], Floats]:
     if array.shape[0] != n or array.shape[1:] not in ((), (length, length)):
         raise BehaviorError(
-            f"behavior has shape {array.shape}; for n={n} rankings of K={length} give ({length}, {length}), "
+            f"behavior has shape {array.shape}; for n={n} rankings of K={length} give ({length}, "
+            f"{length}), "
             f"names ({n},) or masks ({n}, {length}, {length})"
         )
     if array.ndim == 1:

@@ -1,7 +1,8 @@
 """What an estimator is: a plan made from the log, one additive pass, and a finish.
 
-`Estimator.plan(workspace)` fits whatever must be fitted (nothing, for IPS); `Plan.partial(view)` turns a batch
-into something that adds; `Plan.finish(sum)` turns the sum into an `Estimate`. Plans with equal keys share a pass.
+`Estimator.plan(workspace)` fits whatever must be fitted (nothing, for IPS); `Plan.partial(view)`
+turns a batch into something that adds; `Plan.finish(sum)` turns the sum into an `Estimate`. Plans
+with equal keys share a pass.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,9 @@ Made = TypeVar("Made")
 
 
 class View:
-    """A batch as one target sees it: ratios and rewards, computed once and shared by all estimators."""
+    """A batch as one target sees it: ratios and rewards, computed once and shared by all
+    estimators.
+    """
 
     def __init__(self, batch: RankingLog, target: str) -> None:
         self.batch = batch
@@ -69,14 +72,18 @@ class View:
             batch = self.batch
             _, logging, target = self.numbers
             alpha, kinds = batch.position_weights, {kind, *also}
-            found = moments_of_ratios(target, logging, batch.lengths, batch.reward, alpha=alpha, kinds=kinds)
+            found = moments_of_ratios(
+                target, logging, batch.lengths, batch.reward, alpha=alpha, kinds=kinds
+            )
             self._standard.update(found)
         return self._standard[kind]
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The log, the target and the options of one evaluation; `once` shares what several estimators need."""
+    """The log, the target and the options of one evaluation; `once` shares what several estimators
+    need.
+    """
 
     source: Source
     target: str
@@ -84,7 +91,8 @@ class Workspace:
     seed: int = 0
     #: Sum by unit too: clustered errors and bootstrap.
     by_unit: bool = False
-    #: Collect the Gram matrix of contributions and weights too, whatever the aggregate: Cressie-Read intervals.
+    # : Collect the Gram matrix of contributions and weights too, whatever the aggregate:
+    # Cressie-Read intervals.
     full: bool = False
     memo: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -103,7 +111,9 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[State]):
-    """What a plan makes of a batch: a state that adds, and per-row totals (n, c) for paired comparisons."""
+    """What a plan makes of a batch: a state that adds, and per-row totals (n, c) for paired
+    comparisons.
+    """
 
     state: State
     totals: Floats
@@ -126,13 +136,16 @@ class Plan(ABC, Generic[State]):
         """Return the estimate from the state of all rows."""
 
     def combination(self, state: State) -> Floats:
-        """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
+        """Return how the estimate combines the columns of `totals` (c,), for covariances between
+        estimates.
+        """
         return np.ones(1)
 
     def estimate(self, state: State) -> Estimate:
         """Return what `finish` makes of the state; of a single ranking or unit, the value alone.
 
-        Units are counted where the state sums by unit as `Moments` does: `buckets`, with the number of rows last.
+        Units are counted where the state sums by unit as `Moments` does: `buckets`, with the number
+        of rows last.
         """
         found, units = self.finish(state), getattr(state, "buckets", None)
         if isinstance(units, np.ndarray) and len(units):
@@ -140,7 +153,9 @@ class Plan(ABC, Generic[State]):
         return found if found.n > 1 else found.without_spread()
 
     def error_combination(self, state: State) -> Floats:
-        """Return the combination whose error the estimate's interval rests on; the same, unless it says otherwise."""
+        """Return the combination whose error the estimate's interval rests on; the same, unless it
+        says otherwise.
+        """
         return self.combination(state)
 
 
@@ -164,17 +179,22 @@ class Estimator(ABC):
         by_unit: bool | None = None,
         full: bool = False,
     ) -> Estimate:
-        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity or a Policy.
+        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity
+        or a Policy.
 
-        `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals need; `full`
-        collects the Gram matrix, which Cressie-Read intervals need.
+        `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals
+        need; `full` collects the Gram matrix, which Cressie-Read intervals need.
         """
         from counterrank.sources import MemorySource
 
         name = target if isinstance(target, str) else "target"
         whole = log if isinstance(target, str) else log.with_targets({name: target})
         units = whole.unit is not None if by_unit is None else by_unit
-        workspace = Workspace(MemorySource(whole), name, level=level, seed=seed, by_unit=units, full=full)
+        workspace = Workspace(
+            MemorySource(whole), name, level=level, seed=seed, by_unit=units, full=full
+        )
         plan = self.plan(workspace)
-        state = workspace.source.reduce(lambda batch: plan.partial(View(batch, name)).state, label=self.name)
+        state = workspace.source.reduce(
+            lambda batch: plan.partial(View(batch, name)).state, label=self.name
+        )
         return plan.estimate(state)

@@ -33,10 +33,12 @@ class CascadePlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class CascadeDR(Estimator):
-    """Unbiased when rewards depend on the own item and those above; less variance than RIPS and DR-RIPS.
+    """Unbiased when rewards depend on the own item and those above; less variance than RIPS and
+    DR-RIPS.
 
-    q_k^(j) = E_pi[q_k | a_1..a_j] is the model with items above j known and the rest averaged. Summed over
-    positions this is eq. (6) of Kiyohara et al. 2022 with Q_j = sum_{k>=j} q_k^(j); kept apart by position here.
+    q_k^(j) = E_pi[q_k | a_1..a_j] is the model with items above j known and the rest averaged.
+    Summed over positions this is eq. (6) of Kiyohara et al. 2022 with Q_j = sum_{k>=j} q_k^(j);
+    kept apart by position here.
     """
 
     name: str = "cascade-dr"
@@ -47,8 +49,10 @@ class CascadeDR(Estimator):
         kind = ratios_of(workspace.first, workspace.target).kind
         if kind != "factored" or workspace.first.distribution(workspace.target) is None:
             raise EstimatorError(
-                f"'{self.name}' averages its model item by item and needs independent positions with whole "
-                f"distributions; these propensities are '{kind}'. Use dr-rips, which draws whole rankings"
+                f"'{self.name}' averages its model item by item and needs independent positions "
+                "with whole "
+                f"distributions; these propensities are '{kind}'. Use dr-rips, which draws whole "
+                "rankings"
             )
         model = reward_model(workspace, "linear")
         assert isinstance(model, LinearModel)

@@ -35,7 +35,9 @@ def rows_of(source: Source) -> int:
 class TamedPlan(ContributionPlan):
     """y = f(w) r with f(w) <= w; what f takes away is measured and reported."""
 
-    def __init__(self, name: str, workspace: Workspace, weigh: Weigh, *, key: Any, limit: float) -> None:
+    def __init__(
+        self, name: str, workspace: Workspace, weigh: Weigh, *, key: Any, limit: float
+    ) -> None:
         super().__init__(name, workspace, key=key)
         self.weigh = weigh
         self.limit = limit
@@ -46,12 +48,16 @@ class TamedPlan(ContributionPlan):
         return w * view.reward, w
 
     def finish(self, state: Moments) -> Estimate:
-        """Return the estimate and how much of the weight is gone: E[w] is 1, so 1 - mean f(w) is missing."""
+        """Return the estimate and how much of the weight is gone: E[w] is 1, so 1 - mean f(w) is
+        missing.
+        """
         lost = 1.0 - state.mean("w")
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
         self.flags = (
-            f"biased: weights are tamed above {self.limit:.4g}; {float(lost.max()):.1%} of the weight is gone at the "
-            f"worst position, a bias of roughly {bound:.2g} if the lost rankings earn like the logged ones",
+            f"biased: weights are tamed above {self.limit:.4g}; {float(lost.max()):.1%} of the "
+            "weight is gone at the "
+            f"worst position, a bias of roughly {bound:.2g} if the lost rankings earn like the "
+            "logged ones",
         )
         estimate = super().finish(state)
         estimate.details["limit"] = self.limit
@@ -74,7 +80,13 @@ class Tamed(Estimator):
         limit = float(np.sqrt(rows_of(workspace.source))) if self.limit is None else self.limit
         weigh, key = weights_for(workspace, self.weights)
         tame = self.tame(limit)
-        return TamedPlan(self.name, workspace, lambda view: tame(weigh(view)), key=(self.name, key, limit), limit=limit)
+        return TamedPlan(
+            self.name,
+            workspace,
+            lambda view: tame(weigh(view)),
+            key=(self.name, key, limit),
+            limit=limit,
+        )
 
     def tame(self, limit: float) -> Callable[[Floats], Floats]:
         """Return the function from weights to smaller weights."""
@@ -103,7 +115,8 @@ class Clipped(Tamed):
 
 @dataclass(frozen=True, eq=False)
 class Shrunk(Tamed):
-    """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic" shrinkage).
+    """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic"
+    shrinkage).
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])

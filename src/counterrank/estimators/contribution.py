@@ -1,4 +1,6 @@
-"""The common case: an estimator is contributions y and weights w (n, K) of each row, then an aggregate."""
+"""The common case: an estimator is contributions y and weights w (n, K) of each row, then an
+aggregate.
+"""
 
 from abc import abstractmethod
 from collections.abc import Hashable
@@ -27,12 +29,16 @@ Floats = NDArray[np.float64]
 
 
 class ContributionPlan(Plan[Moments]):
-    """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or "control"."""
+    """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or
+    "control".
+    """
 
     #: Without any weight there is no evidence; False where a model may speak alone.
     needs_weight = True
 
-    def __init__(self, name: str, workspace: Workspace, *, key: Hashable, aggregate: str = "mean") -> None:
+    def __init__(
+        self, name: str, workspace: Workspace, *, key: Hashable, aggregate: str = "mean"
+    ) -> None:
         self.name = name
         self.key = (workspace.target, key)
         self.workspace = workspace
@@ -53,12 +59,19 @@ class ContributionPlan(Plan[Moments]):
         with np.errstate(over="ignore", invalid="ignore"):
             y, w = self.contributions(view)
         bucket = view.batch.bucket if self.workspace.by_unit else None
-        state, totals = moments_of(y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket)
-        # A ratio of means varies with y and w position by position; the plain total serves the mean.
-        return Part(state, np.concatenate([totals[None], y.T, w.T]).T if self.detail else totals[:, None])
+        state, totals = moments_of(
+            y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket
+        )
+        # A ratio of means varies with y and w position by position; the plain total serves the
+        # mean.
+        return Part(
+            state, np.concatenate([totals[None], y.T, w.T]).T if self.detail else totals[:, None]
+        )
 
     def combination(self, state: Moments) -> Floats:
-        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,)."""
+        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y
+        and w (1+2K,).
+        """
         if state.gram is None:
             return np.ones(1)
         if not self.aggregate.needs_gram:
@@ -78,13 +91,17 @@ class ContributionPlan(Plan[Moments]):
         on_y, on_w = self.aggregate.slope(state)
         total = self._gradient(state)
         single = np.sqrt(variances(state, np.column_stack([on_y, on_w, np.zeros(length)])))  # (K,)
-        evidence = self._evidence(state, float(alpha @ values), float(np.sqrt(variance(state, total))))
+        evidence = self._evidence(
+            state, float(alpha @ values), float(np.sqrt(variance(state, total)))
+        )
         found = Estimate(
             target=self.workspace.target,
             estimator=self.name,
             value=evidence.value,
             stderr=evidence.stderr,
-            by_position=tuple(PositionValue(float(v), float(e)) for v, e in zip(values, single, strict=True)),
+            by_position=tuple(
+                PositionValue(float(v), float(e)) for v, e in zip(values, single, strict=True)
+            ),
             ess=effective_rows(state),
             n=state.n,
             level=self.workspace.level,
@@ -99,7 +116,8 @@ class ContributionPlan(Plan[Moments]):
             return found
         where = "" if len(dark) == length else f" at position {', '.join(map(str, dark))}"
         return found.without_evidence(
-            f"the target gives every logged ranking probability 0{where}: what it would show was never logged"
+            f"the target gives every logged ranking probability 0{where}: what it would show was "
+            "never logged"
         )
 
     def _evidence(self, state: Moments, value: float, stderr: float) -> Evidence:
@@ -122,8 +140,10 @@ def _value_at(aggregate: Aggregate, state: Moments, y: Floats, w: Floats) -> Flo
 def _overflow(name: str, state: Moments) -> str:
     worst = int(np.argmax(np.nan_to_num(state.peaks[:-1], nan=np.inf)))
     return (
-        f"'{name}' overflows: the largest weight at position {worst + 1} is {state.peaks[worst]:.3g}, whose square or "
-        f"product is no number any more. Look for logging propensities near zero, or use an estimator with smaller "
+        f"'{name}' overflows: the largest weight at position {worst + 1} is "
+        f"{state.peaks[worst]:.3g}, whose square or "
+        "product is no number any more. Look for logging propensities near zero, or use an "
+        "estimator with smaller "
         f"products, such as iips or order-2"
     )
 
@@ -149,12 +169,19 @@ def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> L
 
 
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
-    """V_k - mean r_k with the variance of the paired difference y_k - r_k (the aggregate taken as a mean)."""
+    """V_k - mean r_k with the variance of the paired difference y_k - r_k (the aggregate taken as a
+    mean).
+    """
     mean_y, mean_r = state.mean("y"), state.mean("r")
     if state.buckets is not None and state.earned is not None:
-        spread = clustered_variances(state.buckets[:, : state.K] - state.earned, state.buckets[:, -1])
+        spread = clustered_variances(
+            state.buckets[:, : state.K] - state.earned, state.buckets[:, -1]
+        )
     else:
         second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
         spread = np.maximum(second - (mean_y - mean_r) ** 2, 0.0) / max(state.n - 1, 1)
     errors = np.sqrt(spread)
-    return tuple(PositionValue(float(v - r), float(e)) for v, r, e in zip(values, mean_r, errors, strict=True))
+    return tuple(
+        PositionValue(float(v - r), float(e))
+        for v, r, e in zip(values, mean_r, errors, strict=True)
+    )

@@ -22,7 +22,8 @@ class ModelPlan(ContributionPlan):
         super().__init__(name, workspace, key=("dm", id(model)))
         self.model, self.details = model, {"regression": model.details}
         self.flags = (
-            "model-only: the interval shows how the model's means vary, not how wrong the model is; it is too short",
+            "model-only: the interval shows how the model's means vary, not how wrong the model "
+            "is; it is too short",
         )
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
@@ -33,7 +34,8 @@ class ModelPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class DM(Estimator):
-    """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer & Langford 2009).
+    """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer &
+    Langford 2009).
 
     `model`: see `rewards.reward_model`.
 

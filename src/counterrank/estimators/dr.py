@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 class DoublyRobustPlan(ContributionPlan):
     """y = E_pi q + w (r - q)."""
 
-    def __init__(self, name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, *, key: Hashable) -> None:
+    def __init__(
+        self, name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, *, key: Hashable
+    ) -> None:
         super().__init__(name, workspace, key=("dr", key, id(model)))
         self.weigh = weigh
         self.model, self.details = model, {"regression": model.details}
@@ -34,12 +36,13 @@ class DoublyRobustPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class DR(Estimator):
-    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model; with weights of fewer
-    items where the weights alone are and the model looks at no more items than they carry over (docs/auto.md).
+    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model; with
+    weights of fewer items where the weights alone are and the model looks at no more items than
+    they carry over (docs/auto.md).
 
-    `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for interaction order m
-    (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the future work named in section 6 of
-    Kiyohara et al. 2023.
+    `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for
+    interaction order m (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the
+    future work named in section 6 of Kiyohara et al. 2023.
 
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
@@ -62,5 +65,9 @@ class DR(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return corrected means."""
         need_mean(workspace, self.name)
-        weigh, key = weights_for(workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing)
-        return DoublyRobustPlan(self.name, workspace, weigh, reward_model(workspace, self.model), key=key)
+        weigh, key = weights_for(
+            workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing
+        )
+        return DoublyRobustPlan(
+            self.name, workspace, weigh, reward_model(workspace, self.model), key=key
+        )

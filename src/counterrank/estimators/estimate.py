@@ -29,9 +29,9 @@ class PositionValue:
 class Lift:
     """The difference to what the logging policy earned on the same rows.
 
-    `value` with `stderr` and the interval `low` to `high` at the evaluation's level; `by_position` the same position by
-    position; `relative` the difference as a share of what the logger earned, with an interval of its own (delta
-    method), NaN when the logger earned nothing.
+    `value` with `stderr` and the interval `low` to `high` at the evaluation's level; `by_position`
+    the same position by position; `relative` the difference as a share of what the logger earned,
+    with an interval of its own (delta method), NaN when the logger earned nothing.
     """
 
     value: float
@@ -49,15 +49,15 @@ class Estimate:
     """V = sum_k alpha_k V_k of a target policy, estimated from the log of another.
 
     `target`, `estimator`   the names of the policy and of the estimator
-    `value`, `stderr`       V per ranking and its standard error; `interval(level)` gives the confidence interval
-    `by_position`           V_k and its standard error, first position first
-    `ess`, `n`              effective and actual number of rankings
-    `level`                 the confidence level of `low`, `high` and the lift's interval
-    `lift`                  the paired difference to what the logging policy earned
-    `flags`                 warnings in plain words
-    `basis`                 the estimator whose weights and assumption the interval rests on; its own name for most
-    `allowance`             what the interval allows for bias beyond sampling error; most estimators allow nothing
-    `details`               what was fitted and chosen, for people: nothing decides on it
+    `value`, `stderr`       V per ranking and its standard error; `interval(level)` gives the
+    confidence interval `by_position`           V_k and its standard error, first position first
+    `ess`, `n`              effective and actual number of rankings `level`                 the
+    confidence level of `low`, `high` and the lift's interval `lift`                  the paired
+    difference to what the logging policy earned `flags`                 warnings in plain words
+    `basis`                 the estimator whose weights and assumption the interval rests on; its
+    own name for most `allowance`             what the interval allows for bias beyond sampling
+    error; most estimators allow nothing `details`               what was fitted and chosen, for
+    people: nothing decides on it
     """
 
     target: str
@@ -92,13 +92,16 @@ class Estimate:
         low, high = self.interval()
         warnings = f", {len(self.flags)} flags" if self.flags else ""
         ends = "no interval" if np.isnan(low) else f"{low:.6g} to {high:.6g}"
-        return f"{self.estimator} of {self.target}: {self.value:.6g} ({ends}), n = {self.n:,}{warnings}"
+        return (
+            f"{self.estimator} of {self.target}: {self.value:.6g} ({ends}), n = "
+            f"{self.n:,}{warnings}"
+        )
 
     def interval(self, level: float | None = None, method: str = "t") -> Interval:
         """Return (low, high) at a confidence level (that of the evaluation by default).
 
-        `method`: "t" (the estimate's own, the default), "normal", "bootstrap", "poisson", "bernstein" or
-        "cressie-read"; see `counterrank.inference.intervals` for what each needs.
+        `method`: "t" (the estimate's own, the default), "normal", "bootstrap", "poisson",
+        "bernstein" or "cressie-read"; see `counterrank.inference.intervals` for what each needs.
         """
         from counterrank.inference import interval, normal_interval, unavailable
 
@@ -113,7 +116,9 @@ class Estimate:
 
     @property
     def estimable(self) -> bool:
-        """The log holds evidence on this value; where not, there is no value and `not_estimable` says why."""
+        """The log holds evidence on this value; where not, there is no value and `not_estimable`
+        says why.
+        """
         return not self.not_estimable
 
     @property
@@ -127,9 +132,18 @@ class Estimate:
         return self.interval()[1]
 
     def without_spread(self) -> "Estimate":
-        """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
+        """Return the same value without errors and intervals, flagged: what one ranking or unit can
+        tell.
+        """
         flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
-        lift = Lift(self.lift.value, np.nan, np.nan, np.nan, _bare(self.lift.by_position), self.lift.relative)
+        lift = Lift(
+            self.lift.value,
+            np.nan,
+            np.nan,
+            np.nan,
+            _bare(self.lift.by_position),
+            self.lift.relative,
+        )
         return replace(
             self, stderr=np.nan, by_position=_bare(self.by_position), lift=lift, flags=flags,
             details=_bare_details(self.details), interval_at=lambda level: (np.nan, np.nan),
@@ -140,7 +154,8 @@ class Estimate:
         nothing = tuple(PositionValue(np.nan, np.nan) for _ in self.by_position)
         return replace(
             self, value=np.nan, stderr=np.nan, by_position=nothing, not_estimable=reason,
-            lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing), flags=(f"not-estimable: {reason}", *self.flags),
+            lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing), flags=("not-estimable: "
+                                                                       f"{reason}", *self.flags),
             evidence=None, interval_at=lambda level: (np.nan, np.nan),
         )  # fmt: skip
 
@@ -180,5 +195,8 @@ def _bare(positions: tuple[PositionValue, ...]) -> tuple[PositionValue, ...]:
 def _bare_details(found: Any) -> Any:
     """The details with no number where they have a standard error."""
     if isinstance(found, dict):
-        return {key: np.nan if key.endswith("stderr") else _bare_details(value) for key, value in found.items()}
+        return {
+            key: np.nan if key.endswith("stderr") else _bare_details(value)
+            for key, value in found.items()
+        }
     return [_bare_details(value) for value in found] if isinstance(found, list) else found

@@ -1,8 +1,10 @@
-"""Examination by position times relevance by item: estimates where the logger never varied what it showed.
+"""Examination by position times relevance by item: estimates where the logger never varied what it
+showed.
 
-No weight can compare two lists when each row has one. What remains is a model of users: position k is looked at with
-chance theta_k, an item attracts by what is known of it (the click-history model's attraction; Chuklin, Markov &
-de Rijke 2015). Whether theta can be told from relevance is tested before anything is estimated.
+No weight can compare two lists when each row has one. What remains is a model of users: position k
+is looked at with chance theta_k, an item attracts by what is known of it (the click-history model's
+attraction; Chuklin, Markov & de Rijke 2015). Whether theta can be told from relevance is tested
+before anything is estimated.
 """
 
 import json
@@ -29,19 +31,26 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FOLDS = 5
-#: Rows the models are fitted on, and those by which the folds' fits are compared: beyond, fits hardly move.
+# : Rows the models are fitted on, and those by which the folds' fits are compared: beyond, fits
+# hardly move.
 FIT_ROWS, COMPARED_ROWS = 100_000, 5_000
 #: Draws a row of a target that varies; a deterministic one needs one.
 DRAWS = 8
-#: Largest standard error of the log curve: with more, a curve that halves cannot be told from one that does not.
+# : Largest standard error of the log curve: with more, a curve that halves cannot be told from one
+# that does not.
 MAX_CURVE_ERROR = 0.2
-#: Items shown fewer times than this on average say little; then relevance in classes stands in for the item.
+# : Items shown fewer times than this on average say little; then relevance in classes stands in for
+# the item.
 FEW_SHOWN = 20
 CLASSES = 20
 
-_DIRECTIONAL = "directional at best: what was not shown is judged by a model of users, which the log cannot check"
+_DIRECTIONAL = (
+    "directional at best: what was not shown is judged by a model of users, which the "
+    "log cannot check"
+)
 _LOG_THIS = (
-    "log a swap of two neighbours for some percent of requests, pool several model versions, or give a curve measured "
+    "log a swap of two neighbours for some percent of requests, pool several model versions, or "
+    "give a curve measured "
     "elsewhere with --position-curve FILE"
 )
 
@@ -51,10 +60,14 @@ def read_position_curve(path: str | os.PathLike[str]) -> Floats:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        values = json.loads(text) if text.lstrip().startswith("[") else text.replace(",", " ").split()
+        values = (
+            json.loads(text) if text.lstrip().startswith("[") else text.replace(",", " ").split()
+        )
         return as_curve(values)
     except OSError as problem:
-        raise ConfigError(f"the position curve {path} cannot be read: {problem.strerror or problem}") from None
+        raise ConfigError(
+            f"the position curve {path} cannot be read: {problem.strerror or problem}"
+        ) from None
     except (ValueError, TypeError) as problem:
         raise ConfigError(f"{path} is no position curve: {problem}") from None
 
@@ -67,17 +80,21 @@ def as_curve(values: ArrayLike) -> Floats:
     """
     curve = np.asarray(values, dtype=np.float64)
     if curve.ndim != 1 or len(curve) == 0 or not (np.isfinite(curve) & (curve > 0)).all():
-        raise ConfigError("a position curve is a list of positive numbers, one a position, such as 1, 0.6, 0.4")
+        raise ConfigError(
+            "a position curve is a list of positive numbers, one a position, such as 1, 0.6, 0.4"
+        )
     relative: Floats = curve / curve[0]
     return relative
 
 
 def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
-    """Return the standard error of each position's log examination (K,), infinite where nothing identifies it.
+    """Return the standard error of each position's log examination (K,), infinite where nothing
+    identifies it.
 
-    `groups` (n, K): what is alike in relevance (items, or classes of relevance). With Poisson counts of rate theta_k
-    rel_g, taking out each group's own level leaves the Laplacian of a graph of positions: l and k are joined by
-    sum_g N_gk N_gl / N_g. Positions that share no group with the others are not joined, and no data will help.
+    `groups` (n, K): what is alike in relevance (items, or classes of relevance). With Poisson
+    counts of rate theta_k rel_g, taking out each group's own level leaves the Laplacian of a graph
+    of positions: l and k are joined by sum_g N_gk N_gl / N_g. Positions that share no group with
+    the others are not joined, and no data will help.
     """
     K = action.shape[1]
     shown = action >= 0
@@ -87,9 +104,14 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
     joined = (table / table.sum(axis=1, keepdims=True)).T @ table
     information = rate * (np.diag(joined.sum(axis=1)) - joined)
     values, vectors = np.linalg.eigh(information)
-    # The eigenvector of ones is the level, which relevance takes up; any other of value zero is a direction unknown.
+    # The eigenvector of ones is the level, which relevance takes up; any other of value zero is a
+    # direction unknown.
     known = values > 1e-9 * max(values[-1], 1e-300)
-    spread = np.sqrt((vectors[:, known] ** 2 / values[known]).sum(axis=1)) if known.any() else np.full(K, np.inf)
+    spread = (
+        np.sqrt((vectors[:, known] ** 2 / values[known]).sum(axis=1))
+        if known.any()
+        else np.full(K, np.inf)
+    )
     lost = (~known).sum() > 1
     apart = np.abs(vectors[:, ~known] - vectors[:, ~known].mean(axis=0)).max(axis=1) > 1e-6
     return np.where(apart, np.inf, spread) if lost else spread
@@ -97,10 +119,12 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
-    """Fitted models of users, and for those in `curves` (P, F + 1, K) the curve by fold left out, the last of all rows.
+    """Fitted models of users, and for those in `curves` (P, F + 1, K) the curve by fold left out,
+    the last of all rows.
 
-    theta_k times the attraction is the expected reward at k. Models come with and without the logger's own score:
-    without it, what was not shown is overrated; with it, a logger that is wrong is believed. Both are averaged.
+    theta_k times the attraction is the expected reward at k. Models come with and without the
+    logger's own score: without it, what was not shown is overrated; with it, a logger that is wrong
+    is believed. Both are averaged.
     """
 
     models: tuple[ListModel, ...]
@@ -129,16 +153,27 @@ def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
     """Return the model of users, or refuse where neither a curve is given nor the log tells one."""
     K = workspace.first.K
     if given is not None and len(given) < K:
-        raise ConfigError(f"the position curve has {len(given)} numbers, the log {K} positions; give one for each")
+        raise ConfigError(
+            f"the position curve has {len(given)} numbers, the log {K} positions; give one for each"
+        )
     sample = workspace.source.sample(FIT_ROWS, np.random.default_rng([workspace.seed, 15]))
     if (sample.reward < 0).any():
-        raise EstimatorError("rewards below zero are no clicks or amounts: examination times relevance needs 0 or more")
+        raise EstimatorError(
+            "rewards below zero are no clicks or amounts: examination times relevance needs 0 or "
+            "more"
+        )
     if not sample.reward.any():
-        raise EstimatorError("every reward is zero: there is no click to learn examination or relevance from")
+        raise EstimatorError(
+            "every reward is zero: there is no click to learn examination or relevance from"
+        )
     rankings, fold = _rankings(sample), sample.bucket % FOLDS
     told = (False,) if rankings.extra is None else (False, True)
-    variants = tuple(Variant(extra=extra, competition=rival) for rival in (False, True) for extra in told)
-    models = fit_list_models(rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=workspace.seed)
+    variants = tuple(
+        Variant(extra=extra, competition=rival) for rival in (False, True) for extra in told
+    )
+    models = fit_list_models(
+        rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=workspace.seed
+    )
     strengths = [model.strength(rankings, fold) for model in models[: len(told)]]
     error = _identified(sample, strengths[0]) if given is None else np.zeros(K)
     curves = np.stack([_curves(sample.reward, strength, fold, given) for strength in strengths])
@@ -157,14 +192,17 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
         worst = (np.flatnonzero(bad) + 1).tolist()
         raise EstimatorError(
             f"examination cannot be told from relevance at position{'s' if len(worst) > 1 else ''} "
-            f"{', '.join(map(str, worst))}: what stands there was hardly ever shown elsewhere (standard error of the "
+            f"{', '.join(map(str, worst))}: what stands there was hardly ever shown elsewhere "
+            "(standard error of the "
             f"log curve {error[bad].max():.2g}, at most {MAX_CURVE_ERROR} is needed); {_LOG_THIS}"
         )
     return error
 
 
 def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
-    """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
+    """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own
+    rows.
+    """
     earned, attraction = (np.zeros((FOLDS + 1, reward.shape[1])) for _ in range(2))
     for f in range(FOLDS + 1):
         rows = fold != f
@@ -174,7 +212,8 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
         scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]
         return scaled
     overall = earned.sum(axis=1, keepdims=True) / attraction.sum(axis=1, keepdims=True)
-    # A position nobody reached keeps a little of the overall level, so that nothing is divided by zero.
+    # A position nobody reached keeps a little of the overall level, so that nothing is divided by
+    # zero.
     curves: Floats = (earned + 0.5 * overall) / (attraction + 0.5)
     return curves
 
@@ -182,8 +221,9 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
 class UserModelPlan(ContributionPlan):
     """Contributions from a model of users: "pbm" or "click-model".
 
-    The standard error adds how the folds' fits differ (delete-a-fold jackknife), and the interval allows for what the
-    two models of users disagree on: neither can be checked where the logger never varied.
+    The standard error adds how the folds' fits differ (delete-a-fold jackknife), and the interval
+    allows for what the two models of users disagree on: neither can be checked where the logger
+    never varied.
     """
 
     def __init__(self, name: str, workspace: Workspace, fitted: Examined) -> None:
@@ -221,7 +261,9 @@ class UserModelPlan(ContributionPlan):
 
         by_fold = np.array([values(self.expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
         jackknife = (FOLDS - 1) / FOLDS * float(((by_fold - by_fold.mean()) ** 2).sum())
-        rivals = np.concatenate([values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()])
+        rivals = np.concatenate(
+            [values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
+        )
         own = values(self.expect, sample.bucket % FOLDS).mean()
         # The farthest rival, not half the range: the models may all err to one side of this one.
         return float(np.sqrt(jackknife)), float(np.abs(rivals - own).max())
@@ -240,7 +282,14 @@ class UserModelPlan(ContributionPlan):
             stderr=stderr,
             allowance=self.allowance,
             interval_at=lambda level: self._ends(found.value, stderr, level),
-            lift=replace(lift, stderr=lift_error, low=low, high=high, relative_low=shares[0], relative_high=shares[1]),
+            lift=replace(
+                lift,
+                stderr=lift_error,
+                low=low,
+                high=high,
+                relative_low=shares[0],
+                relative_high=shares[1],
+            ),
         )
 
     def _ends(self, value: float, stderr: float, level: float) -> tuple[float, float]:
@@ -249,21 +298,27 @@ class UserModelPlan(ContributionPlan):
 
 
 def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
-    """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k - theta_k rel(a_k)).
+    """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k -
+    theta_k rel(a_k)).
 
-    An item that the target moves to another position brings its own click along; one that was not shown has the
-    model's word alone. (P, n, K) by model, for draws b (n, D, K), each row by the fit without `fold` (n,).
+    An item that the target moves to another position brings its own click along; one that was not
+    shown has the model's word alone. (P, n, K) by model, for draws b (n, D, K), each row by the fit
+    without `fold` (n,).
     """
     rankings = _rankings(batch)
     others = rankings.others(draws, extra=logger_scores(batch, draws))
-    same = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (draws[:, :, :, None] >= 0)  # (n, D, l, k)
+    same = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (
+        draws[:, :, :, None] >= 0
+    )  # (n, D, l, k)
     each = []
     for model, curve in zip(fitted.models, fitted.curves, strict=False):
         theta = curve[fold]
         attraction = model.strength(others, np.repeat(fold, draws.shape[1])).reshape(draws.shape)
         surprise = (batch.reward - theta * model.strength(rankings, fold)) / exposure(batch, theta)
         moved = np.einsum("ndlk,nk->ndl", same, np.where(batch.action >= 0, surprise, 0.0))
-        each.append((theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1))
+        each.append(
+            (theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1)
+        )
     return np.stack(each)
 
 
@@ -271,7 +326,9 @@ def by_history(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> 
     """Return the click-history models' expected rewards (M, n, K) by model, averaged over draws."""
     others = _rankings(batch).others(draws, extra=logger_scores(batch, draws))
     folds = np.repeat(fold, draws.shape[1])
-    return np.stack([model.expected(others, folds).reshape(draws.shape).mean(axis=1) for model in fitted.models])
+    return np.stack(
+        [model.expected(others, folds).reshape(draws.shape).mean(axis=1) for model in fitted.models]
+    )
 
 
 Expect = Callable[[Examined, RankingLog, Ints, Ints], Floats]
@@ -279,7 +336,9 @@ _EXPECTED: dict[str, Expect] = {"pbm": position_based, "click-model": by_history
 
 
 def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
-    """Return the logger's scores of items (n, ...), None where it has none; the worst of the row for no candidates."""
+    """Return the logger's scores of items (n, ...), None where it has none; the worst of the row
+    for no candidates.
+    """
     logger = batch.propensity
     if not isinstance(logger, Scored):
         return None
@@ -296,7 +355,9 @@ def _rankings(batch: RankingLog) -> Rankings:
 
 
 def exposure(batch: RankingLog, theta: Floats) -> Floats:
-    """Return sum_l theta_l P0(a_k at l) (n, K): how much each shown item could be expected to be looked at."""
+    """Return sum_l theta_l P0(a_k at l) (n, K): how much each shown item could be expected to be
+    looked at.
+    """
     logger = batch.propensity
     if isinstance(logger, Propensity) or logger.deterministic:
         return theta
@@ -308,7 +369,8 @@ def _needs_policy(workspace: Workspace, name: str) -> None:
     target = workspace.first.target(workspace.target)
     if isinstance(target, Propensity):
         raise EstimatorError(
-            f"'{name}' must know which rankings '{workspace.target}' would show; numbers for the logged ones do not "
+            f"'{name}' must know which rankings '{workspace.target}' would show; numbers for the "
+            "logged ones do not "
             "say. Give its scores (NAME_scores and --policy NAME=top) or a policy"
         )
 
@@ -317,7 +379,8 @@ def _needs_policy(workspace: Workspace, name: str) -> None:
 class PositionBased(Estimator):
     """Examination by position times relevance by features; clicks move along with their items.
 
-    `position_curve`: "estimate", K numbers, or a file of them. Refused where the curve is neither given nor identified.
+    `position_curve`: "estimate", K numbers, or a file of them. Refused where the curve is neither
+    given nor identified.
     """
 
     position_curve: Any = "estimate"

@@ -22,11 +22,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Marginalised(Estimator):
-    """Weights with rho_k = pi(g(a_k)|x) / pi0(g(a_k)|x), g(a) the group of action a (Saito & Joachims 2022).
+    """Weights with rho_k = pi(g(a_k)|x) / pi0(g(a_k)|x), g(a) the group of action a (Saito &
+    Joachims 2022).
 
-    Unbiased when rewards depend on items through their groups alone, with far smaller weights when A is large; for
-    rankings this is future work named by Kiyohara et al. 2023. `groups` (A,) are labels, or an embedding (A, e) whose
-    equal rows are one group. `weights`: "iips", "rips", "ips", a mask, or an interaction order.
+    Unbiased when rewards depend on items through their groups alone, with far smaller weights when
+    A is large; for rankings this is future work named by Kiyohara et al. 2023. `groups` (A,) are
+    labels, or an embedding (A, e) whose equal rows are one group. `weights`: "iips", "rips", "ips",
+    a mask, or an interaction order.
 
     >>> import numpy as np, counterrank as cr
     >>> even = np.full((2, 4), 0.25)
@@ -47,14 +49,20 @@ class Marginalised(Estimator):
         first, target = workspace.first, workspace.target
         if not (has_distribution(first, LOGGING) and has_distribution(first, target)):
             raise EstimatorError(
-                "'mips' sums probabilities over groups and needs whole distributions; add 'propensity_dist' and "
+                "'mips' sums probabilities over groups and needs whole distributions; add "
+                "'propensity_dist' and "
                 f"'{target}_dist' columns or give both policies"
             )
         group = group_index(self.groups, first.n_actions)
         weights = self.weights
-        key = ("mips", group.tobytes(), weights if isinstance(weights, (int, str)) else np.asarray(weights).tobytes())
+        key = (
+            "mips",
+            group.tobytes(),
+            weights if isinstance(weights, (int, str)) else np.asarray(weights).tobytes(),
+        )
         flag = (
-            "groups: weights compare groups of actions; unbiased only if rewards depend on items through their groups",
+            "groups: weights compare groups of actions; unbiased only if rewards depend on items "
+            "through their groups",
         )
         return WeightPlan(
             self.name,
@@ -74,7 +82,9 @@ def group_index(groups: "ArrayLike", A: int) -> Ints:
     """
     array = np.asarray(groups)
     if array.shape[:1] != (A,):
-        raise ConfigError(f"groups have shape {array.shape}, but there are {A} actions: give one label per action")
+        raise ConfigError(
+            f"groups have shape {array.shape}, but there are {A} actions: give one label per action"
+        )
     _, index = np.unique(array, axis=0, return_inverse=True)
     return np.asarray(index, dtype=np.int64).reshape(-1)
 

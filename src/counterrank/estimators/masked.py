@@ -22,7 +22,9 @@ _FUSED = "standard weights"
 
 
 class WeightPlan(ContributionPlan):
-    """y = w r, with weights from a function of the view; `fused` names products of ratios that need no function."""
+    """y = w r, with weights from a function of the view; `fused` names products of ratios that need
+    no function.
+    """
 
     def __init__(
         self,
@@ -47,7 +49,9 @@ class WeightPlan(ContributionPlan):
         if self.detail or self.workspace.by_unit:
             return super().partial(view)
         if self.fused is None:
-            state, totals = moments_of_weights(self.weigh(view), view.rewards, view.batch.position_weights)
+            state, totals = moments_of_weights(
+                self.weigh(view), view.rewards, view.batch.position_weights
+            )
         else:
             kinds: set[str] = self.workspace.once(_FUSED, set)
             state, totals = view.standard(self.fused, also=kinds)
@@ -63,8 +67,9 @@ class WeightPlan(ContributionPlan):
 class MaskEstimator(Estimator):
     """One behaviour mask for all rows: V_k = mean of pi(Phi_k)/pi0(Phi_k) r_k.
 
-    `on_missing` says what to do when the log cannot give the probabilities: "error", or "superset", which enlarges
-    the mask, for both policies, to what the log supports: still unbiased, at more variance, and flagged.
+    `on_missing` says what to do when the log cannot give the probabilities: "error", or "superset",
+    which enlarges the mask, for both policies, to what the log supports: still unbiased, at more
+    variance, and flagged.
     """
 
     aggregate: str = "mean"
@@ -91,11 +96,15 @@ class MaskEstimator(Estimator):
             kinds: set[str] = workspace.once(_FUSED, set)
             kinds.add(fused)
         weigh = weights_of_mask(usable)
-        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused)
+        return WeightPlan(
+            self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused
+        )
 
 
 def fused_kind(mask: Bools) -> str | None:
-    """Return "joint", "prefix" or "position" for the masks of IPS, RIPS and IIPS, None for any other."""
+    """Return "joint", "prefix" or "position" for the masks of IPS, RIPS and IIPS, None for any
+    other.
+    """
     if mask.all():
         return "joint"
     if np.array_equal(mask, np.tri(len(mask), dtype=bool)):
@@ -130,7 +139,8 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
         if capability in ratios.supports:
             return superset_mask(mask, capability)
     raise PropensityError(
-        f"'{ratios.kind}' propensities support no mask that contains this one; only IIPS is possible with them"
+        f"'{ratios.kind}' propensities support no mask that contains this one; only IIPS is "
+        "possible with them"
     )
 
 
@@ -143,14 +153,18 @@ def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
     error = few.sampling_error
     if error == 0:
         return ()
-    return (f"sampled: probabilities of sets of positions come from draws, with relative errors up to {error:.2g}",)
+    return (
+        "sampled: probabilities of sets of positions come from draws, with relative errors up to "
+        f"{error:.2g}",
+    )
 
 
 def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> str:
     """Say that a mask was enlarged, and by how much."""
     kind = ratios_of(workspace.first, workspace.target).kind
     return (
-        f"superset: '{kind}' propensities cannot give the wanted probabilities, so {int(usable.sum())} instead of "
+        f"superset: '{kind}' propensities cannot give the wanted probabilities, so "
+        f"{int(usable.sum())} instead of "
         f"{int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance"
     )
 

@@ -41,7 +41,8 @@ class Form(StrEnum):
 AGGREGATE_FORMS = {"mean": Form.PLAIN, "ratio": Form.RATIO, "control": Form.CONTROL}
 
 
-#: Forms that leave the assumption on users as it is. Tamed weights (clip, shrink, switch) are biased whatever users do.
+# : Forms that leave the assumption on users as it is. Tamed weights (clip, shrink, switch) are
+# biased whatever users do.
 _FAITHFUL = (Form.PLAIN, Form.RATIO, Form.CONTROL, Form.DR, Form.CASCADE)
 _WEIGHED = re.compile(
     rf"(?P<form>|sn|cv-|dr-|clip-|shrink-|switch-)(?P<weights>{'|'.join(PLAIN)}|order-(?P<order>[0-9]+))"
@@ -52,7 +53,8 @@ _WEIGHED = re.compile(
 class EstimatorName:
     """A name taken apart. Equal weights make the same assumption on how items act on each other.
 
-    `weights` is the word for them ("rips", "order-2", a mask), empty for names without; `order` is m of "order-m".
+    `weights` is the word for them ("rips", "order-2", a mask), empty for names without; `order` is
+    m of "order-m".
     """
 
     text: str
@@ -71,11 +73,16 @@ class EstimatorName:
     @property
     def uses_model(self) -> bool:
         """Whether a reward model speaks in the estimate."""
-        return self.form in (Form.DR, Form.SWITCHED, Form.CASCADE) or self.text in ("auto", *MODEL_ALONE)
+        return self.form in (Form.DR, Form.SWITCHED, Form.CASCADE) or self.text in (
+            "auto",
+            *MODEL_ALONE,
+        )
 
     @property
     def model_alone(self) -> bool:
-        """Whether nothing but a model judges what the target would show: the log cannot contradict it."""
+        """Whether nothing but a model judges what the target would show: the log cannot contradict
+        it.
+        """
         return self.text in MODEL_ALONE
 
     @property
@@ -88,7 +95,8 @@ class EstimatorName:
         return self.weights if self.form in _FAITHFUL else self.text
 
     def interactions(self, K: int) -> int | None:
-        """Return how many items at a time may act on a reward: 1 for IIPS, m for order-m, K for IPS.
+        """Return how many items at a time may act on a reward: 1 for IIPS, m for order-m, K for
+        IPS.
 
         None for what does not lie on that path: other masks, tamed weights, words.
 
@@ -135,13 +143,16 @@ def parse(text: str) -> EstimatorName:
     if found:
         order = None if found["order"] is None else int(found["order"])
         return EstimatorName(text, Form(found["form"]), found["weights"], order)
-    if text.startswith(Form.DR):  # around other masks and projected weights, which `auto` knows by a word
+    if text.startswith(
+        Form.DR
+    ):  # around other masks and projected weights, which `auto` knows by a word
         return EstimatorName(text, Form.DR, text.removeprefix(Form.DR))
     return EstimatorName(text, Form.WORD, text)
 
 
 def order_path(names: Iterable[str], K: int, form: Form = Form.PLAIN) -> list[tuple[int, str]]:
-    """Return the names of one form that lie on the path from IIPS to IPS, each with its interaction order, in order.
+    """Return the names of one form that lie on the path from IIPS to IPS, each with its interaction
+    order, in order.
 
     >>> order_path(["ips", "auto", "order-2", "dr-order-2", "iips"], 4)
     [(1, 'iips'), (2, 'order-2'), (4, 'ips')]

@@ -15,10 +15,10 @@ from counterrank.moments import Moments
 class OrderIPS(Estimator):
     """w_k(c, m) = rho_k sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1).
 
-    Expands prod_l (1 + (rho_l - 1)) and keeps interactions of at most m items. Unbiased when E[r_k|x,a] is a sum
-    of functions of a_k and at most m-1 other items inside the mask: the dropped terms have mean zero because
-    E[rho_l - 1] = 0. m = 1 is IIPS, m = K is IPS. Positions must be independent given the context; weights may be
-    negative.
+    Expands prod_l (1 + (rho_l - 1)) and keeps interactions of at most m items. Unbiased when
+    E[r_k|x,a] is a sum of functions of a_k and at most m-1 other items inside the mask: the dropped
+    terms have mean zero because E[rho_l - 1] = 0. m = 1 is IIPS, m = K is IPS. Positions must be
+    independent given the context; weights may be negative.
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])

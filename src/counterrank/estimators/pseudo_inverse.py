@@ -18,9 +18,10 @@ Floats = NDArray[np.float64]
 class PseudoInverse(Estimator):
     """V = mean of (1 + sum_l (rho_l - 1)) R with R the reward of the whole ranking.
 
-    Unbiased when E[R|x,a] = sum_l f_l(x, a_l). Swaminathan et al. 2017 weigh by q_pi' Gamma^+ 1_a with Gamma the
-    second moment of the slot indicators under the logger; for independent positions that is this sum. A total reward
-    may stand at any one position, the others zero: all positions get the same weight.
+    Unbiased when E[R|x,a] = sum_l f_l(x, a_l). Swaminathan et al. 2017 weigh by q_pi' Gamma^+ 1_a
+    with Gamma the second moment of the slot indicators under the logger; for independent positions
+    that is this sum. A total reward may stand at any one position, the others zero: all positions
+    get the same weight.
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
@@ -36,8 +37,10 @@ class PseudoInverse(Estimator):
         kind = ratios_of(workspace.first, workspace.target).kind
         if kind != "factored":
             raise EstimatorError(
-                f"'pi' needs independent positions ('factored' propensities); these are '{kind}'. For dependent "
-                "positions its weights need the pairwise probabilities of all items; use ips or rips"
+                f"'pi' needs independent positions ('factored' propensities); these are '{kind}'. "
+                "For dependent "
+                "positions its weights need the pairwise probabilities of all items; use ips or "
+                "rips"
             )
         return WeightPlan(self.name, workspace, _weigh, key=("pi",), aggregate=self.aggregate)
 

@@ -27,7 +27,12 @@ WORDS: dict[str, Callable[[], Estimator]] = {
     "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto, "pbm": PositionBased,
     "click-model": ClickHistory, "interpol": Interpolated,
 }  # fmt: skip
-_WEIGHTS: dict[str, Callable[..., Estimator]] = {"ips": IPS, "iips": IIPS, "rips": RIPS, "aips": AIPS}
+_WEIGHTS: dict[str, Callable[..., Estimator]] = {
+    "ips": IPS,
+    "iips": IIPS,
+    "rips": RIPS,
+    "aips": AIPS,
+}
 _AROUND: dict[Form, Callable[..., Estimator]] = {
     Form.DR: DR, Form.CLIPPED: Clipped, Form.SHRUNK: Shrunk, Form.SWITCHED: Switch,
 }  # fmt: skip
@@ -61,15 +66,21 @@ def _from_plugin(point: EntryPoint) -> Estimator:
         made = make()
     except Exception as problem:
         raise EstimatorError(
-            f"{plugins.described(point)} cannot be made: {type(problem).__name__}: {problem}; update or uninstall it"
+            f"{plugins.described(point)} cannot be made: {type(problem).__name__}: {problem}; "
+            "update or uninstall it"
         ) from problem
     if not isinstance(made, Estimator):
-        raise EstimatorError(f"{plugins.described(point)} makes a {type(made).__name__}, not an Estimator")
+        raise EstimatorError(
+            f"{plugins.described(point)} makes a {type(made).__name__}, not an Estimator"
+        )
     return made
 
 
-def with_position_curve(names: str | None, curve: str | None) -> "str | list[str | Estimator] | None":
-    """Return names, separated by commas, with a curve of examination given to the estimators that take one.
+def with_position_curve(
+    names: str | None, curve: str | None
+) -> "str | list[str | Estimator] | None":
+    """Return names, separated by commas, with a curve of examination given to the estimators that
+    take one.
 
     >>> [made if isinstance(made, str) else made.position_curve for made in with_position_curve("ips,pbm", "c.json")]
     ['ips', 'c.json']
@@ -79,12 +90,18 @@ def with_position_curve(names: str | None, curve: str | None) -> "str | list[str
     taking = {"pbm": PositionBased, "click-model": ClickHistory, "interpol": Interpolated}
     asked = [name.strip().lower() for name in (names or "").split(",")]
     if not taking.keys() & set(asked):
-        raise ConfigError(f"--position-curve is for {', '.join(taking)}: name one of them with --estimators")
-    return [taking[name](position_curve=curve) if name in taking else name for name in asked if name]
+        raise ConfigError(
+            f"--position-curve is for {', '.join(taking)}: name one of them with --estimators"
+        )
+    return [
+        taking[name](position_curve=curve) if name in taking else name for name in asked if name
+    ]
 
 
 def names() -> list[str]:
-    """Return the names of all estimators without a parameter in the name, and examples of those with one."""
+    """Return the names of all estimators without a parameter in the name, and examples of those
+    with one.
+    """
     ours = _ours()
     return [*ours, *plugins.found(plugins.ESTIMATORS, taken=ours)]
 
@@ -99,12 +116,22 @@ def get(name: str) -> Estimator:
     made = _made(parse(plain))
     if made is not None:
         return made
-    others = {name.lower(): point for name, point in plugins.found(plugins.ESTIMATORS, taken=_ours()).items()}
+    others = {
+        name.lower(): point
+        for name, point in plugins.found(plugins.ESTIMATORS, taken=_ours()).items()
+    }
     if plain in others:
         return _from_plugin(others[plain])
     if plain == "mips":
-        raise EstimatorError("'mips' needs the groups of the actions: use Marginalised(groups=[...]) from Python")
+        raise EstimatorError(
+            "'mips' needs the groups of the actions: use Marginalised(groups=[...]) from Python"
+        )
     known = names()
-    near = difflib.get_close_matches(plain, known, n=3) or [one for one in known if one.startswith(f"{plain}-")][:3]
+    near = (
+        difflib.get_close_matches(plain, known, n=3)
+        or [one for one in known if one.startswith(f"{plain}-")][:3]
+    )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise EstimatorError(f"there is no estimator '{name}'; {hint}`counterrank estimators` lists all")
+    raise EstimatorError(
+        f"there is no estimator '{name}'; {hint}`counterrank estimators` lists all"
+    )

@@ -23,9 +23,12 @@ def need_mean(workspace: Workspace, name: str) -> None:
     if has_distribution(first, target) or can_sample(first, target):
         return
     raise EstimatorError(
-        f"'{name}' averages a reward model over what '{target}' would show, which needs its whole distribution, but "
-        f"the log has only the probabilities of the shown items; add a '{target}_dist' column (A probabilities, or K "
-        f"lists of A), give the target as a policy such as Softmax(scores), or use 'auto' or 'order-2', which do "
+        f"'{name}' averages a reward model over what '{target}' would show, which needs its whole "
+        "distribution, but "
+        f"the log has only the probabilities of the shown items; add a '{target}_dist' column (A "
+        "probabilities, or K "
+        "lists of A), give the target as a policy such as Softmax(scores), or use 'auto' or "
+        "'order-2', which do "
         "without"
     )
 
@@ -37,9 +40,10 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training:
 
 
 def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
-    """Return a fitted model: "best" (of "ridge" and the examination models, by error on unseen rows), "ridge" (closed
-    form, logistic for 0/1 rewards), "linear" (indicator columns only), "boosting" (scikit-learn), any scikit-learn
-    regressor, or a fitted model of your own (`models.RewardModel`).
+    """Return a fitted model: "best" (of "ridge" and the examination models, by error on unseen
+    rows), "ridge" (closed form, logistic for 0/1 rewards), "linear" (indicator columns only),
+    "boosting" (scikit-learn), any scikit-learn regressor, or a fitted model of your own
+    (`models.RewardModel`).
     """
     if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
         fitted: RewardModel = model

@@ -26,7 +26,8 @@ class SwitchPlan(DoublyRobustPlan):
         """Return the estimate and the share of weight left to the model."""
         lost = float(np.max(1.0 - state.mean("w")))
         self.flags = (
-            f"biased: rankings of weight above {self.limit:.4g} are left to the reward model, {lost:.1%} of the weight "
+            f"biased: rankings of weight above {self.limit:.4g} are left to the reward model, "
+            f"{lost:.1%} of the weight "
             "at the worst position; the bias there is the model's",
         )
         estimate = super().finish(state)
@@ -37,7 +38,9 @@ class SwitchPlan(DoublyRobustPlan):
 
 @dataclass(frozen=True, eq=False)
 class Switch(Estimator):
-    """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et al. 2019)."""
+    """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et
+    al. 2019).
+    """
 
     weights: Any = "ips"
     limit: float | None = None

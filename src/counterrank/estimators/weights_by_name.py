@@ -20,8 +20,14 @@ _FIXED = {"ips": standard, "iips": independent, "rips": cascade}
 
 
 def mask_called(weights: Any, length: int) -> Bools:
-    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by its name."""
-    return _FIXED[weights](length) if isinstance(weights, str) and weights in _FIXED else as_mask(weights, length)
+    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by
+    its name.
+    """
+    return (
+        _FIXED[weights](length)
+        if isinstance(weights, str) and weights in _FIXED
+        else as_mask(weights, length)
+    )
 
 
 def weights_for(
@@ -35,7 +41,9 @@ def weights_for(
     if isinstance(weights, int):
         return _ordered(workspace, weights, behavior)
     if isinstance(weights, str) and weights == "aips":
-        return AIPS(behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior)._weights(workspace)
+        return AIPS(
+            behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior
+        )._weights(workspace)
     wanted = mask_called(weights, length)
     mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, on_missing)
     return weights_of_mask(mask), ("mask", mask.tobytes())
@@ -47,9 +55,14 @@ def _ordered(workspace: Workspace, order: int, behavior: Any) -> tuple[Weigh, Ha
     kind = ratios_of(workspace.first, workspace.target).kind
     if kind != "factored":
         raise EstimatorError(
-            f"interaction order {order} needs independent positions ('factored' propensities); these are '{kind}', for "
+            f"interaction order {order} needs independent positions ('factored' propensities); "
+            f"these are '{kind}', for "
             "which the truncated product is biased; use ips, rips or auto"
         )
     length = workspace.first.K
     mask, used = as_mask(behavior, length), min(order, length)
-    return lambda view: view.ratios.ordered(mask, used), ("order", used, np.packbits(mask).tobytes())
+    return lambda view: view.ratios.ordered(mask, used), (
+        "order",
+        used,
+        np.packbits(mask).tobytes(),
+    )

@@ -1,4 +1,6 @@
-"""Trust that is earned: predict each arm of a past A/B test from each other arm, and compare with what it earned."""
+"""Trust that is earned: predict each arm of a past A/B test from each other arm, and compare with
+what it earned.
+"""
 
 import json
 import math
@@ -58,27 +60,36 @@ class Pair:
 
     @property
     def covered(self) -> bool | None:
-        """Whether prediction and outcome agree at the level of the interval; None without an interval.
+        """Whether prediction and outcome agree at the level of the interval; None without an
+        interval.
 
-        Both are noisy and rest on different rows, so their half-widths are added in quadrature: a right prediction
-        is called covered as often as its level says.
+        Both are noisy and rest on different rows, so their half-widths are added in quadrature: a
+        right prediction is called covered as often as its level says.
         """
         low, high = self.estimate.interval()
         if not (math.isfinite(low) and math.isfinite(high)):
             return None
-        reach = math.hypot((high - low) / 2, critical_value(self.estimate.level) * self.earned.stderr)
+        reach = math.hypot(
+            (high - low) / 2, critical_value(self.estimate.level) * self.earned.stderr
+        )
         return abs(self.earned.value - (low + high) / 2) <= reach
 
     @property
     def sign_right(self) -> bool | None:
-        """Whether the predicted lift points where the A/B test did; None where nothing was predicted."""
+        """Whether the predicted lift points where the A/B test did; None where nothing was
+        predicted.
+        """
         if not self.estimate.estimable:
             return None
-        return bool(np.sign(self.estimate.lift.value) == np.sign(self.earned.value - self.base.value))
+        return bool(
+            np.sign(self.estimate.lift.value) == np.sign(self.earned.value - self.base.value)
+        )
 
     @property
     def false_better(self) -> bool:
-        """Whether the prediction claims "better" (its whole interval above zero) and the A/B test earned less."""
+        """Whether the prediction claims "better" (its whole interval above zero) and the A/B test
+        earned less.
+        """
         return self.estimate.lift.low > 0 and self.earned.value < self.base.value
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,7 +149,11 @@ class Validation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {"schema": SCHEMA, "pairs": [pair.to_dict() for pair in self.pairs], "summary": self.summary}
+        return {
+            "schema": SCHEMA,
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "summary": self.summary,
+        }
 
     def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -170,7 +185,10 @@ class Validation:
     def __repr__(self) -> str:
         """Return the summary in a line."""
         found = self.summary
-        return f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, bias={self.bias:.4g})"
+        return (
+            f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, "
+            f"bias={self.bias:.4g})"
+        )
 
 
 def validate(
@@ -184,9 +202,10 @@ def validate(
 ) -> Validation:
     """Return how well every arm of a past A/B test is predicted from each other arm's rows.
 
-    `log` is a RankingLog, a frame or a path; the column `arm` says which arm served a row, `propensity` is the serving
-    arm's, and each arm has a column (or a target) of its own name: its probabilities of the shown items in all rows.
-    One estimator is judged, `auto` by default. Further options go to the reader.
+    `log` is a RankingLog, a frame or a path; the column `arm` says which arm served a row,
+    `propensity` is the serving arm's, and each arm has a column (or a target) of its own name: its
+    probabilities of the shown items in all rows. One estimator is judged, `auto` by default.
+    Further options go to the reader.
     """
     check_level(level)
     whole, arms = _with_arms(log, arm, reading)
@@ -197,7 +216,14 @@ def validate(
         others = [other for other in arms if other != name]
         found[name] = evaluate(part, others, estimators=estimators, level=level, seed=seed)
     pairs = tuple(
-        Pair(name, other, found[name].estimate(other), earned[other], earned[name], _verdict(found[name], other))
+        Pair(
+            name,
+            other,
+            found[name].estimate(other),
+            earned[other],
+            earned[name],
+            _verdict(found[name], other),
+        )
         for name in arms
         for other in arms
         if other != name
@@ -211,12 +237,20 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
     whole = _opened(log, arm, reading)
     if arm not in whole.columns:
         known = ", ".join(whole.columns) or "none"
-        raise ConfigError(f"there is no column '{arm}' that says which arm served a row; other columns here: {known}")
+        raise ConfigError(
+            f"there is no column '{arm}' that says which arm served a row; other columns here: "
+            f"{known}"
+        )
     arms = sorted(set(_labels(whole, arm).tolist()))
     if len(arms) < 2:
-        raise LogError(f"column '{arm}' has one value, {arms[0]!r}: validation needs two arms or more")
+        raise LogError(
+            f"column '{arm}' has one value, {arms[0]!r}: validation needs two arms or more"
+        )
     if len(arms) > MOST_ARMS:
-        raise LogError(f"column '{arm}' has {len(arms):,} values: is it the arm? At most {MOST_ARMS} are compared")
+        raise LogError(
+            f"column '{arm}' has {len(arms):,} values: is it the arm? At most {MOST_ARMS} are "
+            "compared"
+        )
     missing = [name for name in arms if name not in whole.targets]
     if missing and not isinstance(log, RankingLog):
         # Columns that cannot be told from others by their form must be asked for by name.
@@ -224,13 +258,17 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
         missing = []
     if missing:
         raise LogError(
-            f"arm '{missing[0]}' has no target of its name; each arm needs its probabilities of the shown items in "
+            f"arm '{missing[0]}' has no target of its name; each arm needs its probabilities of "
+            "the shown items in "
             "every row, also those that another arm served"
         )
     for name in arms:
         rows = int(np.count_nonzero(_labels(whole, arm) == name))
         if rows < FEWEST_ROWS:
-            raise LogError(f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be said")
+            raise LogError(
+                f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be "
+                "said"
+            )
     return whole, arms
 
 
@@ -249,7 +287,9 @@ def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:
 
 
 def _earned(part: RankingLog) -> Earned:
-    """Return the mean total reward of a ranking, with an error that counts units where there are any."""
+    """Return the mean total reward of a ranking, with an error that counts units where there are
+    any.
+    """
     totals = part.reward @ part.position_weights
     value = float(totals.mean())
     scores: Floats = totals - value
@@ -265,12 +305,15 @@ def _verdict(found: Evaluation, target: str) -> str:
     return found.verdict.targets.get(target, found.verdict.level)
 
 
-def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation], earned: Mapping[str, Earned]) -> float:
+def _bias_variance(
+    pairs: Sequence[Pair], found: Mapping[str, Evaluation], earned: Mapping[str, Earned]
+) -> float:
     """Return the variance of the mean of predicted - earned.
 
-    The rows of one arm enter through its predictions V_ij of the others and through its own mean M_i; arms are
-    independent. Covariances on the same rows follow from variances of differences, which an evaluation knows:
-    Cov(V, M) = (Var V + Var M - Var(V - M)) / 2, and the same for two predictions.
+    The rows of one arm enter through its predictions V_ij of the others and through its own mean
+    M_i; arms are independent. Covariances on the same rows follow from variances of differences,
+    which an evaluation knows: Cov(V, M) = (Var V + Var M - Var(V - M)) / 2, and the same for two
+    predictions.
     """
     total = 0.0
     for name, evaluation in found.items():
@@ -281,7 +324,9 @@ def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation], earne
             spread += one.stderr**2
             spread -= others * (one.stderr**2 + mean - one.lift.stderr**2)
         for row in evaluation.comparisons:
-            left, right = (next(e for e in own if e.target == row[side]) for side in ("better", "than"))
+            left, right = (
+                next(e for e in own if e.target == row[side]) for side in ("better", "than")
+            )
             spread += left.stderr**2 + right.stderr**2 - row["stderr"] ** 2
         total += max(spread, 0.0)
     return total / len(pairs) ** 2

@@ -40,11 +40,18 @@ def planning(
         practical=options.practical,
     )  # fmt: skip
     basis = parse(chosen.basis)
-    return {**plan, "exploration": stderr_ratios(probe, chosen.target, basis.assumption, basis.order)}
+    return {
+        **plan,
+        "exploration": stderr_ratios(probe, chosen.target, basis.assumption, basis.order),
+    }
 
 
-def sensitivity(chosen: Estimate, job: Job, probe: RankingLog, *, logged: float) -> dict[str, Any] | None:
-    """Return how the value's range grows with the error of the propensities; None without weights by position."""
+def sensitivity(
+    chosen: Estimate, job: Job, probe: RankingLog, *, logged: float
+) -> dict[str, Any] | None:
+    """Return how the value's range grows with the error of the propensities; None without weights
+    by position.
+    """
     contributions = getattr(job.plan, "contributions", None)
     if contributions is None or not chosen.estimable:
         return None
@@ -67,11 +74,20 @@ def assemble(
     findings = run.findings(total)
     estimates = _possible(run, total, estimates)
     asked = tuple(e for j, e in zip(run.jobs, estimates, strict=True) if not j.silent)
-    chosen = [(j, e) for j, e in zip(run.jobs, estimates, strict=True) if run.recommended[j.target] == j.name]
+    chosen = [
+        (j, e)
+        for j, e in zip(run.jobs, estimates, strict=True)
+        if run.recommended[j.target] == j.name
+    ]
     supports = {target: support(run.probe, target) for target in options.targets}
-    ranges = {e.target: sensitivity(e, _weighing(run, j, e, estimates), run.probe, logged=logged) for j, e in chosen}
+    ranges = {
+        e.target: sensitivity(e, _weighing(run, j, e, estimates), run.probe, logged=logged)
+        for j, e in chosen
+    }
     evidence = [
-        _evidence(run, pairs, job, one, estimates, supports[one.target], ranges[one.target], findings)
+        _evidence(
+            run, pairs, job, one, estimates, supports[one.target], ranges[one.target], findings
+        )
         for job, one in chosen
     ]
     return Evaluation(
@@ -88,13 +104,16 @@ def assemble(
         },
         estimates=asked,
         recommended=run.recommended,
-        comparisons=compare(run.jobs, estimates, pairs, run.recommended, options.level, options.looks),
+        comparisons=compare(
+            run.jobs, estimates, pairs, run.recommended, options.level, options.looks
+        ),
         segments=segment_table(total.segments, run.main, run.recommended, options.looks),
         diagnostics=_diagnostics(run, total, estimates, supports),
         behavior=_behavior(run.jobs),
         verdict=verdict(evidence),
         planning={
-            e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr) for _, e in chosen
+            e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr)
+            for _, e in chosen
         },
         sensitivity={target: found for target, found in ranges.items() if found is not None},
         audit=Audit() if options.audit is False else Audit.of(findings),
@@ -114,7 +133,9 @@ def _logged(totals: Totals) -> tuple[float, float]:
 
 
 def _possible(run: "Run", total: PassState, estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
-    """Return the estimates, without those recommended values that no rewards of this log could come to."""
+    """Return the estimates, without those recommended values that no rewards of this log could come
+    to.
+    """
     low, high = total.rewards.of_value(run.first.position_weights)
     slack = 1e-9 * max(abs(low), abs(high))
     result = []
@@ -124,7 +145,8 @@ def _possible(run: "Run", total: PassState, estimates: Sequence[Estimate]) -> tu
             light = _lightest(one.target, estimates)
             hint = "" if light is None else scale_of(mean_weight_test(light).mean)
             one = one.without_evidence(
-                f"{one.value:.4g} a ranking is impossible where rewards allow {low:.4g} to {high:.4g}{hint}"
+                f"{one.value:.4g} a ranking is impossible where rewards allow {low:.4g} to "
+                f"{high:.4g}{hint}"
             )
         result.append(one)
     return tuple(result)
@@ -132,7 +154,11 @@ def _possible(run: "Run", total: PassState, estimates: Sequence[Estimate]) -> tu
 
 def _lightest(target: str, estimates: Sequence[Estimate]) -> Moments | None:
     """Return the moments of the lightest weights of a target: those with the most effective rows."""
-    plain = (e for e in estimates if e.target == target and e.moments is not None and parse(e.estimator).plain)
+    plain = (
+        e
+        for e in estimates
+        if e.target == target and e.moments is not None and parse(e.estimator).plain
+    )
     found = [one.moments for one in plain if one.moments is not None]
     return max(found, key=effective_rows, default=None)
 
@@ -161,7 +187,8 @@ def _evidence(
         clustered=run.first.unit is not None,
         independent=run.options.independent_rows,
         borrowed=one.moments is None,
-        assumption_free=run.first.K == 1 or parse(one.basis).interactions(run.first.K) == run.first.K,
+        assumption_free=run.first.K == 1
+        or parse(one.basis).interactions(run.first.K) == run.first.K,
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
         estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
@@ -171,7 +198,10 @@ def _evidence(
 
 
 def _diagnostics(
-    run: "Run", total: PassState, estimates: Sequence[Estimate], supports: dict[str, dict[str, Any] | None]
+    run: "Run",
+    total: PassState,
+    estimates: Sequence[Estimate],
+    supports: dict[str, dict[str, Any] | None],
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     tops = dict(zip(run.groups, total.tops, strict=True))
@@ -191,7 +221,9 @@ def _diagnostics(
 
 
 def _behavior(jobs: Sequence[Job]) -> dict[str, Any] | None:
-    """Return the first target's fitted trees in words, and those of the other targets under `others`."""
+    """Return the first target's fitted trees in words, and those of the other targets under
+    `others`.
+    """
     found: dict[str, dict[str, Any]] = {}
     for job in jobs:
         model = getattr(job.plan, "behavior_model", None)

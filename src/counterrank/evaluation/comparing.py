@@ -1,4 +1,6 @@
-"""Estimates against each other: those that assume less, the order path, and which of several targets is better."""
+"""Estimates against each other: those that assume less, the order path, and which of several
+targets is better.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -16,7 +18,9 @@ ONCE = Looks()
 
 
 def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
-    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
+    """Return the index of the plain estimate with the weights behind the chosen one, or None when
+    it was not run.
+    """
     length, basis = len(chosen.by_position), parse(chosen.basis)
     for index, one in enumerate(found):
         name = parse(one.estimator)
@@ -28,11 +32,14 @@ def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
     return None
 
 
-def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing) -> list[Rival]:
+def rivals(
+    chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing
+) -> list[Rival]:
     """Return the plain estimates of the same target that assume less than the chosen one.
 
-    One whose own assumption is contradicted, by a usable estimate that assumes still less, is no judge of others: where
-    people do not read from the top, RIPS is wrong, and its difference to anything says nothing.
+    One whose own assumption is contradicted, by a usable estimate that assumes still less, is no
+    judge of others: where people do not read from the top, RIPS is wrong, and its difference to
+    anything says nothing.
     """
     length, basis = len(chosen.by_position), parse(chosen.basis)
     own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
@@ -46,10 +53,13 @@ def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pai
         stricter = [
             (other, one)
             for other, one in plain
-            if other is not job and parse(other.name).assumes_less(parse(job.name), length) and usable(one)
+            if other is not job
+            and parse(other.name).assumes_less(parse(job.name), length)
+            and usable(one)
         ]
         return any(
-            two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other)) < SIGNIFICANT
+            two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other))
+            < SIGNIFICANT
             for other, one in stricter
         )
 
@@ -68,7 +78,8 @@ def rivals(chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pai
 def usable(estimate: Estimate) -> bool:
     """Return whether an estimate's weights are good enough to test others against it.
 
-    Beyond the reliable tail index the variance is not to be believed, and a difference in standard errors says nothing.
+    Beyond the reliable tail index the variance is not to be believed, and a difference in standard
+    errors says nothing.
     """
     good = estimate.ess >= THRESHOLDS["ess"].directional
     if estimate.moments is None:
@@ -78,7 +89,9 @@ def usable(estimate: Estimate) -> bool:
 
 
 def path_of(target: str, found: Sequence[Estimate]) -> list[dict[str, Any]]:
-    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
+    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that
+    order.
+    """
     own = {one.estimator: one for one in found if one.target == target}
     length = max((len(one.by_position) for one in own.values()), default=0)
     return [
@@ -96,12 +109,18 @@ def compare(
     level: float,
     looks: Looks = ONCE,
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
+    """Return a row for each pair of targets: difference of their recommended estimates on the same
+    rows.
 
-    Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates allow for bias is
-    added to the interval and taken off the difference before it is tested: the biases may point in opposite ways.
+    Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates
+    allow for bias is added to the interval and taken off the difference before it is tested: the
+    biases may point in opposite ways.
     """
-    main = [(job, est) for job, est in zip(jobs, estimates, strict=True) if recommended[job.target] == job.name]
+    main = [
+        (job, est)
+        for job, est in zip(jobs, estimates, strict=True)
+        if recommended[job.target] == job.name
+    ]
     both = list(combinations(main, 2))
     rows: list[dict[str, Any]] = []
     for (left, one), (right, two) in both:
@@ -115,5 +134,10 @@ def compare(
         )  # fmt: skip
     beyond = [max(abs(row["value"]) - row["bias_allowance"], 0.0) for row in rows]
     n = pairs.totals.n
-    p = holm([looks.p_value(value, row["stderr"], n, level) for value, row in zip(beyond, rows, strict=True)])
+    p = holm(
+        [
+            looks.p_value(value, row["stderr"], n, level)
+            for value, row in zip(beyond, rows, strict=True)
+        ]
+    )
     return tuple({**row, "p_value": float(value)} for row, value in zip(rows, p, strict=True))

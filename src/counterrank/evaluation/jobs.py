@@ -6,13 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterrank.errors import ConfigError, CounterrankError
-from counterrank.estimators import Estimator, Plan, View, Workspace, estimator_names, get_estimator, parse
+from counterrank.estimators import (
+    Estimator,
+    Plan,
+    View,
+    Workspace,
+    estimator_names,
+    get_estimator,
+    parse,
+)
 from counterrank.evaluation.options import ALL, DEFAULT_ESTIMATORS, TREE, Options
 from counterrank.source import Source
 
 #: The recommended estimator is the first of these that runs; else the first that was asked for.
 PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
-#: Summed for every target, asked for or not: the weights and rivals by which the recommended estimate is judged.
+# : Summed for every target, asked for or not: the weights and rivals by which the recommended
+# estimate is judged.
 PANEL = ("iips", "order-2", "order-3", "rips", "ips")
 _TRIED = 32
 
@@ -31,7 +40,9 @@ class Job:
 Skipped = dict[str, str]
 
 
-def named(given: "Sequence[str | Estimator] | str | None") -> tuple[tuple[str, ...], dict[str, Estimator]]:
+def named(
+    given: "Sequence[str | Estimator] | str | None",
+) -> tuple[tuple[str, ...], dict[str, Estimator]]:
     """Return the names that were asked for, and the ready-made estimators among them.
 
     >>> named("ips, Order-2,ips")[0]
@@ -51,7 +62,9 @@ def named(given: "Sequence[str | Estimator] | str | None") -> tuple[tuple[str, .
 
 
 def wanted(options: Options) -> dict[str, bool]:
-    """Return the estimators to run, and whether each was named: then it must run, or the evaluation is an error."""
+    """Return the estimators to run, and whether each was named: then it must run, or the evaluation
+    is an error.
+    """
     asked = options.estimators or DEFAULT_ESTIMATORS
     if TREE in options.segments and not options.estimators:
         asked = (*asked, "aips")  # whose groups they are
@@ -62,9 +75,11 @@ def wanted(options: Options) -> dict[str, bool]:
 
 
 def weightless(names: Iterable[str]) -> bool:
-    """Return whether all of these estimate by a model of users alone, as on the log of a deterministic logger.
+    """Return whether all of these estimate by a model of users alone, as on the log of a
+    deterministic logger.
 
-    The mean of a reward model ("dm") is judged by weights all the same: it is used where there are some.
+    The mean of a reward model ("dm") is judged by weights all the same: it is used where there are
+    some.
 
     >>> weightless(["pbm"]), weightless(["dm"]), weightless(["pbm", "ips"])
     (True, False, False)
@@ -85,9 +100,13 @@ def make_jobs(
     by_unit = first.unit is not None
     for name, required in wanted(options).items():
         if required and name not in custom:
-            get_estimator(name)  # a name that nobody knows is an error by itself, whatever the target
+            get_estimator(
+                name
+            )  # a name that nobody knows is an error by itself, whatever the target
     for target in options.targets:
-        workspace = Workspace(source, target, level=options.level, seed=options.seed, by_unit=by_unit)
+        workspace = Workspace(
+            source, target, level=options.level, seed=options.seed, by_unit=by_unit
+        )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)
         for name, required in wanted(options).items():
@@ -98,11 +117,15 @@ def make_jobs(
                 jobs.append(Job(target, estimator.name, plan))
             except CounterrankError as problem:
                 if required:
-                    raise type(problem)(f"'{name}' cannot run for target '{target}': {problem}") from problem
+                    raise type(problem)(
+                        f"'{name}' cannot run for target '{target}': {problem}"
+                    ) from problem
                 skipped.append({"target": target, "estimator": name, "reason": str(problem)})
         made = {job.name for job in jobs if job.target == target}
         if not made:
-            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1]['reason']}")
+            raise ConfigError(
+                f"no estimator can run for target '{target}': {skipped[-1]['reason']}"
+            )
         for name in () if weightless(made) else PANEL:
             # What a log cannot give, the judgement does without.
             if name not in made:

@@ -1,4 +1,6 @@
-"""How far the evidence can be believed, kept apart from what it says: every check, its reason and what would help."""
+"""How far the evidence can be believed, kept apart from what it says: every check, its reason and
+what would help.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -50,17 +52,20 @@ class Evidence:
     outcomes: float
     #: Moments of the weights behind the estimate.
     moments: Moments | None = None
-    #: Moments of the lightest weights of this target: what is wrong with propensities shows best in them.
+    # : Moments of the lightest weights of this target: what is wrong with propensities shows best
+    # in them.
     lightest: Moments | None = None
     #: Rows belong to units, or the user says that no two belong together.
     clustered: bool = True
     independent: bool = False
-    #: They are those of another estimate, which this one mixes with more: what they show can warn, not fail.
+    # : They are those of another estimate, which this one mixes with more: what they show can warn,
+    # not fail.
     borrowed: bool = False
     rivals: Sequence[Rival] = ()
     #: Why there is no assumption to check, when there is none.
     assumption_free: bool = False
-    #: Share of the target's probability on items the logger hardly shows, by position; empty when unknown.
+    # : Share of the target's probability on items the logger hardly shows, by position; empty when
+    # unknown.
     unsupported: Sequence[float] = ()
     practical: float | None = None
     estimated_propensity: bool = False
@@ -77,7 +82,9 @@ EXPLORE = "a logging policy that explores more"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one check says: a status, the reason, what would help, and how many rows in all would do."""
+    """What one check says: a status, the reason, what would help, and how many rows in all would
+    do.
+    """
 
     status: Outcome
     reason: str
@@ -106,7 +113,9 @@ def estimable(e: Evidence) -> Found:
     """There is an estimate."""
     if not e.estimate.estimable:
         yield Judged(
-            FAILED, f"not estimable: {e.estimate.not_estimable}", "see what the audit says, and log more widely"
+            FAILED,
+            f"not estimable: {e.estimate.not_estimable}",
+            "see what the audit says, and log more widely",
         )
 
 
@@ -114,7 +123,11 @@ def model_alone(e: Evidence) -> Found:
     """What a model of users says where no weight can contradict it is directional at best."""
     if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
-        yield Judged(WARNED, reason, "random swaps or slots for a few percent of requests, with logged probabilities")
+        yield Judged(
+            WARNED,
+            reason,
+            "random swaps or slots for a few percent of requests, with logged probabilities",
+        )
 
 
 def units(e: Evidence) -> Found:
@@ -124,7 +137,8 @@ def units(e: Evidence) -> Found:
         yield Judged(
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"{e.units:,} rows are taken as independent, but nothing says whose they are",
-            "name the user or session (--columns unit=COLUMN), or say --independent-rows if no visitor has two rows",
+            "name the user or session (--columns unit=COLUMN), or say --independent-rows if no "
+            "visitor has two rows",
         )
         return
     factor = line.reliable / max(e.units, 1)
@@ -145,10 +159,18 @@ def ess(e: Evidence) -> Found:
             status = WARNED
             reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
             found_ess = float(by_position.min())
-            yield Judged(status, reason, *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"))
+            yield Judged(
+                status,
+                reason,
+                *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"),
+            )
             return
     if e.moments is not None and tail_index(e.moments) > THRESHOLDS["tail"].reliable:
-        yield Judged(status, reason, f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows")
+        yield Judged(
+            status,
+            reason,
+            f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",
+        )
         return
     yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), f", or {EXPLORE}"))
 
@@ -157,7 +179,9 @@ def outcomes(e: Evidence) -> Found:
     """Enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
     more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
-    yield Judged(line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", *more)
+    yield Judged(
+        line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", *more
+    )
 
 
 def tail(e: Evidence) -> Found:
@@ -176,12 +200,20 @@ def concentration(e: Evidence) -> Found:
     if e.moments is not None:
         value = largest_weight_share(e.moments)
         status = _softened(THRESHOLDS["concentration"].status(value), e)
-        yield Judged(status, f"one ranking carries at most {value:.1%} of the weight", f"more rows, or {EXPLORE}")
+        yield Judged(
+            status,
+            f"one ranking carries at most {value:.1%} of the weight",
+            f"more rows, or {EXPLORE}",
+        )
 
 
 def mean_weight(e: Evidence) -> Found:
-    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
-    tests = [mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None]
+    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there
+    are.
+    """
+    tests = [
+        mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
+    ]
     if not tests:
         return
     test = min(tests, key=lambda one: one.p_value)
@@ -197,8 +229,10 @@ def mean_weight(e: Evidence) -> Found:
         key=SEVERITY.index,
     )
     reason = (
-        f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = {test.p_value:.1g}): wrong "
-        f"propensities or target probabilities, items never shown, or a tail not yet seen{scale_of(test.mean)}"
+        f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = "
+        f"{test.p_value:.1g}): wrong "
+        "propensities or target probabilities, items never shown, or a tail not yet "
+        f"seen{scale_of(test.mean)}"
     )
     yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
 
@@ -211,8 +245,15 @@ def support(e: Evidence) -> Found:
     worst = int(shares.argmax())
     line = THRESHOLDS["support"]
     weak = np.flatnonzero(shares > line.reliable) + 1
-    reason = f"the target puts {shares[worst]:.1%} of position {worst + 1} on items the logger hardly ever shows"
-    yield Judged(line.status(float(shares[worst])), reason, f"explore those items at position {_listed(weak)}")
+    reason = (
+        f"the target puts {shares[worst]:.1%} of position {worst + 1} on items the logger "
+        "hardly ever shows"
+    )
+    yield Judged(
+        line.status(float(shares[worst])),
+        reason,
+        f"explore those items at position {_listed(weak)}",
+    )
 
 
 def agreement(e: Evidence) -> Found:
@@ -221,28 +262,40 @@ def agreement(e: Evidence) -> Found:
         yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
         return
     usable = [rival for rival in e.rivals if rival.usable]
-    # What the interval already allows for bias is no contradiction, and stands in where nobody could contradict.
+    # What the interval already allows for bias is no contradiction, and stands in where nobody
+    # could contradict.
     allowed = e.estimate.allowance
     if not usable:
         names = ", ".join(rival.name for rival in e.rivals) or "none was run"
-        reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
+        reason = (
+            f"no estimator with fewer assumptions is precise enough to check this one ({names})"
+        )
         if allowed > 0:
-            yield Judged(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
+            yield Judged(
+                PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead"
+            )
             return
-        yield Judged(WARNED, reason, f"more rows, or {EXPLORE}; or run more estimators: --estimators all")
+        yield Judged(
+            WARNED, reason, f"more rows, or {EXPLORE}; or run more estimators: --estimators all"
+        )
         return
-    p = holm([two_sided(max(abs(rival.difference) - allowed, 0.0), rival.stderr) for rival in usable])
+    p = holm(
+        [two_sided(max(abs(rival.difference) - allowed, 0.0), rival.stderr) for rival in usable]
+    )
     half = (e.estimate.high - e.estimate.low) / 2 - allowed
     names = ", ".join(rival.name for rival in usable)
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
     if not apart:
-        yield Judged(PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less")
+        yield Judged(
+            PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less"
+        )
         return
     worst = max(apart, key=lambda rival: abs(rival.difference))
     distance = (abs(worst.difference) - allowed) / half if half > 0 else math.inf
     beyond = f", beyond the bias of {allowed:.3g} that the interval allows for," if allowed else ","
     reason = (
-        f"{worst.name} assumes less and differs by {worst.difference:+.4g} ± {worst.stderr:.2g}{beyond} "
+        f"{worst.name} assumes less and differs by {worst.difference:+.4g} ± "
+        f"{worst.stderr:.2g}{beyond} "
         f"by {distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
     yield Judged(
@@ -267,7 +320,9 @@ def precision(e: Evidence) -> Found:
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
     reason = f"the lift is known to ± {relative:.1%} of what the logger earns"
-    factor = min((relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf)
+    factor = min(
+        (relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf
+    )
     yield Judged(status, reason, *_more(e.estimate.n, factor))
 
 
@@ -275,7 +330,11 @@ def propensities(e: Evidence) -> Found:
     """Logged rather than estimated propensities."""
     if not e.estimated_propensity:
         return
-    turns = "" if e.sign_changes_at is None else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
+    turns = (
+        ""
+        if e.sign_changes_at is None
+        else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
+    )
     yield Judged(
         WARNED,
         f"propensities were estimated, not logged{turns}",
@@ -354,8 +413,8 @@ LEVELS = ("insufficient", "directional", "reliable")
 def verdict(evidence: Sequence[Evidence]) -> Verdict:
     """Return the evidence level of each target and of all, every reason for it, and a sentence.
 
-    A failed check makes a target's evidence insufficient, a warning makes it directional; the level of all is the
-    lowest. Nothing here depends on whether a lift is up or down.
+    A failed check makes a target's evidence insufficient, a warning makes it directional; the level
+    of all is the lowest. Nothing here depends on whether a lift is up or down.
     """
     found = {one.estimate.target: reasons(one) for one in evidence}
     levels = {target: level_of(rows) for target, rows in found.items()}
@@ -371,7 +430,13 @@ def verdict(evidence: Sequence[Evidence]) -> Verdict:
 def level_of(rows: Sequence[Reason]) -> str:
     """Return the evidence level that checks add up to."""
     statuses = {row["status"] for row in rows}
-    return LEVELS[0] if FAILED.word in statuses else LEVELS[1] if WARNED.word in statuses else LEVELS[2]
+    return (
+        LEVELS[0]
+        if FAILED.word in statuses
+        else LEVELS[1]
+        if WARNED.word in statuses
+        else LEVELS[2]
+    )
 
 
 def meets(level: str, required: str) -> bool:
@@ -382,7 +447,9 @@ def meets(level: str, required: str) -> bool:
     """
     for name in (level, required):
         if name not in LEVELS:
-            raise ConfigError(f"'{name}' is no evidence level; use one of {', '.join(reversed(LEVELS))}")
+            raise ConfigError(
+                f"'{name}' is no evidence level; use one of {', '.join(reversed(LEVELS))}"
+            )
     return LEVELS.index(level) >= LEVELS.index(required)
 
 
@@ -393,4 +460,7 @@ def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
     blamed = [row for row in rows if row["status"] == worst.word]
     others = sum(row["status"] != PASSED.word for row in rows) - 1
     more = f" (and {others} more)" if others else ""
-    return f"The evidence on '{target}' is {level}: {blamed[0]['reason']}{more}. What would help: {blamed[0]['help']}."
+    return (
+        f"The evidence on '{target}' is {level}: {blamed[0]['reason']}{more}. What would help: "
+        f"{blamed[0]['help']}."
+    )

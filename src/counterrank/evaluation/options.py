@@ -13,8 +13,9 @@ from counterrank._version import __version__
 from counterrank.errors import ConfigError
 from counterrank.inference import Looks, check_level
 
-#: What is run when nothing is asked for; what a log cannot support is left out and said so. The tree of `aips` is not
-#: among them: it explains behaviour, but costs a quarter of the time and has 20 times the error of `auto` or more.
+# : What is run when nothing is asked for; what a log cannot support is left out and said so. The
+# tree of `aips` is not : among them: it explains behaviour, but costs a quarter of the time and has
+# 20 times the error of `auto` or more.
 DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "order-2", "order-3")
 #: The name for every estimator there is; those that cannot run are left out and said so.
 ALL = "all"
@@ -35,13 +36,15 @@ class Options:
     practical: float | None = None
     #: How missing propensities are estimated: None when the log's own are used.
     estimate_propensity: str | None = None
-    #: List the audit's findings too: False leaves out all checks but those on which the verdict rests.
+    # : List the audit's findings too: False leaves out all checks but those on which the verdict
+    # rests.
     audit: bool | None = None
     #: The column with the time of each ranking, for the audit.
     time: str | None = None
     #: The user declares that no two rows belong to one visitor.
     independent_rows: bool = False
-    #: Intervals hold at every look at a growing log, and are shortest at about this many rows; None: one look.
+    # : Intervals hold at every look at a growing log, and are shortest at about this many rows;
+    # None: one look.
     sequential: int | None = None
 
     @property
@@ -53,12 +56,17 @@ class Options:
         check_level(self.level)
         if not isinstance(self.seed, Integral) or self.seed < 0:
             raise ConfigError(f"seed is {self.seed!r}; it is a whole number, 0 or more")
-        if self.sequential is not None and not (isinstance(self.sequential, Integral) and self.sequential > 0):
+        if self.sequential is not None and not (
+            isinstance(self.sequential, Integral) and self.sequential > 0
+        ):
             raise ConfigError(f"sequential is a number of rows, 1 or more; got {self.sequential!r}")
         if len(set(self.targets)) != len(self.targets):
             raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
         if self.practical is not None and not self.practical > 0:
-            raise ConfigError(f"practical is the smallest relative lift that matters, above 0; got {self.practical}")
+            raise ConfigError(
+                "practical is the smallest relative lift that matters, above 0; got "
+                f"{self.practical}"
+            )
 
 
 #: Libraries whose version can change a digit.
@@ -70,12 +78,15 @@ def manifest(
 ) -> dict[str, Any]:
     """Return versions, options, data fingerprint, seed and command.
 
-    No clock is read: a time is recorded only when SOURCE_DATE_EPOCH gives one (reproducible-builds.org).
+    No clock is read: a time is recorded only when SOURCE_DATE_EPOCH gives one
+    (reproducible-builds.org).
     """
     result: dict[str, Any] = {
         "counterrank": __version__,
         "python": platform.python_version(),
-        "libraries": {name: version for name in LIBRARIES if (version := _version(name)) is not None},
+        "libraries": {
+            name: version for name in LIBRARIES if (version := _version(name)) is not None
+        },
         "options": asdict(options),
         "estimators": list(estimators),
         "seed": options.seed,
@@ -99,4 +110,6 @@ def _moment(text: str) -> str:
     try:
         return datetime.fromtimestamp(int(text), UTC).isoformat()
     except (ValueError, OverflowError, OSError):
-        raise ConfigError(f"SOURCE_DATE_EPOCH must be whole seconds since 1970, got {text!r}") from None
+        raise ConfigError(
+            f"SOURCE_DATE_EPOCH must be whole seconds since 1970, got {text!r}"
+        ) from None

@@ -1,4 +1,6 @@
-"""The one pass over the log: all estimators, targets and segments at once, and how their totals vary together."""
+"""The one pass over the log: all estimators, targets and segments at once, and how their totals
+vary together.
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +23,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """Sums and Gram matrix of per-row totals: column 0 is what the logger earned, then those of each plan.
+    """Sums and Gram matrix of per-row totals: column 0 is what the logger earned, then those of
+    each plan.
 
-    `absolute` sums |total|; `buckets` (1024, T+1) holds the sums by unit, with row counts last, when errors are
-    clustered.
+    `absolute` sums |total|; `buckets` (1024, T+1) holds the sums by unit, with row counts last,
+    when errors are clustered.
     """
 
     n: int
@@ -34,17 +37,25 @@ class Totals:
     buckets: Floats | None = None
 
     def __add__(self, other: Self) -> Self:
-        buckets = None if self.buckets is None or other.buckets is None else self.buckets + other.buckets
+        buckets = (
+            None if self.buckets is None or other.buckets is None else self.buckets + other.buckets
+        )
         absolute = self.absolute + other.absolute
-        return type(self)(self.n + other.n, self.sums + other.sums, self.gram + other.gram, absolute, buckets)
+        return type(self)(
+            self.n + other.n, self.sums + other.sums, self.gram + other.gram, absolute, buckets
+        )
 
     @property
     def units(self) -> int:
-        """Number of independent pieces: rows, or used buckets of units (at most 1024) when clustered."""
+        """Number of independent pieces: rows, or used buckets of units (at most 1024) when
+        clustered.
+        """
         return self.n if self.buckets is None else int((self.buckets[:, -1] > 0).sum())
 
     def variance(self, combination: Floats) -> float:
-        """Return the variance of the mean of a combination of the columns (T,); NaN from one row or unit."""
+        """Return the variance of the mean of a combination of the columns (T,); NaN from one row or
+        unit.
+        """
         if self.units < 2:
             return float("nan")
         if self.buckets is not None:
@@ -64,12 +75,16 @@ def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
         table = np.zeros((BUCKETS, columns.shape[1] + 1))
         np.add.at(table[:, :-1], bucket, columns)
         table[:, -1] = np.bincount(bucket, minlength=BUCKETS)
-    return Totals(len(columns), columns.sum(axis=0), columns.T @ columns, np.abs(columns).sum(axis=0), table)
+    return Totals(
+        len(columns), columns.sum(axis=0), columns.T @ columns, np.abs(columns).sum(axis=0), table
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RewardRange:
-    """The smallest and largest reward seen at each position (K,); 0, nothing earned, is always possible."""
+    """The smallest and largest reward seen at each position (K,); 0, nothing earned, is always
+    possible.
+    """
 
     low: Floats
     high: Floats
@@ -107,18 +122,24 @@ class PassState:
             _merged(self.segments, other.segments),
             self.fingerprint + other.fingerprint,
             self.rewards + other.rewards,
-            tuple(None if a is None or b is None else a + b for a, b in zip(self.tops, other.tops, strict=True)),
+            tuple(
+                None if a is None or b is None else a + b
+                for a, b in zip(self.tops, other.tops, strict=True)
+            ),
             self.audit + other.audit,
         )
 
 
 def _merged(
-    left: Mapping[tuple[str, str], tuple[Any, ...]], right: Mapping[tuple[str, str], tuple[Any, ...]]
+    left: Mapping[tuple[str, str], tuple[Any, ...]],
+    right: Mapping[tuple[str, str], tuple[Any, ...]],
 ) -> dict[tuple[str, str], tuple[Any, ...]]:
     joined = dict(left)
     for key, states in right.items():
         mine = joined.get(key)
-        joined[key] = states if mine is None else tuple(a + b for a, b in zip(mine, states, strict=True))
+        joined[key] = (
+            states if mine is None else tuple(a + b for a, b in zip(mine, states, strict=True))
+        )
     return joined
 
 
@@ -141,7 +162,9 @@ def make_partial(
             part = group[0].plan.partial(views[group[0].target])
             states.append(part.state)
             columns.extend(part.totals.T)
-            tops.append(top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None)
+            tops.append(
+                top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None
+            )
         segments = {}
         for cut in cuts:
             for label, rows in cut.groups(batch):
@@ -155,15 +178,23 @@ def make_partial(
         # Padding counts as 0, which is in the range anyway.
         tall = np.ascontiguousarray(batch.reward.T)
         rewards = RewardRange(tall.min(axis=1, initial=0.0), tall.max(axis=1, initial=0.0))
-        looked = auditor.partial(batch, lambda _, name: views[name].ratios) if auditor is not None else Tallies(())
-        return PassState(tuple(states), totals, segments, fingerprint_of(batch), rewards, tuple(tops), looked)
+        looked = (
+            auditor.partial(batch, lambda _, name: views[name].ratios)
+            if auditor is not None
+            else Tallies(())
+        )
+        return PassState(
+            tuple(states), totals, segments, fingerprint_of(batch), rewards, tuple(tops), looked
+        )
 
     return partial
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
-    """The row totals of a pass and which of their columns belong to which plan; column 0 is the logger."""
+    """The row totals of a pass and which of their columns belong to which plan; column 0 is the
+    logger.
+    """
 
     totals: Totals
     states: Mapping[Hashable, Any]
@@ -181,18 +212,24 @@ class Pairing:
 
     def stderr_of_difference(self, left: Job, right: Job) -> float:
         """Return the standard error of the difference of two estimates on the same rows."""
-        combined = [self._placed(job, job.plan.error_combination(self.states[job.plan.key])) for job in (left, right)]
+        combined = [
+            self._placed(job, job.plan.error_combination(self.states[job.plan.key]))
+            for job in (left, right)
+        ]
         return float(np.sqrt(self.totals.variance(combined[0] - combined[1])))
 
     def effective_outcomes(self, job: Job) -> float:
-        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the rows with a 1.
+        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the
+        rows with a 1.
 
         The smaller of the logger's own and, where the estimate is one column, the estimate's.
         """
         used = np.flatnonzero(self.combination(job))
         columns = [0, int(used[0])] if len(used) == 1 else [0]
         square, absolute = self.totals.gram.diagonal()[columns], self.totals.absolute[columns]
-        return float(np.divide(absolute**2, square, out=np.zeros_like(square), where=square > 0).min())
+        return float(
+            np.divide(absolute**2, square, out=np.zeros_like(square), where=square > 0).min()
+        )
 
 
 def pairing(jobs: Sequence[Job], states: Mapping[Hashable, Any], totals: Totals) -> Pairing:

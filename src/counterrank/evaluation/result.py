@@ -21,7 +21,8 @@ SCHEMA = "counterrank/evaluation/1"
 
 
 class Verdict(dict[str, Any]):
-    """How far the evidence can be believed: `level`, `summary`, and the `reasons`, a row for each check.
+    """How far the evidence can be believed: `level`, `summary`, and the `reasons`, a row for each
+    check.
 
     It is the dictionary of the JSON result too.
 
@@ -33,7 +34,9 @@ class Verdict(dict[str, Any]):
 
     @property
     def level(self) -> str:
-        """The lowest level of all targets: "reliable", "directional" or "insufficient"; "none" of no verdict."""
+        """The lowest level of all targets: "reliable", "directional" or "insufficient"; "none" of
+        no verdict.
+        """
         return str(self.get("level", "none"))
 
     @property
@@ -48,18 +51,29 @@ class Verdict(dict[str, Any]):
 
     @property
     def reasons(self) -> list[dict[str, Any]]:
-        """A row for each check: `target`, `check`, `status` ("pass", "warn", "fail"), `reason`, `help`, `rows`."""
+        """A row for each check: `target`, `check`, `status` ("pass", "warn", "fail"), `reason`,
+        `help`, `rows`.
+        """
         return list(self.get("reasons", ()))
 
     def __repr__(self) -> str:
         """Return the level and the checks that did not pass."""
-        blamed = {status: [row["check"] for row in self.reasons if row["status"] == status] for status in _BLAMED}
-        told = [f"{status}={list(dict.fromkeys(checks))}" for status, checks in blamed.items() if checks]
+        blamed = {
+            status: [row["check"] for row in self.reasons if row["status"] == status]
+            for status in _BLAMED
+        }
+        told = [
+            f"{status}={list(dict.fromkeys(checks))}" for status, checks in blamed.items() if checks
+        ]
         return f"Verdict({', '.join([repr(self.level), *told])})"
 
     def __str__(self) -> str:
         """Return the sentence, and a line for each check that did not pass."""
-        lines = [f"{row['status']} {row['check']}: {row['reason']}" for row in self.reasons if row["status"] in _BLAMED]
+        lines = [
+            f"{row['status']} {row['check']}: {row['reason']}"
+            for row in self.reasons
+            if row["status"] in _BLAMED
+        ]
         return "\n".join([self.summary or self.level, *(f"  {line}" for line in lines)])
 
 
@@ -142,16 +156,20 @@ class Evaluation:
         return text
 
     def plot(self, kind: str = "values") -> "Figure":
-        """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
+        """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps
+        it.
 
-        Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the extra `plots`.
+        Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the
+        extra `plots`.
         """
         from counterrank.report import pictures
 
         return pictures.draw(self.to_dict(), kind)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
+        """Return a pandas frame with a row for each estimate: value and lift, each with its error
+        and interval.
+        """
         from counterrank.errors import require
 
         rows = [_row(estimate) for estimate in self.estimates]
@@ -172,7 +190,8 @@ class Evaluation:
         names = list(dict.fromkeys(e.estimator for e in self.estimates))
         size = f"n={self.log.get('n')}, K={self.log.get('K')}"
         return (
-            f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, verdict={self.verdict.level!r})"
+            f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, "
+            f"verdict={self.verdict.level!r})"
         )
 
     def __str__(self) -> str:
@@ -187,13 +206,23 @@ class Evaluation:
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
     names = list(known)
-    return UnknownNameError(f"there is no {what} '{name}'{suggestion(name, names)}; {what}s are {', '.join(names)}")
+    return UnknownNameError(
+        f"there is no {what} '{name}'{suggestion(name, names)}; {what}s are {', '.join(names)}"
+    )
 
 
 def _row(estimate: Estimate) -> dict[str, Any]:
-    value = {key: item for key, item in estimate.to_dict().items() if key not in ("by_position", "details")}
+    value = {
+        key: item
+        for key, item in estimate.to_dict().items()
+        if key not in ("by_position", "details")
+    }
     lift = {key: item for key, item in _lift(estimate).items() if key != "by_position"}
-    return {**value, "lift": lift.pop("value"), **{f"lift_{key}": item for key, item in lift.items()}}
+    return {
+        **value,
+        "lift": lift.pop("value"),
+        **{f"lift_{key}": item for key, item in lift.items()},
+    }
 
 
 def _lift(estimate: Estimate) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from counterrank.diagnostics import refuse_deterministic
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, nothing_known, parse
 from counterrank.evaluation.assembling import assemble
-from counterrank.evaluation.jobs import Job, Skipped, grouped, make_jobs, named, recommended, weightless
+from counterrank.evaluation.jobs import (
+    Job,
+    Skipped,
+    grouped,
+    make_jobs,
+    named,
+    recommended,
+    weightless,
+)
 from counterrank.evaluation.options import TREE, Options
 from counterrank.evaluation.passing import PassState, make_partial
 from counterrank.evaluation.result import Evaluation
@@ -23,7 +31,8 @@ from counterrank.log import Probabilities, RankingLog
 from counterrank.readers import explain
 from counterrank.source import Source
 
-#: Rows looked at where all of them are not needed: cuts of segments, support, exploration, sensitivity.
+# : Rows looked at where all of them are not needed: cuts of segments, support, exploration,
+# sensitivity.
 PROBE_ROWS = 20_000
 #: Rows at which sequential intervals are shortest when no number is given.
 SEQUENTIAL_ROWS = 10_000
@@ -47,18 +56,21 @@ def evaluate(  # noqa: PLR0913
     command: str | None = None,
     **reading: Any,
 ) -> Evaluation:
-    """Return what each target policy would have earned on this log, and how far that can be believed.
+    """Return what each target policy would have earned on this log, and how far that can be
+    believed.
 
-    `log` is a RankingLog, a frame, a path to files, a Spark or Dask frame, or a Source; `targets` maps names to
-    arrays, `Propensity` or `Policy`, or names columns of the log. `estimators` that are named must be able to run;
-    of "all" and of the defaults, those that cannot are listed under `skipped`. `segments` names a column or several, or
-    "tree" for the groups of the fitted behaviour tree. `practical` is the smallest relative lift that matters.
-    `estimate_propensity` (True, or how: "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS") is for logs
-    without propensities. `audit=False` leaves out the checks of `counterrank check` on which the verdict does not rest;
-    `time` names its time column. `independent_rows` declares that no two rows belong to one visitor: without that and
-    without units the evidence is directional at best. `sequential` (True, or the number of rows at which intervals
-    should be shortest, the same at every look) gives intervals that hold at every look at a growing log. `command` is
-    recorded. Further options go to the reader.
+    `log` is a RankingLog, a frame, a path to files, a Spark or Dask frame, or a Source; `targets`
+    maps names to arrays, `Propensity` or `Policy`, or names columns of the log. `estimators` that
+    are named must be able to run; of "all" and of the defaults, those that cannot are listed under
+    `skipped`. `segments` names a column or several, or "tree" for the groups of the fitted
+    behaviour tree. `practical` is the smallest relative lift that matters. `estimate_propensity`
+    (True, or how: "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS") is for logs
+    without propensities. `audit=False` leaves out the checks of `counterrank check` on which the
+    verdict does not rest; `time` names its time column. `independent_rows` declares that no two
+    rows belong to one visitor: without that and without units the evidence is directional at best.
+    `sequential` (True, or the number of rows at which intervals should be shortest, the same at
+    every look) gives intervals that hold at every look at a growing log. `command` is recorded.
+    Further options go to the reader.
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
@@ -70,11 +82,18 @@ def evaluate(  # noqa: PLR0913
 
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     method = _method(estimate_propensity)
-    carried = tuple(dict.fromkeys([*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]))
+    carried = tuple(
+        dict.fromkeys(
+            [*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]
+        )
+    )
     if method is not None:
         reading = {"require_propensity": False, **reading}
     wanted, custom = named(estimators)
-    with opened(log, targets, position_weights=position_weights, segments=carried, **reading) as (source, names):
+    with opened(log, targets, position_weights=position_weights, segments=carried, **reading) as (
+        source,
+        names,
+    ):
         options = Options(
             names,
             wanted,
@@ -92,7 +111,11 @@ def evaluate(  # noqa: PLR0913
 
 
 def evaluate_source(
-    source: Source, options: Options, custom: Mapping[str, Estimator] | None = None, *, command: str | None = None
+    source: Source,
+    options: Options,
+    custom: Mapping[str, Estimator] | None = None,
+    *,
+    command: str | None = None,
 ) -> Evaluation:
     """Return the evaluation of a source that knows its targets by name."""
     replicas: Sequence[Source] = ()
@@ -150,12 +173,18 @@ class Run:
     @cached_property
     def main(self) -> list[list[Job]]:
         """The groups with a recommended estimator, for which segments are summed."""
-        return [group for group in self.groups.values() if any(self.recommended[j.target] == j.name for j in group)]
+        return [
+            group
+            for group in self.groups.values()
+            if any(self.recommended[j.target] == j.name for j in group)
+        ]
 
     def prepare(self, custom: Mapping[str, Estimator]) -> None:
         """Fit what needs fitting, and get the audit ready for the pass."""
         self.jobs, self.skipped = make_jobs(self.source, self.options, custom)
-        self.cuts = cuts_of(self.options.segments, lambda: self.probe, [job.plan for job in self.jobs])
+        self.cuts = cuts_of(
+            self.options.segments, lambda: self.probe, [job.plan for job in self.jobs]
+        )
         columns = [name for name in self.options.segments if name != TREE]
         self.auditor = auditor_of(
             self.source, self.probe, self.options.targets, segments=columns or None, time=self.options.time,
@@ -168,11 +197,15 @@ class Run:
         assert self.auditor is not None
         return self.auditor.finish(total.audit)
 
-    def sums(self, source: Source, *, label: str = "estimating", segments: bool = True) -> PassState:
+    def sums(
+        self, source: Source, *, label: str = "estimating", segments: bool = True
+    ) -> PassState:
         """Return the sums over all rows of a source."""
         by_unit = self.first.unit is not None
         cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
-        partial = make_partial(list(self.groups.values()), self.main, cuts, by_unit=by_unit, auditor=auditor)
+        partial = make_partial(
+            list(self.groups.values()), self.main, cuts, by_unit=by_unit, auditor=auditor
+        )
         return source.reduce(partial, label=label)
 
     def states(self, total: PassState) -> dict[Hashable, Any]:
@@ -180,10 +213,14 @@ class Run:
         return dict(zip(self.groups, total.states, strict=True))
 
     def estimates(self, total: PassState) -> tuple[Estimate, ...]:
-        """Return the estimate of each job, silent ones too; what was not asked for cannot stop the evaluation."""
+        """Return the estimate of each job, silent ones too; what was not asked for cannot stop the
+        evaluation.
+        """
         states = self.states(total)
         notes = tuple(explain(note) for note in self.first.notes)
-        return tuple(_finished(job, states[job.plan.key], notes, total.totals.n) for job in self.jobs)
+        return tuple(
+            _finished(job, states[job.plan.key], notes, total.totals.n) for job in self.jobs
+        )
 
 
 def _finished(job: Job, state: Any, notes: tuple[str, ...], n: int) -> Estimate:

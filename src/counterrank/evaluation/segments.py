@@ -44,10 +44,14 @@ class TreeGroups:
     def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
         """Yield (label, rows) of a batch."""
         names = self.names(batch)
-        yield from by_label(np.where(np.isin(names, self.kept), names, OTHERS) if self.kept else names)
+        yield from by_label(
+            np.where(np.isin(names, self.kept), names, OTHERS) if self.kept else names
+        )
 
     def names(self, batch: RankingLog) -> NDArray[np.str_]:
-        """Return the models of each row (n,): one name when it is the same at all positions, else all of them."""
+        """Return the models of each row (n,): one name when it is the same at all positions, else
+        all of them.
+        """
         forest = self.model.together
         choice = forest.choice(batch.context, batch.n, batch.bucket)  # (n, K)
         patterns, back = np.unique(choice, axis=0, return_inverse=True)
@@ -56,9 +60,14 @@ class TreeGroups:
         return np.array(texts)[np.asarray(back).reshape(-1)]
 
 
-def cuts_of(names: Sequence[str], sample: Callable[[], RankingLog], plans: Sequence[Any]) -> list[Cut]:
+def cuts_of(
+    names: Sequence[str], sample: Callable[[], RankingLog], plans: Sequence[Any]
+) -> list[Cut]:
     """Return how to cut by each name; `sample` is called only when a column has to be looked at."""
-    return [tree_groups(plans, sample()) if name == TREE else segmentation(sample(), name) for name in names]
+    return [
+        tree_groups(plans, sample()) if name == TREE else segmentation(sample(), name)
+        for name in names
+    ]
 
 
 def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
@@ -69,7 +78,10 @@ def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
             found, counts = np.unique(TreeGroups(model).names(sample), return_counts=True)
             largest = found[np.argsort(-counts, kind="stable")[:TREE_GROUPS]]
             return TreeGroups(model, tuple(str(name) for name in largest))
-    raise ConfigError("segment 'tree' needs a fitted behaviour tree; run 'aips' too, on a log with context columns")
+    raise ConfigError(
+        "segment 'tree' needs a fitted behaviour tree; run 'aips' too, on a log with context "
+        "columns"
+    )
 
 
 def segment_table(
@@ -108,12 +120,20 @@ def _adjusted(
     job: Job, keys: Sequence[tuple[str, str]], found: Sequence[Estimate], looks: Looks
 ) -> list[dict[str, Any]]:
     raw = [
-        looks.p_value(max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr, one.n, one.level) for one in found
+        looks.p_value(
+            max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr, one.n, one.level
+        )
+        for one in found
     ]
     rows = []
-    for (column, label), one, p, q in zip(keys, found, holm(raw), benjamini_hochberg(raw), strict=True):
-        # Wider than the group's own interval by what the number of groups adds to the critical value.
-        more = looks.critical(1 - (1 - one.level) / len(keys), one.n) - looks.critical(one.level, one.n)
+    for (column, label), one, p, q in zip(
+        keys, found, holm(raw), benjamini_hochberg(raw), strict=True
+    ):
+        # Wider than the group's own interval by what the number of groups adds to the critical
+        # value.
+        more = looks.critical(1 - (1 - one.level) / len(keys), one.n) - looks.critical(
+            one.level, one.n
+        )
         low, high = one.lift.low - more * one.lift.stderr, one.lift.high + more * one.lift.stderr
         rows.append(
             {
@@ -131,7 +151,9 @@ def _adjusted(
 
 
 def evidence_of(estimate: Estimate) -> str:
-    """Return the evidence level of a group: its rows and effective rows, and any flag of its weights."""
+    """Return the evidence level of a group: its rows and effective rows, and any flag of its
+    weights.
+    """
     if not estimate.estimable:
         return "insufficient"
     statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}

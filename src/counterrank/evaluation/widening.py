@@ -1,4 +1,6 @@
-"""Intervals made wider afterwards: by the uncertainty of estimated propensities, and by looking again and again."""
+"""Intervals made wider afterwards: by the uncertainty of estimated propensities, and by looking
+again and again.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,23 +12,31 @@ from counterrank.estimators import Estimate, Lift, PositionValue
 from counterrank.inference import Looks, critical_value, normal_interval
 
 
-def inflated(estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate]]) -> tuple[Estimate, ...]:
-    """Return the estimates with the larger of two standard errors: propensities taken as known, and bootstrapped.
+def inflated(
+    estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate]]
+) -> tuple[Estimate, ...]:
+    """Return the estimates with the larger of two standard errors: propensities taken as known, and
+    bootstrapped.
 
-    Each replica has resampled units and propensities estimated anew from them, so its spread holds the errors of
-    rows and model together. With a correct model the first is already too large (Henmi & Eguchi 2004); the larger
-    of the two does not undercut either.
+    Each replica has resampled units and propensities estimated anew from them, so its spread holds
+    the errors of rows and model together. With a correct model the first is already too large
+    (Henmi & Eguchi 2004); the larger of the two does not undercut either.
     """
-    return tuple(_wider(one, [other[index] for other in replicas]) for index, one in enumerate(estimates))
+    return tuple(
+        _wider(one, [other[index] for other in replicas]) for index, one in enumerate(estimates)
+    )
 
 
 def at_any_time(one: Estimate, looks: Looks) -> Estimate:
-    """Return an estimate whose intervals hold at all looks together; its allowance for bias stays what it was."""
+    """Return an estimate whose intervals hold at all looks together; its allowance for bias stays
+    what it was.
+    """
     if looks.rows is None or not one.estimable:
         return one
     lift, usual = one.lift, critical_value(one.level)
     more = (looks.critical(one.level, one.n) - usual) * lift.stderr
-    # The relative lift's standard error is not kept; its half-width is, and grows at most in this ratio.
+    # The relative lift's standard error is not kept; its half-width is, and grows at most in this
+    # ratio.
     stretch = looks.critical(one.level, one.n) / usual
     wide = replace(
         lift,
@@ -35,7 +45,9 @@ def at_any_time(one: Estimate, looks: Looks) -> Estimate:
         relative_low=lift.relative - stretch * (lift.relative - lift.relative_low),
         relative_high=lift.relative + stretch * (lift.relative_high - lift.relative),
     )
-    return replace(one, lift=wide, interval_at=lambda level: one.interval(looks.level(level, one.n)))
+    return replace(
+        one, lift=wide, interval_at=lambda level: one.interval(looks.level(level, one.n))
+    )
 
 
 def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:
@@ -53,7 +65,9 @@ def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:
     if found <= one.stderr:
         return wider
     factor = found / one.stderr if one.stderr > 0 else math.inf
-    return replace(wider, stderr=found, interval_at=lambda level: _stretched(one, found, factor, level))
+    return replace(
+        wider, stderr=found, interval_at=lambda level: _stretched(one, found, factor, level)
+    )
 
 
 def _stretched(one: Estimate, stderr: float, factor: float, level: float) -> tuple[float, float]:

@@ -12,7 +12,12 @@ from counterrank.inference.intervals import (
     normal_interval,
     unavailable,
 )
-from counterrank.inference.linear import clustered_variances, degrees_of_freedom, variance, variances
+from counterrank.inference.linear import (
+    clustered_variances,
+    degrees_of_freedom,
+    variance,
+    variances,
+)
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
 from counterrank.inference.sequential import Looks
 

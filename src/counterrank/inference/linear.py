@@ -1,6 +1,7 @@
 """Variance of a linear functional of the column means: the delta method's last step.
 
-Every aggregate is, to first order, constant + g' (column means), where the columns are y_1..y_K, w_1..w_K, b.
+Every aggregate is, to first order, constant + g' (column means), where the columns are y_1..y_K,
+w_1..w_K, b.
 """
 
 import numpy as np
@@ -14,7 +15,8 @@ Floats = NDArray[np.float64]
 def variance(moments: Moments, gradient: Floats) -> float:
     """Return Var(g' column means): clustered when sums by unit are there, else from rows.
 
-    Rows: g' Cov g / n. Clustered: see `clustered_variances`. NaN for a single row or unit, which shows no spread.
+    Rows: g' Cov g / n. Clustered: see `clustered_variances`. NaN for a single row or unit, which
+    shows no spread.
     """
     return float(variances(moments, gradient[None])[0])
 
@@ -39,9 +41,11 @@ def degrees_of_freedom(moments: Moments) -> float:
 
 
 def clustered_variances(sums: Floats, counts: Floats) -> Floats:
-    """Return the variances (m,) of means over rows, from their sums by unit (units, m) and the units' rows (units,).
+    """Return the variances (m,) of means over rows, from their sums by unit (units, m) and the
+    units' rows (units,).
 
-    With psi_u = sum - rows x mean of unit u: U/(U-1) sum_u psi_u^2 / n^2 (Liang & Zeger 1986); NaN from one unit.
+    With psi_u = sum - rows x mean of unit u: U/(U-1) sum_u psi_u^2 / n^2 (Liang & Zeger 1986); NaN
+    from one unit.
 
     >>> clustered_variances(np.array([[0.0], [4.0]]), np.array([2.0, 2.0])).tolist()
     [1.0]
@@ -73,7 +77,8 @@ def _from_rows(moments: Moments, gradient: Floats) -> float:
     k = int(touched[0])
     y, w = moments.mean("y")[k], moments.mean("w")[k]
     yy, yw, ww = (
-        float(spread(moments.mean(ab)[k], a * b, n)) for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
+        float(spread(moments.mean(ab)[k], a * b, n))
+        for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
     )
     total = float(on_y[k] ** 2 * yy + 2 * on_y[k] * on_w[k] * yw + on_w[k] ** 2 * ww)
     return max(total, 0.0) / n

@@ -11,7 +11,8 @@ Floats = NDArray[np.float64]
 def two_sided(value: float, stderr: float) -> float:
     """Return the two-sided normal p-value of value = 0.
 
-    Without a positive error nothing can be tested, whatever the difference: 1. So it is when either is unknown (NaN).
+    Without a positive error nothing can be tested, whatever the difference: 1. So it is when either
+    is unknown (NaN).
 
     >>> round(two_sided(1.96, 1.0), 4), two_sided(0.3, 0.0), two_sided(5.0, math.nan)
     (0.05, 1.0, 1.0)
@@ -22,7 +23,8 @@ def two_sided(value: float, stderr: float) -> float:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Return Holm's step-down adjusted p-values (1979): p_(j) times the number not yet passed, made monotone.
+    """Return Holm's step-down adjusted p-values (1979): p_(j) times the number not yet passed, made
+    monotone.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
@@ -35,7 +37,8 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """Return Benjamini-Hochberg adjusted p-values (1995): p_(j) m / j, made monotone from the largest.
+    """Return Benjamini-Hochberg adjusted p-values (1995): p_(j) m / j, made monotone from the
+    largest.
 
     >>> benjamini_hochberg([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.04, 0.04]
@@ -44,5 +47,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> Floats:
     order = np.argsort(p, kind="stable")[::-1]
     count = len(p)
     result = np.empty_like(p)
-    result[order] = np.minimum(np.minimum.accumulate(p[order] * count / np.arange(count, 0, -1)), 1.0)
+    result[order] = np.minimum(
+        np.minimum.accumulate(p[order] * count / np.arange(count, 0, -1)), 1.0
+    )
     return result

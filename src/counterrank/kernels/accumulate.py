@@ -1,7 +1,8 @@
 """The pass that turns contributions and weights of a batch into additive moments.
 
-Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and vectorises. Rows come
-in blocks that stay in the first-level cache. Contributions that are products y = w r need not be stored.
+Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and
+vectorises. Rows come in blocks that stay in the first-level cache. Contributions that are products
+y = w r need not be stored.
 """
 
 from typing import Any
@@ -18,7 +19,8 @@ Ints = NDArray[np.int64]
 #: Rows handled at a time, so that a block of every column stays in the first-level cache.
 BLOCK = 256
 
-#: Weights are counted in bins of an eighth of an octave from 2**-40 to 2**64; bin 0 holds what is below.
+# : Weights are counted in bins of an eighth of an octave from 2**-40 to 2**64; bin 0 holds what is
+# below.
 BINS_PER_OCTAVE = 8
 LOWEST_EXPONENT = -40
 HIGHEST_EXPONENT = 64
@@ -84,7 +86,9 @@ def _row_sums(total: Floats, base: Floats, weight: Floats, out: Floats) -> None:
 
 @jit
 def largest(values: Floats, floor: Any) -> Any:
-    """Return max(floor, bits of the largest |value|): integers order like floats, and maxima of them vectorise."""
+    """Return max(floor, bits of the largest |value|): integers order like floats, and maxima of
+    them vectorise.
+    """
     bits = values.view(np.int64)
     for i in range(values.shape[0]):
         floor = max(floor, bits[i] & _WITHOUT_SIGN)
@@ -101,17 +105,25 @@ def _count(weight: Floats, histogram: Floats) -> None:
 
 
 @jit
-def close_block(total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats) -> None:
-    """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram` (BINS, 2)."""
+def close_block(
+    total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
+) -> None:
+    """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram`
+    (BINS, 2).
+    """
     _row_sums(total, base, weight, rows)
     _count(weight, histogram)
 
 
 @jit
-def finish(sums: Floats, counts: Floats, top: Ints, positions: Floats, histogram: Floats, peaks: Floats) -> None:
-    """Turn what was summed position by position (K, 8), bin by bin (BINS, 2) and as bits (K+1,) the other way round.
+def finish(
+    sums: Floats, counts: Floats, top: Ints, positions: Floats, histogram: Floats, peaks: Floats
+) -> None:
+    """Turn what was summed position by position (K, 8), bin by bin (BINS, 2) and as bits (K+1,) the
+    other way round.
 
-    Loops, not slices: assigning one array to a part of another compiles the text of its error message.
+    Loops, not slices: assigning one array to a part of another compiles the text of its error
+    message.
     """
     for k in range(positions.shape[1]):
         for s in range(positions.shape[0]):
@@ -129,11 +141,13 @@ def accumulate(
     y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, positions: Floats, rows: Floats,
     peaks: Floats, histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
-    """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is not summed alone.
+    """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is
+    not summed alone.
 
     IN  y, w, reward (K, n); base (n,) what the logger earned, sum_k alpha_k r_k; alpha (K,).
-    OUT (zeros) positions (8, K): sums over rows of POSITION_SUMS at each position; rows (7,): ROW_SUMS of the row
-        total sum_k alpha_k y_k, the base and the mean weight; peaks (K+1,): largest |w_k|, last the largest
+    OUT (zeros) positions (8, K): sums over rows of POSITION_SUMS at each position; rows (7,):
+        ROW_SUMS of the row total sum_k alpha_k y_k, the base and the mean weight; peaks (K+1,):
+        largest |w_k|, last the largest
         |row total|; histogram (2, BINS): count and sum of the mean |weights|; totals (n,).
     """
     length, n = y.shape

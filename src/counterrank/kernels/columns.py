@@ -12,7 +12,9 @@ Ints = NDArray[np.int64]
 
 @vector_jit
 def _dots_of_four(left: Floats, columns: Floats, first: int, used: int, out: Floats) -> None:
-    """Add left . columns[first + j] to out[first + j] for j = 0..3: `left` is read once for four products."""
+    """Add left . columns[first + j] to out[first + j] for j = 0..3: `left` is read once for four
+    products.
+    """
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     a, b, c, d = columns[first], columns[first + 1], columns[first + 2], columns[first + 3]
     for i in range(used):
@@ -29,7 +31,8 @@ def _dots_of_four(left: Floats, columns: Floats, first: int, used: int, out: Flo
 
 @jit
 def gram(y: Floats, w: Floats, base: Floats, out: Floats) -> None:
-    """Add the Gram matrix of the columns y_1..y_K, w_1..w_K, b to the lower triangle of out (2K+1, 2K+1).
+    """Add the Gram matrix of the columns y_1..y_K, w_1..w_K, b to the lower triangle of out (2K+1,
+    2K+1).
 
     Rows and columns of `out` beyond 2K+1 (to the next multiple of four) are scratch.
     """
@@ -52,7 +55,9 @@ def gram(y: Floats, w: Floats, base: Floats, out: Floats) -> None:
 
 @jit
 def add_buckets(y: Floats, w: Floats, base: Floats, bucket: Ints, table: Floats) -> None:
-    """Add each row's columns (y, w, b) and a count to its bucket: table (BUCKETS, 2K+2), the count last."""
+    """Add each row's columns (y, w, b) and a count to its bucket: table (BUCKETS, 2K+2), the count
+    last.
+    """
     length, n = y.shape
     for i in range(n):
         row = table[bucket[i]]

@@ -1,11 +1,14 @@
-"""Deterministic hashes: folds, clusters and bootstrap buckets that do not depend on chunking or machine."""
+"""Deterministic hashes: folds, clusters and bootstrap buckets that do not depend on chunking or
+machine.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
 
-#: Number of buckets into which units (or rows) fall. Variances over buckets have a relative error of about
+# : Number of buckets into which units (or rows) fall. Variances over buckets have a relative error
+# of about
 #: 1/sqrt(2*1024) = 2 %, and a bucket table stays small enough to be added over machines.
 BUCKETS = 1024
 
@@ -27,8 +30,12 @@ def integer_buckets(values: NDArray[np.int64], buckets: NDArray[np.int64]) -> No
 
 
 @jit
-def string_buckets(offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets: NDArray[np.int64]) -> None:
-    """Fill `buckets` (n,) with the bucket of each string; string i is data[offsets[i]:offsets[i+1]]."""
+def string_buckets(
+    offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets: NDArray[np.int64]
+) -> None:
+    """Fill `buckets` (n,) with the bucket of each string; string i is
+    data[offsets[i]:offsets[i+1]].
+    """
     for i in range(buckets.shape[0]):
         state = np.uint64(0xCBF29CE484222325)
         for j in range(offsets[i], offsets[i + 1]):
@@ -38,8 +45,12 @@ def string_buckets(offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets:
 
 @jit
 def row_buckets(start: int, buckets: NDArray[np.int64]) -> None:
-    """Fill `buckets` (n,) for rows start, start+1, ...: each stretch of 1024 rows meets every bucket once."""
+    """Fill `buckets` (n,) for rows start, start+1, ...: each stretch of 1024 rows meets every
+    bucket once.
+    """
     for i in range(buckets.shape[0]):
         row = start + i
         stretch = mix(np.uint64(row // BUCKETS))
-        buckets[i] = np.int64((stretch + np.uint64(row) * np.uint64(0x2545F491)) % np.uint64(BUCKETS))
+        buckets[i] = np.int64(
+            (stretch + np.uint64(row) * np.uint64(0x2545F491)) % np.uint64(BUCKETS)
+        )

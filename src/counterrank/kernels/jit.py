@@ -1,9 +1,10 @@
 """One decorator for every kernel, so that caching, threading and types are decided in one place.
 
-A first run on a machine compiles what it needs, which takes longer than most evaluations; the machine code is kept on
-disk. To keep it short: no array expressions and no assignment of an array to a slice of another inside a kernel (each
-brings a second of code, the latter with the text of its error message), one layout and dtype an argument, settled where
-arrays enter, and one place from which a large helper is called, because it is inlined at each.
+A first run on a machine compiles what it needs, which takes longer than most evaluations; the
+machine code is kept on disk. To keep it short: no array expressions and no assignment of an array
+to a slice of another inside a kernel (each brings a second of code, the latter with the text of its
+error message), one layout and dtype an argument, settled where arrays enter, and one place from
+which a large helper is called, because it is inlined at each.
 """
 
 import sys
@@ -24,7 +25,8 @@ _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrap
 
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
-    # Said out loud: unless told otherwise, numba compiles a helper with the fast math of whoever calls it first.
+    # Said out loud: unless told otherwise, numba compiles a helper with the fast math of whoever
+    # calls it first.
     compiled: Function = numba.njit(**_OPTIONS, fastmath=False)(function)
     return compiled
 
@@ -44,7 +46,9 @@ _NOTICE = (
 
 
 class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
-    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so long."""
+    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so
+    long.
+    """
 
     def __init__(self) -> None:
         self.told, self.seconds, self._depth, self._since = False, 0.0, 0, 0.0

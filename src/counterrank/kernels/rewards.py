@@ -25,7 +25,8 @@ def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None
 
 @jit
 def rewards(values: Floats, alpha: Floats, tall: Floats, sums: Floats, base: Floats) -> None:
-    """Fill tall (K, n) with the transpose of values (n, K), sums (K, 2) with those of r and r^2, base (n,).
+    """Fill tall (K, n) with the transpose of values (n, K), sums (K, 2) with those of r and r^2,
+    base (n,).
 
     base = sum_k alpha_k r_k is what the logger earned.
     """

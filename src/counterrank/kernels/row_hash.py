@@ -38,11 +38,14 @@ def absorb_integers(state: NDArray[np.uint64], values: NDArray[np.int64]) -> Non
 
 
 @jit
-def absorb_floats(state: NDArray[np.uint64], values: NDArray[np.float64], valid: NDArray[np.int64]) -> None:
+def absorb_floats(
+    state: NDArray[np.uint64], values: NDArray[np.float64], valid: NDArray[np.int64]
+) -> None:
     """Take the first `valid[i]` floats of each row; every NaN is the same, and so are 0 and -0."""
     bits = values.view(np.uint64)
     for i in range(values.shape[0]):
-        # Both lanes stay in registers, and choices instead of branches: zeros among rewards cannot be foreseen.
+        # Both lanes stay in registers, and choices instead of branches: zeros among rewards cannot
+        # be foreseen.
         first, second = state[i, 0], state[i, 1]
         for k in range(valid[i]):
             value = values[i, k]

@@ -1,7 +1,8 @@
-"""IPS, RIPS and IIPS in one pass over the log: ratios, weights and moments of a block never leave the cache.
+"""IPS, RIPS and IIPS in one pass over the log: ratios, weights and moments of a block never leave
+the cache.
 
-Inputs are row-major as they lie in the log; each block is turned position-major in scratch, so that every further
-loop runs over consecutive rankings.
+Inputs are row-major as they lie in the log; each block is turned position-major in scratch, so that
+every further loop runs over consecutive rankings.
 """
 
 import numpy as np
@@ -16,10 +17,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Which product of ratios is the weight: one for the whole ranking, one for the items so far, one for the own item.
+# : Which product of ratios is the weight: one for the whole ranking, one for the items so far, one
+# for the own item.
 KINDS = ("joint", "prefix", "position")
 
-#: Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends, longer ones for cache.
+# : Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends,
+# longer ones for cache.
 _BLOCK = 256
 
 
@@ -35,10 +38,15 @@ def _turn(values: Floats, first: int, used: int, out: Floats) -> None:
 
 
 @jit
-def _turn_ratios(target: Floats, logging: Floats, lengths: Ints, first: int, quotient: Floats, out: Floats) -> None:
+def _turn_ratios(
+    target: Floats, logging: Floats, lengths: Ints, first: int, quotient: Floats, out: Floats
+) -> None:
     """Fill out (K, used) with target / logging of the rows from `first` on, one in the padding."""
     length, used = out.shape[0], lengths.shape[0]
-    above, below = target[first * length : (first + used) * length], logging[first * length : (first + used) * length]
+    above, below = (
+        target[first * length : (first + used) * length],
+        logging[first * length : (first + used) * length],
+    )
     shortest = length
     for i in range(used * length):
         quotient[i] = above[i] / below[i]
@@ -52,7 +60,9 @@ def _turn_ratios(target: Floats, logging: Floats, lengths: Ints, first: int, quo
 
 
 @jit
-def _joint(rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints) -> None:
+def _joint(
+    rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
+) -> None:
     length, used = rho.shape[0], w.shape[0]
     w[:] = 1.0
     for k in range(length):
@@ -94,11 +104,15 @@ def standard(
     """Fill the moments of each wanted kind of weight.
 
     IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (3,) in the order of KINDS.
-    OUT (zeros) positions (3, 8, K), rows (3, 7), peaks (3, K+1), histogram (3, 2, BINS), totals (3, n), each as in
-        `accumulate`.
+    OUT (zeros) positions (3, 8, K), rows (3, 7), peaks (3, K+1), histogram (3, 2, BINS), totals (3,
+        n), each as in `accumulate`.
     """
     n, length = target.shape
-    flat_target, flat_logging, flat_reward = target.reshape(-1), logging.reshape(-1), reward.reshape(-1)
+    flat_target, flat_logging, flat_reward = (
+        target.reshape(-1),
+        logging.reshape(-1),
+        reward.reshape(-1),
+    )
     rho, tall = np.empty((length, _BLOCK)), np.empty((length, _BLOCK))
     quotient, room = np.empty(length * _BLOCK), np.empty((3, _BLOCK))
     sums, of_rewards = np.zeros((3, length, 8)), np.zeros((length, 2))

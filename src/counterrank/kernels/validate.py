@@ -7,11 +7,13 @@ from counterrank.kernels.jit import jit
 
 
 @jit
-def first_bad(values: NDArray[np.float64], valid: NDArray[np.int64], low: float, high: float) -> int:
+def first_bad(
+    values: NDArray[np.float64], valid: NDArray[np.int64], low: float, high: float
+) -> int:
     """Return the flat index of the first used entry that is not in (low, high], or -1.
 
-    `values` (n, K); row i uses its first `valid[i]` entries. NaN is never inside; neither is an infinite value
-    when `low` and `high` are the largest floats.
+    `values` (n, K); row i uses its first `valid[i]` entries. NaN is never inside; neither is an
+    infinite value when `low` and `high` are the largest floats.
     """
     n, length = values.shape
     for i in range(n):

@@ -1,4 +1,6 @@
-"""Sums of contributions y = w r, which are never stored; sums of rewards alone are made elsewhere, once."""
+"""Sums of contributions y = w r, which are never stored; sums of rewards alone are made elsewhere,
+once.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,12 @@ def multiply(values: Floats, out: Floats) -> None:
 
 
 @vector_jit
-def weighted_sums(w: Floats, r: Floats, alpha: float, share: float, total: Floats, weight: Floats, out: Floats) -> None:
-    """Add alpha w r to the totals, share w to the mean weights, and sums of y, w, yy, ww, yw, yr to `out`."""
+def weighted_sums(
+    w: Floats, r: Floats, alpha: float, share: float, total: Floats, weight: Floats, out: Floats
+) -> None:
+    """Add alpha w r to the totals, share w to the mean weights, and sums of y, w, yy, ww, yw, yr to
+    `out`.
+    """
     sy, sw, syy, sww, syw, syr = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(w.shape[0]):
         a, c = w[i], r[i]

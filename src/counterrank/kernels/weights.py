@@ -1,7 +1,7 @@
 """Importance weights from per-position ratios: products over the positions that matter.
 
-Arrays are position-major, (K, n): the inner loop runs over rankings, so that it vectorises. Products, never exp of
-summed logs: a ratio of zero outside the mask must not become 0 * inf = NaN.
+Arrays are position-major, (K, n): the inner loop runs over rankings, so that it vectorises.
+Products, never exp of summed logs: a ratio of zero outside the mask must not become 0 * inf = NaN.
 """
 
 import numpy as np
@@ -18,7 +18,9 @@ _BLOCK = 128
 
 @jit
 def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
-    """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding: products skip it."""
+    """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding:
+    products skip it.
+    """
     n, length = target.shape
     wanted, logged = target.reshape(-1), logging.reshape(-1)
     quotient = np.empty(_BLOCK * length)
@@ -64,7 +66,9 @@ def full(rho: Floats, out: Floats) -> None:
 
 @jit
 def masked(rho: Floats, masks: NDArray[np.bool_], choice: Ints, out: Floats) -> None:
-    """Fill w_k = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n, K)."""
+    """Fill w_k = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n,
+    K).
+    """
     length, n = rho.shape
     for k in range(length):
         for i in range(n):
@@ -94,9 +98,9 @@ def one_mask(rho: Floats, mask: NDArray[np.bool_], out: Floats) -> None:
 def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> None:
     """Fill the interaction-order weights inside a mask (K, K).
 
-    w_k(c, m) = rho_k * sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1), by the
-    recurrence of elementary symmetric polynomials, O(K m) a position. At full order the plain product is used:
-    the alternating sum loses all digits to cancellation for long rankings.
+    w_k(c, m) = rho_k * sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1),
+    by the recurrence of elementary symmetric polynomials, O(K m) a position. At full order the
+    plain product is used: the alternating sum loses all digits to cancellation for long rankings.
     """
     length, n = rho.shape
     poly = np.empty((order, n))

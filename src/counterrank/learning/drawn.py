@@ -1,8 +1,9 @@
-"""What fresh draws of the logger say about a list value q: weights of best-of-m policies and their means of q.
+"""What fresh draws of the logger say about a list value q: weights of best-of-m policies and their
+means of q.
 
-With L draws of a row, B of them below the logged ranking, m C(B, m-1) / C(L, m-1) is the weight of best-of-m, and
-sum_j C(j-1, m-1) / C(L, m) q_(j) over the sorted draws its mean of q: both are averages over all sets of m draws, so
-both are unbiased, for every m from the same draws.
+With L draws of a row, B of them below the logged ranking, m C(B, m-1) / C(L, m-1) is the weight of
+best-of-m, and sum_j C(j-1, m-1) / C(L, m) q_(j) over the sorted draws its mean of q: both are
+averages over all sets of m draws, so both are unbiased, for every m from the same draws.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +29,9 @@ _BLOCK = 131_072
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many lie below."""
+    """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many
+    lie below.
+    """
 
     own: Floats
     ordered: Floats
@@ -59,7 +62,9 @@ def best_of_shares(draws: int, m: int) -> Floats:
     return np.array([comb(j, m - 1) / whole for j in range(draws)])
 
 
-def draw(log: RankingLog, logger: Policy, value: ListValue, draws: int, rng: np.random.Generator) -> Drawn:
+def draw(
+    log: RankingLog, logger: Policy, value: ListValue, draws: int, rng: np.random.Generator
+) -> Drawn:
     """Return list values of the logged rankings and of `draws` fresh ones of each row."""
     told = reporter()
     told.begin("drawing rankings", log.n)
@@ -78,7 +83,9 @@ def draw(log: RankingLog, logger: Policy, value: ListValue, draws: int, rng: np.
     return Drawn(own, ordered, below)
 
 
-def blocks(log: RankingLog, logger: Policy, draws: int, rng: np.random.Generator) -> Iterator[tuple[slice, Ints]]:
+def blocks(
+    log: RankingLog, logger: Policy, draws: int, rng: np.random.Generator
+) -> Iterator[tuple[slice, Ints]]:
     """Yield slices of rows with fresh rankings (b, draws, K) of the logger."""
     size = max(1, _BLOCK // draws)
     for first in range(0, log.n, size):

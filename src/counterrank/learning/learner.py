@@ -1,8 +1,8 @@
 """From a log to a better policy with a certificate: learn on some units, certify on the others.
 
-The certificate never sees a row that chose anything: the model, the control variate's end, the stakes of the bound and
-m are fixed on the learning rows. What is certified is exactly what is exported; the model may be wrong, then the policy
-gains less, and the certificate still holds.
+The certificate never sees a row that chose anything: the model, the control variate's end, the
+stakes of the bound and m are fixed on the learning rows. What is certified is exactly what is
+exported; the model may be wrong, then the policy gains less, and the certificate still holds.
 """
 
 import math
@@ -56,13 +56,18 @@ class Side:
     drawn: Drawn
 
     def lifts(self, m: int, cap: float) -> Floats:
-        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as control variate.
+        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as
+        control variate.
 
         (w - 1)(r - c) + E_m c - E_1 c: the control has mean zero whatever q is.
         """
         w = self.drawn.weight(m)
         control = np.minimum(self.drawn.own, cap)
-        gain: Floats = (w - 1.0) * (self.rewards.totals - control) + self.drawn.mean(m, cap) - self.drawn.mean(1, cap)
+        gain: Floats = (
+            (w - 1.0) * (self.rewards.totals - control)
+            + self.drawn.mean(m, cap)
+            - self.drawn.mean(1, cap)
+        )
         return gain
 
     def expected(self, m: int) -> float:
@@ -70,7 +75,9 @@ class Side:
         return float((self.drawn.mean(m, np.inf) - self.drawn.mean(1, np.inf)).mean())
 
     def lowest(self, m: int, cap: float) -> float:
-        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c = 0."""
+        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c
+        = 0.
+        """
         return -max((m - 1) * cap, self.rewards.most)
 
 
@@ -86,13 +93,15 @@ def learn(
     despite_audit: bool = False,
     **reading: Any,
 ) -> Learned:
-    """Return a policy that is better than the logger with stated confidence, or what is missing for one.
+    """Return a policy that is better than the logger with stated confidence, or what is missing for
+    one.
 
-    The policy draws m rankings from the logger and serves the one that a reward model likes best. `model` "linear" is
-    a click model, linear in features and context; "boosting" puts LightGBM on top (extra `boosting`). `grade` "free"
-    assumes nothing about behaviour and holds at every n; it needs rewards of a known range: 0/1, or `reward_range`
-    of one position. "assumed" is a t bound, which holds for many rows. `segments` names a column or several.
-    `despite_audit` goes on where the audit of the log has failed. Further options go to the reader.
+    The policy draws m rankings from the logger and serves the one that a reward model likes best.
+    `model` "linear" is a click model, linear in features and context; "boosting" puts LightGBM on
+    top (extra `boosting`). `grade` "free" assumes nothing about behaviour and holds at every n; it
+    needs rewards of a known range: 0/1, or `reward_range` of one position. "assumed" is a t bound,
+    which holds for many rows. `segments` names a column or several. `despite_audit` goes on where
+    the audit of the log has failed. Further options go to the reader.
     """
     check_level(level)
     if grade not in GRADES:
@@ -105,7 +114,10 @@ def learn(
     _check_rewards(whole)
     if not despite_audit:
         _audited(whole)
-    rng = {name: np.random.default_rng([seed, number]) for number, name in enumerate(("split", "learn", "certify"))}
+    rng = {
+        name: np.random.default_rng([seed, number])
+        for number, name in enumerate(("split", "learn", "certify"))
+    }
     side = _split(whole, rng["split"])
     ranges = _range(whole, reward_range, grade)
     learners, rest = whole.where(side), whole.where(~side)
@@ -117,7 +129,9 @@ def learn(
     cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
     certifying = _side(rest, _cut(logger, ~side), fitted, ALL, ranges, rng["certify"])
     certificate = _certified(learning, certifying, cap, grade, level)
-    return _assembled(whole, certifying, fitted, cap, certificate, segments, _cut(logger, ~side), rng["certify"])
+    return _assembled(
+        whole, certifying, fitted, cap, certificate, segments, _cut(logger, ~side), rng["certify"]
+    )
 
 
 def _cut(logger: Policy, rows: Bools) -> Policy:
@@ -130,19 +144,26 @@ def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> Ranki
     if isinstance(log, RankingLog):
         return log
     options = {**({"segments": segments} if segments else {}), **reading}
-    return read_log(log, **options) if isinstance(log, (str, os.PathLike)) else from_frame(log, **options)
+    return (
+        read_log(log, **options)
+        if isinstance(log, (str, os.PathLike))
+        else from_frame(log, **options)
+    )
 
 
 def _sampler(log: RankingLog, grade: str) -> Policy:
     found = sampler_of(log)
     if found is None:
         raise LogError(
-            "learning draws fresh rankings from today's policy, and this log does not say how: give the scores of all "
-            "candidates with --logger plackett-luce (or another kind), or whole distributions in 'propensity_dist'"
+            "learning draws fresh rankings from today's policy, and this log does not say how: "
+            "give the scores of all "
+            "candidates with --logger plackett-luce (or another kind), or whole distributions in "
+            "'propensity_dist'"
         )
     if getattr(found, "deterministic", False):
         raise LogError(
-            "today's policy shows one ranking only: every draw of it is the same, so there is nothing to choose from "
+            "today's policy shows one ranking only: every draw of it is the same, so there is "
+            "nothing to choose from "
             "and nothing to certify. Log with some randomness first (docs/logging.md)"
         )
     return found
@@ -162,12 +183,14 @@ def _check_rewards(log: RankingLog) -> None:
 def _audited(log: RankingLog) -> None:
     from counterrank.audit import audit_log
 
-    # Targets that the log has too do not matter here, and heavy weights of theirs raise false alarms.
+    # Targets that the log has too do not matter here, and heavy weights of theirs raise false
+    # alarms.
     failed = audit_log(replace(log, targets={})).failed
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(
-            f"the audit of this log failed ({told}); a certificate on a wrong log is worth nothing. Mend it, or say "
+            f"the audit of this log failed ({told}); a certificate on a wrong log is worth "
+            "nothing. Mend it, or say "
             "--despite-audit (despite_audit=True in Python) to go on all the same"
         )
 
@@ -189,7 +212,8 @@ def _refuse_few(rest: RankingLog) -> None:
     units = rest.n if rest.unit is None else len(np.unique(rest.unit))
     if units < SETTINGS["many"].value:
         raise LogError(
-            f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at least "
+            f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at "
+            "least "
             f"{SETTINGS['many'].value:.0f}. Grade 'free' holds for any number"
         )
 
@@ -201,14 +225,16 @@ def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tu
         low, high = float(given[0]), float(given[1])
         if not low < high or values.min() < low or values.max() > high:
             raise ConfigError(
-                f"rewards lie between {values.min():g} and {values.max():g}, outside the range {low:g} to {high:g}"
+                f"rewards lie between {values.min():g} and {values.max():g}, outside the range "
+                f"{low:g} to {high:g}"
             )
         return low, high
     if np.isin(values, (0.0, 1.0)).all():
         return 0.0, 1.0
     if grade == "free":
         raise ConfigError(
-            "grade 'free' needs to know how large a reward can be, not how large it was: give --reward-range LOW,HIGH "
+            "grade 'free' needs to know how large a reward can be, not how large it was: give "
+            "--reward-range LOW,HIGH "
             "(reward_range in Python), or take grade 'assumed'"
         )
     return float(values.min()), float(values.max())
@@ -222,7 +248,9 @@ def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
     rankings = rankings_of(part)
     if model == "boosting":
         return fit_trees(rankings, part.reward, fold, folds=folds, seed=seed), fold
-    models = fit_list_models(rankings, part.reward, fold, folds=folds, variants=_VARIANTS, seed=seed)
+    models = fit_list_models(
+        rankings, part.reward, fold, folds=folds, variants=_VARIANTS, seed=seed
+    )
     losses = [float(squared_loss(found, rankings, part.reward, fold).mean()) for found in models]
     return models[int(np.argmin(losses))], fold
 
@@ -248,7 +276,9 @@ def _side(
 def list_value(
     part: RankingLog, model: ListModel, fold: "int | Ints", least: float = 0.0
 ) -> Callable[[Ints, Ints], Floats]:
-    """Return a function of rows (b,) and rankings (b, D, K): the expected total reward above `least`, never below 0."""
+    """Return a function of rows (b,) and rankings (b, D, K): the expected total reward above
+    `least`, never below 0.
+    """
     alpha = part.position_weights
 
     def value(rows: Ints, rankings: Ints) -> Floats:
@@ -263,20 +293,27 @@ def list_value(
 
 
 def _refuse_wrong_sampler(side: Side, logger: Policy, rng: np.random.Generator) -> None:
-    """Raise where the logged rankings do not look like draws of the logger: then every weight is wrong.
+    """Raise where the logged rankings do not look like draws of the logger: then every weight is
+    wrong.
 
-    Under the logger the logged ranking ranks anywhere among fresh draws, by whatever number: by the list value, which
-    is what weights rest on, and by its own probability, which moves most where the temperature is wrong.
+    Under the logger the logged ranking ranks anywhere among fresh draws, by whatever number: by the
+    list value, which is what weights rest on, and by its own probability, which moves most where
+    the temperature is wrong.
     """
     found = [side.drawn]
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
-        found.append(draw(side.log, logger, _likelihood(logger), int(SETTINGS["likely_draws"].value), rng))
+        found.append(
+            draw(side.log, logger, _likelihood(logger), int(SETTINGS["likely_draws"].value), rng)
+        )
     for drawn in found:
         if _misplaced(drawn, _units(side.log)):
             raise LogError(
-                "the logged rankings are not what today's policy, as described, would draw: the logged one ranks "
-                f"{(drawn.below / drawn.draws).mean():.1%} of the way up among fresh draws, and should rank in the "
-                "middle. Is the temperature right, are all candidates listed, did rules change the page afterwards?"
+                "the logged rankings are not what today's policy, as described, would draw: the "
+                "logged one ranks "
+                f"{(drawn.below / drawn.draws).mean():.1%} of the way up among fresh draws, and "
+                "should rank in the "
+                "middle. Is the temperature right, are all candidates listed, did rules change "
+                "the page afterwards?"
             )
 
 
@@ -290,10 +327,11 @@ def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
 
 
 def _misplaced(drawn: Drawn, units: "tuple[Ints, Floats] | None") -> bool:
-    """Whether ranks B among L draws are not uniform on 0..L: their mean, and the mean weights small m would give them.
+    """Whether ranks B among L draws are not uniform on 0..L: their mean, and the mean weights small
+    m would give them.
 
-    The variance is the larger of what uniform ranks have and what units show: a logger may have drawn once for several
-    rows of a unit.
+    The variance is the larger of what uniform ranks have and what units show: a logger may have
+    drawn once for several rows of a unit.
     """
     ranks = np.arange(drawn.draws + 1)
     tests: list[Callable[[Ints], Floats]] = [lambda below: below / drawn.draws]
@@ -314,7 +352,9 @@ def _ladder() -> list[int]:
     return found
 
 
-def _certified(learning: Side, certifying: Side, cap: float, grade: str, level: float) -> Certificate:
+def _certified(
+    learning: Side, certifying: Side, cap: float, grade: str, level: float
+) -> Certificate:
     """Choose m on the learning rows, then bound its lift once on the others."""
     delta = 1.0 - level
     units = _units(certifying.log)
@@ -327,7 +367,8 @@ def _certified(learning: Side, certifying: Side, cap: float, grade: str, level: 
         gains = _summed(learning.lifts(m, cap), _units(learning.log))
         spreads[m] = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
         rows = learning.log.n / len(gains)
-        # The mean of these rows would choose by luck: what the model expects of them is far less noisy.
+        # The mean of these rows would choose by luck: what the model expects of them is far less
+        # noisy.
         promise = learning.expected(m) - SETTINGS["caution"].value * reach * spreads[m] / rows
         path.append(_step(learning, m, cap, promise))
         if m > 1 and promise > best:
@@ -338,7 +379,9 @@ def _certified(learning: Side, certifying: Side, cap: float, grade: str, level: 
     counts = None if units is None else units[1]
     stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / certifying.log.n
     if grade == "free":
-        low = betting_lower_bound(sums, certifying.lowest(chosen, cap), delta, spread=spreads[chosen], counts=counts)
+        low = betting_lower_bound(
+            sums, certifying.lowest(chosen, cap), delta, spread=spreads[chosen], counts=counts
+        )
     else:
         low = value - critical_value(1.0 - 2.0 * delta, max(len(sums) - 1, 1)) * stderr
     return Certificate(
@@ -362,7 +405,9 @@ def _step(side: Side, m: int, cap: float, promise: float) -> Step:
 
 
 def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":
-    """Return the unit of each row and the number of rows of each unit; None where rows are their own units."""
+    """Return the unit of each row and the number of rows of each unit; None where rows are their
+    own units.
+    """
     if part.unit is None:
         return None
     _, group, counts = np.unique(part.unit, return_inverse=True, return_counts=True)
@@ -376,7 +421,9 @@ def _summed(values: Floats, units: "tuple[Ints, Floats] | None") -> Floats:
 
 
 def _more_rows(value: float, stderr: float, rows: int, delta: float) -> int | None:
-    """Return about how many rows of the whole log would certify this gain; None where there is none to certify."""
+    """Return about how many rows of the whole log would certify this gain; None where there is none
+    to certify.
+    """
     if value <= 0 or stderr <= 0:
         return None
     spread = stderr * math.sqrt(rows)
@@ -425,8 +472,12 @@ def _assembled(
     )
 
 
-def _sorted(side: Side, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator) -> float | None:
-    """Return the lift that the model expects of sorting by score; None where items are too few to fill the page."""
+def _sorted(
+    side: Side, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
+) -> float | None:
+    """Return the lift that the model expects of sorting by score; None where items are too few to
+    fill the page.
+    """
     n = min(side.log.n, int(SETTINGS["exposed"].value))
     part = side.log.take(slice(0, n))
     least = part.K if part.candidates is None else int(part.candidates.counts.min())

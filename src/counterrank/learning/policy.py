@@ -1,4 +1,6 @@
-"""A learned policy: what is exported, how it scores, how it is served, and how another log evaluates it."""
+"""A learned policy: what is exported, how it scores, how it is served, and how another log
+evaluates it.
+"""
 
 import json
 import os
@@ -15,7 +17,15 @@ from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
 from counterrank.log import LOGGING, RankingLog
 from counterrank.models import Rankings, encoded, encoded_context, rankings_of
-from counterrank.policies import BestOf, Candidates, Factored, PlackettLuce, Policy, Scored, parse_policy
+from counterrank.policies import (
+    BestOf,
+    Candidates,
+    Factored,
+    PlackettLuce,
+    Policy,
+    Scored,
+    parse_policy,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,9 +38,10 @@ KINDS = ("best-of", "plackett-luce", "top")
 class LearnedPolicy:
     """A scorer and what is done with it.
 
-    `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is served.
-    "plackett-luce": items are drawn without replacement by exp(score / `temperature`). "top": sorted by score.
-    Items are known by `items`, labels or ids in the order of the scorer's numbers.
+    `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is
+    served. "plackett-luce": items are drawn without replacement by exp(score / `temperature`).
+    "top": sorted by score. Items are known by `items`, labels or ids in the order of the scorer's
+    numbers.
     """
 
     kind: str
@@ -58,9 +69,10 @@ class LearnedPolicy:
     ) -> Floats:
         """Return the score of each candidate (n, C); without candidates the columns are `items`.
 
-        `context` (n, d) has the columns `context_names`, categories as codes of `context_categories`. `candidates`
-        (n, C) are items as in `items`, -1 or None where there is none. `item_features` is a table (A, p) in the order
-        of `items`, or (n, C, p) beside the candidates, with the columns `feature_names`.
+        `context` (n, d) has the columns `context_names`, categories as codes of
+        `context_categories`. `candidates` (n, C) are items as in `items`, -1 or None where there is
+        none. `item_features` is a table (A, p) in the order of `items`, or (n, C, p) beside the
+        candidates, with the columns `feature_names`.
         """
         x = self._context(context, candidates)
         if candidates is None:
@@ -75,25 +87,33 @@ class LearnedPolicy:
         """Return the expected total reward (n,) of rankings (n, K) of items."""
         numbers = self._numbers(rankings)
         x = self._context(context, rankings)
-        return self.scorer.list_value(self._rankings(x, numbers[:, None, :], item_features), self.position_weights)
+        return self.scorer.list_value(
+            self._rankings(x, numbers[:, None, :], item_features), self.position_weights
+        )
 
     def serve(
         self, context: ArrayLike | None, draws: ArrayLike, item_features: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Return the best (n, K) by list value of rankings (n, m, K) that the logger has drawn; the first of equals."""
+        """Return the best (n, K) by list value of rankings (n, m, K) that the logger has drawn; the
+        first of equals.
+        """
         given = np.asarray(draws)
         if given.ndim != 3:
             raise PolicyError(f"draws are rankings (n, m, K); got shape {given.shape}")
         n, m, K = given.shape
         numbers = self._numbers(given.reshape(n, m * K)).reshape(n, m, K)
         x = self._context(context, given)
-        values = self.scorer.list_value(self._rankings(x, numbers, item_features), self.position_weights)
+        values = self.scorer.list_value(
+            self._rankings(x, numbers, item_features), self.position_weights
+        )
         best = np.argmax(values.reshape(n, m), axis=1)
         chosen: NDArray[Any] = np.take_along_axis(given, best[:, None, None], axis=1)[:, 0]
         return chosen
 
     def bind(self, log: RankingLog) -> Policy:
-        """Return the policy on the rows of a log, for `evaluate`: the same items, context and features by name."""
+        """Return the policy on the rows of a log, for `evaluate`: the same items, context and
+        features by name.
+        """
         bound = self._policy(log)
         bound.rule = self
         return bound
@@ -104,8 +124,10 @@ class LearnedPolicy:
             logger = sampler_of(log)
             if logger is None:
                 raise PolicyError(
-                    "this policy serves the best of several rankings of today's policy, so its weights need today's "
-                    "policy itself: give scores and --logger, or whole distributions ('propensity_dist')"
+                    "this policy serves the best of several rankings of today's policy, so its "
+                    "weights need today's "
+                    "policy itself: give scores and --logger, or whole distributions "
+                    "('propensity_dist')"
                 )
 
             def value(rows: Ints, drawn: Ints) -> Floats:
@@ -113,10 +135,18 @@ class LearnedPolicy:
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
             numbers = np.r_[log.rows]
-            return BestOf(logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers)
+            return BestOf(
+                logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
+            )
         if log.candidates is not None:
-            text = "top" if self.kind == "top" else f"plackett-luce:temperature={self.temperature!r}"
-            return Scored(log.candidates, self._candidate_scores(log, log.candidates, rankings), parse_policy(text))
+            text = (
+                "top" if self.kind == "top" else f"plackett-luce:temperature={self.temperature!r}"
+            )
+            return Scored(
+                log.candidates,
+                self._candidate_scores(log, log.candidates, rankings),
+                parse_policy(text),
+            )
         table = self._table(log, rankings)
         if self.kind == "top":
             order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
@@ -130,16 +160,22 @@ class LearnedPolicy:
         ):
             missing = [name for name in own if name not in given]
             if missing:
-                raise PolicyError(f"the policy was learned with {what} {', '.join(missing)}, which this log has not")
+                raise PolicyError(
+                    f"the policy was learned with {what} {', '.join(missing)}, which this log has "
+                    "not"
+                )
             if tuple(own) != tuple(given):
                 raise PolicyError(
-                    f"the policy was learned with {what} {', '.join(own) or 'of no kind'}, this log has "
-                    f"{', '.join(given) or 'none'}: name the same columns in the same order (--context)"
+                    f"the policy was learned with {what} {', '.join(own) or 'of no kind'}, this "
+                    "log has "
+                    f"{', '.join(given) or 'none'}: name the same columns in the same order "
+                    "(--context)"
                 )
         return rankings_of(log)
 
     def _others(self, rankings: Rankings, items: Ints, log: RankingLog) -> Rankings:
-        """Return rankings (n, D, K) of a log's items: features by the log's ids, items by the scorer's numbers.
+        """Return rankings (n, D, K) of a log's items: features by the log's ids, items by the
+        scorer's numbers.
 
         Items that the scorer does not know get a number that it has not seen.
         """
@@ -147,15 +183,21 @@ class LearnedPolicy:
         if log.action_names is None:
             return found
         known = {str(label): number for number, label in enumerate(self.items)}
-        table = np.array([*(known.get(label, len(self.items)) for label in log.action_names), -1], dtype=np.int64)
+        table = np.array(
+            [*(known.get(label, len(self.items)) for label in log.action_names), -1], dtype=np.int64
+        )
         return replace(found, item=table[found.item])
 
-    def _candidate_scores(self, log: RankingLog, candidates: Candidates, rankings: Rankings) -> Floats:
+    def _candidate_scores(
+        self, log: RankingLog, candidates: Candidates, rankings: Rankings
+    ) -> Floats:
         out = np.empty(len(candidates.items))
         for rows in candidates.blocks(200_000):
             part = log.take(rows)
             assert part.candidates is not None
-            padded = part.candidates.dense(part.candidates.items.astype(np.float64), -1.0).astype(np.int64)
+            padded = part.candidates.dense(part.candidates.items.astype(np.float64), -1.0).astype(
+                np.int64
+            )
             found = self.scorer.relevance(self._others(rankings_of(part), padded[:, None, :], log))
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
         return out
@@ -167,7 +209,9 @@ class LearnedPolicy:
     def _context(self, context: ArrayLike | None, like: Any) -> Floats:
         if context is None:
             if self.context_names:
-                raise PolicyError(f"the policy needs a context with the columns {', '.join(self.context_names)}")
+                raise PolicyError(
+                    f"the policy needs a context with the columns {', '.join(self.context_names)}"
+                )
             return np.empty((1 if like is None else len(np.asarray(like)), 0))
         x = np.asarray(context, dtype=np.float64)
         x = x[:, None] if x.ndim == 1 else x
@@ -187,23 +231,34 @@ class LearnedPolicy:
         return np.array(flat, dtype=np.int64).reshape(given.shape)
 
     def _rankings(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
-        """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted to."""
+        """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted
+        to.
+        """
         n, D, C = numbers.shape
         features = None
         if self.feature_names:
             if item_features is None:
-                raise PolicyError(f"the policy needs item features: {', '.join(self.feature_names)}")
+                raise PolicyError(
+                    f"the policy needs item features: {', '.join(self.feature_names)}"
+                )
             given = np.asarray(item_features, dtype=np.float64)
             if given.ndim == 2:
-                raw = np.where((numbers >= 0)[..., None], given[np.clip(numbers, 0, len(given) - 1)], np.nan)
+                raw = np.where(
+                    (numbers >= 0)[..., None], given[np.clip(numbers, 0, len(given) - 1)], np.nan
+                )
             else:
                 raw = given.reshape(n, D, C, -1)
             if raw.shape[-1] != len(self.feature_names):
                 raise PolicyError(
-                    f"item features have {raw.shape[-1]} columns; expected {', '.join(self.feature_names)}"
+                    f"item features have {raw.shape[-1]} columns; expected "
+                    f"{', '.join(self.feature_names)}"
                 )
-            features = encoded(raw, self.feature_names, dict(self.feature_categories)).reshape(n * D, C, -1)
-        return Rankings(numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features)
+            features = encoded(raw, self.feature_names, dict(self.feature_categories)).reshape(
+                n * D, C, -1
+            )
+        return Rankings(
+            numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the policy as plain data."""
@@ -214,8 +269,14 @@ class LearnedPolicy:
             "temperature": self.temperature,
             "position_weights": self.position_weights.tolist(),
             "items": list(self.items),
-            "context": {"names": list(self.context_names), "categories": _lists(self.context_categories)},
-            "features": {"names": list(self.feature_names), "categories": _lists(self.feature_categories)},
+            "context": {
+                "names": list(self.context_names),
+                "categories": _lists(self.context_categories),
+            },
+            "features": {
+                "names": list(self.feature_names),
+                "categories": _lists(self.feature_categories),
+            },
             "certificate": dict(self.certificate),
             "scorer": self.scorer.to_dict(),
         }
@@ -252,7 +313,9 @@ class LearnedPolicy:
 
 
 def sampler_of(log: RankingLog) -> Policy | None:
-    """Return the logging policy as something that can be drawn from: a policy, or whole distributions; else None."""
+    """Return the logging policy as something that can be drawn from: a policy, or whole
+    distributions; else None.
+    """
     if isinstance(log.propensity, Policy):
         return log.propensity if "sample" in log.propensity.capabilities else None
     found = log.dists.get(LOGGING)

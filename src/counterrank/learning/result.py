@@ -20,8 +20,8 @@ SCHEMA = "counterrank/learning/1"
 class Step:
     """A place on the path from the logger (m = 1) to the best ranking that it could have shown.
 
-    `value` is the lift on rows that did not fit the model, `low` the bound to expect of the certifying rows if the
-    model is right, by which m is chosen, `ess` effective rows.
+    `value` is the lift on rows that did not fit the model, `low` the bound to expect of the
+    certifying rows if the model is right, by which m is chosen, `ess` effective rows.
     """
 
     m: int
@@ -48,7 +48,8 @@ class Certificate:
     #: What the logger earned per ranking on the same rows.
     logger: float
     rows: dict[str, int]
-    #: About how many rows would certify this gain, where these did not; None where there is no gain to certify.
+    # : About how many rows would certify this gain, where these did not; None where there is no
+    # gain to certify.
     more_rows: int | None
     path: tuple[Step, ...]
 
@@ -63,16 +64,23 @@ class Certificate:
         if self.certified:
             means = "whatever users do" if self.grade == "free" else "if rows are many"
             return (
-                f"Best of {self.m} earns at least {self.low:.4g} more per ranking than today's {self.logger:.4g} "
-                f"({self.low / self.logger:+.1%} or more; estimate {self.value:+.4g}), with {sure} confidence {means}."
+                f"Best of {self.m} earns at least {self.low:.4g} more per ranking than today's "
+                f"{self.logger:.4g} "
+                f"({self.low / self.logger:+.1%} or more; estimate {self.value:+.4g}), with "
+                f"{sure} confidence {means}."
                 if self.logger > 0
-                else f"Best of {self.m} earns at least {self.low:.4g} more per ranking than today, with {sure} "
+                else f"Best of {self.m} earns at least {self.low:.4g} more per ranking than "
+                f"today, with {sure} "
                 f"confidence {means}."
             )
         if self.more_rows is None:
-            return "Nothing could be certified: what was learned earns no more than today's policy on new rows."
+            return (
+                "Nothing could be certified: what was learned earns no more than today's "
+                "policy on new rows."
+            )
         return (
-            f"Not yet: best of {self.m} seems to earn {self.value:+.4g} per ranking, but the {sure} bound is "
+            f"Not yet: best of {self.m} seems to earn {self.value:+.4g} per ranking, but the "
+            f"{sure} bound is "
             f"{self.low:+.4g}. About {self.more_rows:,} rows like these would show it."
         )
 
@@ -85,7 +93,8 @@ class Learned:
     certificate: Certificate
     segments: tuple[dict[str, Any], ...] = ()
     exposure: tuple[dict[str, Any], ...] = ()
-    #: The lift that the model expects of a plain sort by score, which no log certifies; None where it fills no page.
+    # : The lift that the model expects of a plain sort by score, which no log certifies; None where
+    # it fills no page.
     sort: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -106,12 +115,23 @@ class Learned:
             "certified": found.certified,
             "grade": found.grade,
             "sentence": str(found),
-            "lift": {"value": found.value, "stderr": found.stderr, "low": _number(found.low), "level": found.level},
+            "lift": {
+                "value": found.value,
+                "stderr": found.stderr,
+                "low": _number(found.low),
+                "level": found.level,
+            },
             "logger": {"value": found.logger},
             "m": found.m,
             "step": Step(found.m, 0.0, 0.0, 0.0).step,
             "path": [
-                {"m": one.m, "step": one.step, "value": one.value, "low": _number(one.low), "ess": one.ess}
+                {
+                    "m": one.m,
+                    "step": one.step,
+                    "value": one.value,
+                    "low": _number(one.low),
+                    "ess": one.ess,
+                }
                 for one in found.path
             ],
             "rows": found.rows,
@@ -123,7 +143,9 @@ class Learned:
             "policy": policy,
         }
 
-    def to_json(self, path: "str | os.PathLike[str] | None" = None, *, policy: str | None = None) -> str:
+    def to_json(
+        self, path: "str | os.PathLike[str] | None" = None, *, policy: str | None = None
+    ) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(policy), indent=2, ensure_ascii=False, default=str) + "\n"
         if path is not None:
@@ -153,7 +175,10 @@ class Learned:
     def __repr__(self) -> str:
         """Return the certificate in short."""
         found = self.certificate
-        return f"Learned(certified={found.certified}, m={found.m}, lift={found.value:.4g}, low={found.low:.4g})"
+        return (
+            f"Learned(certified={found.certified}, m={found.m}, lift={found.value:.4g}, "
+            f"low={found.low:.4g})"
+        )
 
 
 def _number(value: float) -> float | None:

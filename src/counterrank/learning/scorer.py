@@ -51,15 +51,29 @@ class Scorer:
         if isinstance(self.model, AmountModel):
             amount = {"centre": self.model.amount.centre, "unit": self.model.amount.unit}
             amounts = {**amount, "predictor": _written(self.model.amount.predictor)}
-            return {"model": "click-amount", "predictor": _written(self.model.clicks.predictor), "amount": amounts}
+            return {
+                "model": "click-amount",
+                "predictor": _written(self.model.clicks.predictor),
+                "amount": amounts,
+            }
         if isinstance(self.model, NumberModel):
             mean = self.model.mean
-            return {"model": "linear", "centre": mean.centre, "unit": mean.unit, "predictor": _written(mean.predictor)}
+            return {
+                "model": "linear",
+                "centre": mean.centre,
+                "unit": mean.unit,
+                "predictor": _written(mean.predictor),
+            }
         if isinstance(self.model, ClickModel):
             return {"model": "click-history", "predictor": _written(self.model.predictor)}
         if isinstance(self.model, BoostedModel) and isinstance(self.model.trees[ALL], Trees):
             first = Scorer(self.model.first).to_dict()
-            return {"model": "boosting", "format": "lightgbm", "first": first, "trees": self.model.trees[ALL].text}
+            return {
+                "model": "boosting",
+                "format": "lightgbm",
+                "first": first,
+                "trees": self.model.trees[ALL].text,
+            }
         raise PolicyError(f"a model of kind '{self.model.kind}' has no form as data")
 
     @classmethod
@@ -68,18 +82,28 @@ class Scorer:
         try:
             if data["model"] == "boosting":
                 first = cls.from_dict(data["first"]).model
-                return cls(BoostedModel(first, (Trees.from_text(data["trees"]),), clicks=False, details={}))
+                return cls(
+                    BoostedModel(first, (Trees.from_text(data["trees"]),), clicks=False, details={})
+                )
             predictor = _read(data["predictor"])
             if data["model"] == "click-history":
                 return cls(ClickModel(predictor))
             if data["model"] == "click-amount":
                 own = data["amount"]
-                means = Means(_read(own["predictor"]), float(own["centre"]), float(own["unit"]), positive=True)
+                means = Means(
+                    _read(own["predictor"]), float(own["centre"]), float(own["unit"]), positive=True
+                )
                 return cls(AmountModel(ClickModel(predictor), means))
             if data["model"] == "linear":
-                return cls(NumberModel(Means(predictor, float(data["centre"]), float(data["unit"]), positive=False)))
+                return cls(
+                    NumberModel(
+                        Means(predictor, float(data["centre"]), float(data["unit"]), positive=False)
+                    )
+                )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
-            raise PolicyError(f"the policy file's scorer is damaged: {problem or type(problem).__name__}") from problem
+            raise PolicyError(
+                f"the policy file's scorer is damaged: {problem or type(problem).__name__}"
+            ) from problem
         raise PolicyError(f"the policy file has an unknown scorer '{data.get('model')}'")
 
 
@@ -107,9 +131,17 @@ def _read(data: Mapping[str, Any]) -> Predictor:
     parameters = Parameters(theta, int(data["K"]), int(data["items"]), int(data["d"]))
     features = None if data["features"] is None else _scaled(data["features"])
     seen = np.asarray(data["seen"], dtype=np.int64)
-    if seen.ndim != 1 or len(seen) != parameters.items or not len(seen) or seen[0] < 0 or (np.diff(seen) <= 0).any():
+    if (
+        seen.ndim != 1
+        or len(seen) != parameters.items
+        or not len(seen)
+        or seen[0] < 0
+        or (np.diff(seen) <= 0).any()
+    ):
         raise ValueError("the items seen do not fit the number of items")
-    encoding = Encoding(seen, number_table(seen), _scaled(data["context"]), features, None, bool(data["slopes"]))
+    encoding = Encoding(
+        seen, number_table(seen), _scaled(data["context"]), features, None, bool(data["slopes"])
+    )
     return Predictor(
         parameters,
         encoding,
@@ -118,7 +150,9 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         np.empty(0),
         first=None if data["first"] is None else _read(data["first"]),
         rivals=None if data["rivals"] is None else _scaled(data["rivals"]),
-        similarity=None if data["similarity"] is None else _similar(data["similarity"], parameters.items),
+        similarity=None
+        if data["similarity"] is None
+        else _similar(data["similarity"], parameters.items),
         curved=bool(data["curved"]),
     )
 

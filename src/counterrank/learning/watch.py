@@ -1,4 +1,6 @@
-"""No one hurt unnoticed: who gains and who loses, and what is shown more and less, before anything is shipped."""
+"""No one hurt unnoticed: who gains and who loses, and what is shown more and less, before anything
+is shipped.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +26,11 @@ _NAMED = 20
 
 
 def segments_of(
-    part: RankingLog, gains: Floats, units: "tuple[Ints, Floats] | None", columns: Sequence[str], level: float
+    part: RankingLog,
+    gains: Floats,
+    units: "tuple[Ints, Floats] | None",
+    columns: Sequence[str],
+    level: float,
 ) -> tuple[dict[str, Any], ...]:
     """Return the lift of each segment on the certifying rows, adjusted for looking at many.
 
@@ -33,22 +39,36 @@ def segments_of(
     found: list[dict[str, Any]] = []
     for column in columns:
         if column not in part.columns:
-            raise ConfigError(f"there is no column '{column}' to look at; known: {', '.join(part.columns) or 'none'}")
+            raise ConfigError(
+                f"there is no column '{column}' to look at; known: "
+                f"{', '.join(part.columns) or 'none'}"
+            )
         values = np.asarray(part.columns[column]).astype(str)
         labels = np.unique(values)
         if len(labels) > _MOST_LABELS:
-            raise ConfigError(f"segment column '{column}' has {len(labels):,} values; at most {_MOST_LABELS}")
+            raise ConfigError(
+                f"segment column '{column}' has {len(labels):,} values; at most {_MOST_LABELS}"
+            )
         for label in labels:
-            found.append({"column": column, "label": str(label), **_mean(gains, values == label, units)})
+            found.append(
+                {"column": column, "label": str(label), **_mean(gains, values == label, units)}
+            )
     adjusted = holm([two_sided(row["value"], row["stderr"]) for row in found])
     z = critical_value(1.0 - (1.0 - level) / max(len(found), 1))
     return tuple(
-        {**row, "low": row["value"] - z * row["stderr"], "high": row["value"] + z * row["stderr"], "p_value": float(p)}
+        {
+            **row,
+            "low": row["value"] - z * row["stderr"],
+            "high": row["value"] + z * row["stderr"],
+            "p_value": float(p),
+        }
         for row, p in zip(found, adjusted, strict=True)
     )
 
 
-def _mean(gains: Floats, own: NDArray[np.bool_], units: "tuple[Ints, Floats] | None") -> dict[str, Any]:
+def _mean(
+    gains: Floats, own: NDArray[np.bool_], units: "tuple[Ints, Floats] | None"
+) -> dict[str, Any]:
     n = int(own.sum())
     value = float(gains[own].mean())
     scores = gains[own] - value
@@ -65,7 +85,8 @@ def exposure(
 ) -> tuple[dict[str, Any], ...]:
     """Return share of all shown slots before and after, of the items (or groups) that move most.
 
-    Groups are the labels of the first categorical item feature, where there is one; else items stand for themselves.
+    Groups are the labels of the first categorical item feature, where there is one; else items
+    stand for themselves.
     """
     rows = part.take(slice(0, min(part.n, int(SETTINGS["exposed"].value))))
     source = logger if logger.n_rows == 1 else logger.take(slice(0, rows.n))
@@ -78,11 +99,19 @@ def exposure(
         before += np.bincount(drawn.ravel() % size, minlength=size) / m
         after += np.bincount(served.ravel() % size, minlength=size)
     groups, labels = _groups(part)
-    old, new = (np.bincount(groups, weights=found[:-1], minlength=len(labels)) for found in (before, after))
+    old, new = (
+        np.bincount(groups, weights=found[:-1], minlength=len(labels)) for found in (before, after)
+    )
     old, new = old / max(old.sum(), 1e-300), new / max(new.sum(), 1e-300)
     order = np.argsort(new - old)
-    shown = order if len(order) <= _NAMED else np.concatenate([order[: _NAMED // 2], order[-_NAMED // 2 :]])
-    return tuple({"group": labels[g], "before": float(old[g]), "after": float(new[g])} for g in shown[::-1])
+    shown = (
+        order
+        if len(order) <= _NAMED
+        else np.concatenate([order[: _NAMED // 2], order[-_NAMED // 2 :]])
+    )
+    return tuple(
+        {"group": labels[g], "before": float(old[g]), "after": float(new[g])} for g in shown[::-1]
+    )
 
 
 def _groups(part: RankingLog) -> tuple[Ints, list[str]]:

@@ -6,7 +6,13 @@ from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, f
 from counterrank.models.clicks.base import ALL, ListModel, Variant, squared_loss
 from counterrank.models.clicks.boosting import BoostedModel, described, fit_boosting, with_place
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor, number_table
+from counterrank.models.clicks.model import (
+    ClickModel,
+    Encoding,
+    Parameters,
+    Predictor,
+    number_table,
+)
 from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
 from counterrank.models.clicks.similarity import Similarity
 from counterrank.models.layout import (

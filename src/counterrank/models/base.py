@@ -1,7 +1,8 @@
 """What a reward model is: its value on the logged ranking and its mean under the target.
 
-A new model is one file: a fitted class with `kind`, `details` and `predict`, and a line in `choice.py` if logs should
-get it by default; without one, `DM(model=fitted)` and `DR(model=fitted)` take it as it is.
+A new model is one file: a fitted class with `kind`, `details` and `predict`, and a line in
+`choice.py` if logs should get it by default; without one, `DM(model=fitted)` and `DR(model=fitted)`
+take it as it is.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ Floats = NDArray[np.float64]
 
 
 class ModelKind(StrEnum):
-    """What a model can see of a ranking: what is left for weights to see depends on it, never on a name."""
+    """What a model can see of a ranking: what is left for weights to see depends on it, never on a
+    name.
+    """
 
     #: Own items and those beside them, position by position.
     LINEAR = "linear"
@@ -33,7 +36,9 @@ class ModelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """q (n, K): the model at the logged ranking; mean (n, K): E_pi of it; both out of fold, zero in the padding."""
+    """q (n, K): the model at the logged ranking; mean (n, K): E_pi of it; both out of fold, zero in
+    the padding.
+    """
 
     q: Floats
     mean: Floats

@@ -24,14 +24,20 @@ Chosen: TypeAlias = LinearModel | MixtureModel
 
 
 def fit_best(training: Training, *, seed: int = 0) -> Chosen:
-    """Return the linear (or logistic) model or one of whole rankings, whichever predicts unseen rows best."""
+    """Return the linear (or logistic) model or one of whole rankings, whichever predicts unseen
+    rows best.
+    """
     return fit_close(training, seed=seed)[0]
 
 
-def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR) -> tuple[Chosen, ...]:
-    """Return every model whose squared error on unseen rows is at most `within` times the least, the best first.
+def fit_close(
+    training: Training, *, seed: int = 0, within: float = CLOSE_ERROR
+) -> tuple[Chosen, ...]:
+    """Return every model whose squared error on unseen rows is at most `within` times the least,
+    the best first.
 
-    Models that the log cannot tell apart say how far to trust any of them, and their average errs less.
+    Models that the log cannot tell apart say how far to trust any of them, and their average errs
+    less.
     """
     linear = fit_linear(training, seed=seed)
     layout = training.layout
@@ -53,7 +59,9 @@ def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR)
 def _described(model: MixtureModel, name: str, folds: int) -> MixtureModel:
     drawn = f"average over {model.draws} drawn rankings per row, own action summed out"
     mean = "closed form" if model.exact else drawn
-    return replace(model, details={"model": name, "folds": folds, **model.details, "mean_under_target": mean})
+    return replace(
+        model, details={"model": name, "folds": folds, **model.details, "mean_under_target": mean}
+    )
 
 
 def _linear_values(model: LinearModel, sample: RankingLog) -> Floats:

@@ -1,4 +1,6 @@
-"""Candidate designs, linear maps from the raw columns to those a ridge sees, and training Grams mapped to them."""
+"""Candidate designs, linear maps from the raw columns to those a ridge sees, and training Grams
+mapped to them.
+"""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +16,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty too."""
+    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty
+    too.
+    """
 
     name: str
     columns: str
@@ -25,8 +29,8 @@ class Design:
 def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     """Return the candidates at position k, from the smallest.
 
-    "0": context only; "T": + centred counts above and below; "P": + each other position's centred indicators
-    (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
+    "0": context only; "T": + centred counts above and below; "P": + each other position's centred
+    indicators (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
     """
     context = _context(layout)
     found = [_design("0", [context], layout, 0.0)]
@@ -64,7 +68,9 @@ def _span(layout: Layout, first: int, last: int) -> Floats:
 
 
 def _pairs(layout: Layout, k: int) -> Floats:
-    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's mean."""
+    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's
+    mean.
+    """
     out = np.zeros((layout.width, layout.blocks * layout.A))
     centre, first = layout.starts[0], layout.starts[3]
     others = np.delete(layout.slots[k], k)
@@ -100,7 +106,9 @@ def others(values: Floats) -> Floats:
 
 
 def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
-    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and right sides (..., p, s)."""
+    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and right sides
+    (..., p, s).
+    """
     p = matrix.shape[-1]
     full = matrix.copy()
     full[..., np.arange(p), np.arange(p)] += penalty

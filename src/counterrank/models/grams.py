@@ -41,8 +41,8 @@ def grams_of(
 ) -> Grams:  # fmt: skip
     """Return the Grams of a batch.
 
-    `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward` (n, K) stands in for
-    its rewards (the working responses of a Newton step).
+    `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward`
+    (n, K) stands in for its rewards (the working responses of a Newton step).
     """
     from counterrank.models.kernels import grams as kernels
 

@@ -16,7 +16,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Additive first and second moments of the context (d,), to standardise it; NaN counts as missing."""
+    """Additive first and second moments of the context (d,), to standardise it; NaN counts as
+    missing.
+    """
 
     count: Floats
     first: Floats
@@ -45,14 +47,20 @@ def scale_of(batch: RankingLog) -> Scale:
 
 
 def context_columns(batch: RankingLog) -> Floats:
-    """Return the context as numbers (n, d): codes of known categories with few labels become indicators."""
+    """Return the context as numbers (n, d): codes of known categories with few labels become
+    indicators.
+    """
     if batch.context is None:
         return np.empty((batch.n, 0))
     return encoded_context(batch.context, batch.context_names, batch.categories)
 
 
-def encoded_context(context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]) -> Floats:
-    """Return a context (n, d) of named columns as a model reads it, also away from the log it was fitted to."""
+def encoded_context(
+    context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Floats:
+    """Return a context (n, d) of named columns as a model reads it, also away from the log it was
+    fitted to.
+    """
     columns: list[Floats] = []
     for j, name in enumerate(names):
         labels = categories.get(name, ())
@@ -77,10 +85,11 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column groups.
+    """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column
+    groups.
 
-    `blocks` (K, K) names the block of position l as seen from k: "pairs" gives each other position its own block,
-    "counts" one for all above and one for all below.
+    `blocks` (K, K) names the block of position l as seen from k: "pairs" gives each other position
+    its own block, "counts" one for all above and one for all below.
     """
 
     K: int
@@ -104,7 +113,12 @@ class Layout:
         centre = self.d + 1
         cross = centre + self.A
         squares = cross + (self.d * self.A if self.cross else 0)
-        return centre, cross, squares, squares + (0, self.A * (self.A + 1) // 2, self.A)[self.squares]
+        return (
+            centre,
+            cross,
+            squares,
+            squares + (0, self.A * (self.A + 1) // 2, self.A)[self.squares],
+        )
 
     @property
     def width(self) -> int:
@@ -116,13 +130,17 @@ class Layout:
         logging = whole_distribution(batch, LOGGING)
         if logging is None:
             logging = np.zeros((batch.n, 1, self.A))
-        centre = logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
+        centre = (
+            logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
+        )
         x = self.scale.apply(context_columns(batch))
         return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
 
 
 def slimmed(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
-    """Return the layout without the column groups that no coefficient (..., D) uses, and the coefficients left."""
+    """Return the layout without the column groups that no coefficient (..., D) uses, and the
+    coefficients left.
+    """
     _, cross, squares, blocks = layout.starts
     use_cross = layout.cross and bool(coef[..., cross:squares].any())
     use_squares = bool(layout.squares) and bool(coef[..., squares:blocks].any())
@@ -152,7 +170,9 @@ def count_slots(K: int) -> Ints:
 
 
 def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
-    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not have it."""
+    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not
+    have it.
+    """
     table = batch.distribution(name)
     if table is None:
         return None
@@ -160,7 +180,9 @@ def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
 
 
 def has_distribution(batch: RankingLog, target: str) -> bool:
-    """Return whether the target's mean of a model can be formed exactly: its whole distribution is known."""
+    """Return whether the target's mean of a model can be formed exactly: its whole distribution is
+    known.
+    """
     return batch.distribution(target) is not None
 
 

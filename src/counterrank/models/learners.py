@@ -1,4 +1,6 @@
-"""Any scikit-learn regressor as a reward model: cross-fitted on a sample of rows, averaged over drawn rankings."""
+"""Any scikit-learn regressor as a reward model: cross-fitted on a sample of rows, averaged over
+drawn rankings.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +24,8 @@ Ints = NDArray[np.int64]
 class LearnedModel:
     """Regressors by fold and position on [x, own action, one-hot or counts of the others].
 
-    E_pi is an average over `draws` drawn rankings per row. Rows of fold f are predicted by models trained without it.
+    E_pi is an average over `draws` drawn rankings per row. Rows of fold f are predicted by models
+    trained without it.
     """
 
     models: tuple[tuple[Any, ...], ...]
@@ -68,11 +71,14 @@ def features(x: Floats, action: Ints, k: int, n_actions: int) -> Floats:
     A = n_actions
     eye = np.concatenate([np.eye(A), np.zeros((1, A))])  # the last row serves padding (-1)
     shown = eye[action]  # (n, K, A)
-    return np.concatenate([x, shown[:, k], shown[:, :k].sum(axis=1), shown[:, k + 1 :].sum(axis=1)], axis=1)
+    return np.concatenate(
+        [x, shown[:, k], shown[:, :k].sum(axis=1), shown[:, k + 1 :].sum(axis=1)], axis=1
+    )
 
 
 def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
-    """Return the cross-fitted model: "boosting" is scikit-learn's histogram gradient boosting, or any regressor.
+    """Return the cross-fitted model: "boosting" is scikit-learn's histogram gradient boosting, or
+    any regressor.
 
     The regressor is cloned for each fold and position; rewards of 0 and 1 are predicted as numbers.
     """
@@ -80,7 +86,8 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     given = _boosting(seed) if isinstance(model, str) and model == "boosting" else model
     if not (hasattr(given, "fit") and hasattr(given, "predict")):
         raise EstimatorError(
-            f"model is {model!r}; use 'ridge', 'linear', 'boosting', or an object with fit(X, y) and predict(X)"
+            f"model is {model!r}; use 'ridge', 'linear', 'boosting', or an object with fit(X, y) "
+            "and predict(X)"
         )
     log = source.sample(LEARNER_ROWS, stream(seed, Stream.LEARNER_ROWS))
     x, A = context_columns(log), log.n_actions
@@ -90,7 +97,11 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
         by_position = []
         for k in range(log.K):
             rows = np.flatnonzero((fold != f) & (log.lengths > k))
-            by_position.append(base.clone(given).fit(features(x[rows], log.action[rows], k, A), log.reward[rows, k]))
+            by_position.append(
+                base.clone(given).fit(
+                    features(x[rows], log.action[rows], k, A), log.reward[rows, k]
+                )
+            )
         fitted.append(tuple(by_position))
     details = {
         "model": type(given).__name__,
@@ -103,4 +114,6 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
 
 def _boosting(seed: int) -> Any:
     ensemble = require("sklearn.ensemble", extra="models")
-    return ensemble.HistGradientBoostingRegressor(max_iter=100, learning_rate=0.1, random_state=seed)
+    return ensemble.HistGradientBoostingRegressor(
+        max_iter=100, learning_rate=0.1, random_state=seed
+    )

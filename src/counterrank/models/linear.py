@@ -48,10 +48,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
-    """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says so.
+    """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says
+    so.
 
-    The mean under independent positions is exact for linear positions and, for logistic ones, an average over
-    `draws` drawn rankings with the own action summed out; under dependent positions drawn rankings throughout.
+    The mean under independent positions is exact for linear positions and, for logistic ones, an
+    average over `draws` drawn rankings with the own action summed out; under dependent positions
+    drawn rankings throughout.
     """
 
     layout: Layout
@@ -73,7 +75,9 @@ class LinearModel:
         return Prediction(q, self.mean(batch, target, given))
 
     def link(self, linear: Floats, given: Arrays) -> Floats:
-        """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in the padding."""
+        """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in
+        the padding.
+        """
         curved = self.logistic.astype(bool)
         if curved.any():
             linear[:, curved] = sigmoid(linear[:, curved])
@@ -100,10 +104,11 @@ class LinearModel:
         return out
 
     def cascade(self, batch: RankingLog, target: str, weight: Floats) -> tuple[Floats, Floats]:
-        """Return what a telescope down the ranking needs of a model with indicator columns only, (n, K) each.
+        """Return what a telescope down the ranking needs of a model with indicator columns only,
+        (n, K) each.
 
-        With q_k^(j) = E_pi[q_k | a_1..a_j] and prefix weights w_j: q_k^(0) + sum_{j<k} w_j (q_k^(j) - q_k^(j-1)), and
-        q_k^(k-1), the model's value before the own item is known.
+        With q_k^(j) = E_pi[q_k | a_1..a_j] and prefix weights w_j: q_k^(0) + sum_{j<k} w_j (q_k^(j)
+        - q_k^(j-1)), and q_k^(k-1), the model's value before the own item is known.
         """
         from counterrank.models.kernels import regress_predict
 
@@ -176,7 +181,9 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
-    """Return a model with one block whose mean is the same when all positions have one distribution."""
+    """Return a model with one block whose mean is the same when all positions have one
+    distribution.
+    """
     A, dense = layout.A, layout.starts[3]
     single = replace(layout, slots=np.zeros_like(layout.slots))
     summed = np.zeros((*coef.shape[:-1], dense + A))  # (F, K, A, dense + A)
@@ -188,8 +195,12 @@ def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
     return single, summed
 
 
-def _logistic_means(layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints) -> Floats:
-    """Return E_pi of the sigmoid (n, K) at the positions `at` from their coefficients (F, Q, A, D): indicators only."""
+def _logistic_means(
+    layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints
+) -> Floats:
+    """Return E_pi of the sigmoid (n, K) at the positions `at` from their coefficients (F, Q, A, D):
+    indicators only.
+    """
     from counterrank.models.kernels.regress_tables import sigmoid_of_draws
 
     out, tables = np.zeros(given.action.shape), tables_of(layout, coef[None], positions=at)
@@ -200,7 +211,9 @@ def _logistic_means(layout: Layout, given: Arrays, wanted: Floats, draws: Ints, 
 
 
 def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any chunking."""
+    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any
+    chunking.
+    """
     from counterrank.models.kernels import regress_predict
 
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
@@ -219,7 +232,9 @@ def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 
 
 def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:
-    """Return the source itself, or a sample of it in memory when it is longer than `rows` or of unknown length."""
+    """Return the source itself, or a sample of it in memory when it is longer than `rows` or of
+    unknown length.
+    """
     from counterrank.sources import MemorySource
 
     if source.n is not None and source.n <= rows:
@@ -255,13 +270,20 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     cross = rich and 0 < d * A <= WIDEST_CROSS and K > 1
     squares = (1 if A <= MOST_SQUARES else 2) if rich and K > 2 else 0
     dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
-    training = training_source(source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS)))
+    training = training_source(
+        source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS))
+    )
     scale = training.reduce(scale_of, label="context")
     rows = training.n or TRAINING_ROWS
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
-    pairs = 2 < K and plain <= WIDEST_PAIRS and 3 * A * plain < rows * (F - 1) / F and numbers <= PAIR_NUMBERS
+    pairs = (
+        2 < K
+        and plain <= WIDEST_PAIRS
+        and 3 * A * plain < rows * (F - 1) / F
+        and numbers <= PAIR_NUMBERS
+    )
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
@@ -272,13 +294,19 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
 
 
 def fits_in_memory(first: RankingLog) -> bool:
-    """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
+    """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable
+    size.
+    """
     A, d = first.n_actions, context_columns(first).shape[1]
-    return bool(first.K <= LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= LARGEST_GRAM)
+    return bool(
+        first.K <= LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= LARGEST_GRAM
+    )
 
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
-    """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
+    """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it
+    predicts better.
+    """
     ridge = fit_ridge(training.prepared, training.totals)
     details: dict[str, Any] = {
         "model": "ridge",

@@ -42,7 +42,9 @@ class Losses:
 
 
 def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
-    """Return the model with a logistic fit at the positions where it has the lower out-of-fold squared loss."""
+    """Return the model with a logistic fit at the positions where it has the lower out-of-fold
+    squared loss.
+    """
     sums = training.grams.cover[..., 0].sum()
     if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
         return model
@@ -57,9 +59,12 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     mixed = np.where(better[None, :, None, None], coef, model.coef)
     details = model.details | {
         "model": "logistic where better, else ridge",
-        "designs": ["logistic" if b else name for b, name in zip(better, ridge.chosen, strict=True)],
+        "designs": [
+            "logistic" if b else name for b, name in zip(better, ridge.chosen, strict=True)
+        ],
         "out_of_fold_mse": float(np.minimum(error, ridge.loss).sum() / max(ridge.size.sum(), 1.0)),
-        "mean_under_target": f"average over {model.draws} drawn rankings per row, own action summed out",
+        "mean_under_target": f"average over {model.draws} drawn rankings per row, own action "
+        "summed out",
     }
     return replace(model, coef=mixed, logistic=better.astype(np.int64), details=details)
 
@@ -77,7 +82,9 @@ def _slim(training: Training) -> Training:
     kept = np.r_[0:dense, training.layout.starts[3] : training.layout.width]
     full = training.grams
     grams = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
-    return Training(Prepared(grams, layout, training.prepared.pairs), training.source, rows=training.rows)
+    return Training(
+        Prepared(grams, layout, training.prepared.pairs), training.source, rows=training.rows
+    )
 
 
 def _widened(coef: Floats, slim: Layout, full: Layout) -> Floats:
@@ -95,7 +102,9 @@ def _fit(training: Training, seed: int) -> Floats:
     fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
-    few = _fewer(training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed)
+    few = _fewer(
+        training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed
+    )
     for _ in range(NEWTON_STEPS):
         state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
@@ -103,7 +112,9 @@ def _fit(training: Training, seed: int) -> Floats:
             fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
     state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
     by_fold = [
-        _newton(others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design)
+        _newton(
+            others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design
+        )
         for k, design in enumerate(chosen)
     ]
     if int(grams.rows.sum()) <= EXACT_ROWS:
@@ -111,8 +122,12 @@ def _fit(training: Training, seed: int) -> Floats:
     return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
 
 
-def _second_step(training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats) -> list[Floats]:
-    """Take one more step from each fold's own coefficients: removes what the common start knew of the fold."""
+def _second_step(
+    training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats
+) -> list[Floats]:
+    """Take one more step from each fold's own coefficients: removes what the common start knew of
+    the fold.
+    """
     out = [values.copy() for values in by_fold]
     for f in range(training.layout.F):
         own = [values[f] for values in by_fold]
@@ -127,7 +142,9 @@ def _design(training: Training, k: int) -> Design:
     layout, rows = training.layout, training.grams.rows.sum()
     found = {d.name: d for d in training.prepared.candidates[k]}
     wide = found.get("P/1")
-    enough = wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
+    enough = (
+        wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
+    )
     return wide if wide is not None and enough else found["T/1"]
 
 
@@ -139,7 +156,9 @@ def _intercepts(grams: Grams) -> Floats:
 
 
 def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
-    """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start` (A,)."""
+    """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start`
+    (A,).
+    """
     penalty = np.full(design.map.shape[1], LOGIT_PENALTY)
     penalty[0] = LOGIT_INTERCEPT
     away = now.copy()
@@ -152,7 +171,9 @@ def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Des
 
 
 def _raw(fitted: list[Floats], chosen: list[Design], folds: int) -> Floats:
-    one = np.stack([values @ d.map.T for values, d in zip(fitted, chosen, strict=True)])  # (K, A, D)
+    one = np.stack(
+        [values @ d.map.T for values, d in zip(fitted, chosen, strict=True)]
+    )  # (K, A, D)
     return np.repeat(one[None], folds, axis=0)
 
 

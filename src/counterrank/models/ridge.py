@@ -1,4 +1,6 @@
-"""Cross-fitted ridge from additive Grams: a common start, then each position's and own action's departure from it."""
+"""Cross-fitted ridge from additive Grams: a common start, then each position's and own action's
+departure from it.
+"""
 
 from dataclasses import dataclass
 
@@ -15,9 +17,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ridge:
-    """Coefficients (F, K, A, D): fold f's were fitted without fold f. `chosen` (K,) names the designs.
+    """Coefficients (F, K, A, D): fold f's were fitted without fold f. `chosen` (K,) names the
+    designs.
 
-    `loss` (K,) is the out-of-fold sum of squared errors, `size` (K,) the number of rewards behind it.
+    `loss` (K,) is the out-of-fold sum of squared errors, `size` (K,) the number of rewards behind
+    it.
     """
 
     coef: Floats
@@ -27,11 +31,12 @@ class Ridge:
 
 
 def fit_ridge(prepared: Prepared, totals: Totals | None = None) -> Ridge:
-    """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
+    """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by
+    position.
 
-    Starts: one fit for all own actions (a position's own), or one for all positions (an own action's own), the
-    latter also with the noise that a ranking's rewards share (where `totals` are given). Each own action and
-    position then has a ridge on what the start leaves over.
+    Starts: one fit for all own actions (a position's own), or one for all positions (an own
+    action's own), the latter also with the noise that a ranking's rewards share (where `totals` are
+    given). Each own action and position then has a ridge on what the start leaves over.
     """
     grams, K = prepared.grams, prepared.layout.K
     coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
@@ -41,7 +46,9 @@ def fit_ridge(prepared: Prepared, totals: Totals | None = None) -> Ridge:
         common.append(fit)
         names.append(name)
     for k in range(K):
-        starts = np.stack([_pooled(prepared, k), *(fit[:, k] for fit in common)], axis=-1)  # (F, A, D, S)
+        starts = np.stack(
+            [_pooled(prepared, k), *(fit[:, k] for fit in common)], axis=-1
+        )  # (F, A, D, S)
         left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
         for design in (None, *prepared.candidates[k]):
             fitted = starts if design is None else starts + prepared.solved(k, design, left)
@@ -60,13 +67,18 @@ def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
 
 
 def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
-    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name.
+    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its
+    name.
 
-    Tied to zero, or to a fit common to all positions and own actions: then only departures from it are penalised.
+    Tied to zero, or to a fit common to all positions and own actions: then only departures from it
+    are penalised.
     """
     grams = prepared.grams
     best, least, best_name = np.zeros(grams.cover.shape), np.inf, ""
-    for start, name in ((np.zeros(grams.cover.shape), "tied"), (common_fit(prepared), "common+tied")):
+    for start, name in (
+        (np.zeros(grams.cover.shape), "tied"),
+        (common_fit(prepared), "common+tied"),
+    ):
         right = others(grams.cover)
         for k in range(prepared.layout.K):
             right[:, k] -= (prepared.rest(k) @ start[:, k, ..., None])[..., 0]
@@ -83,7 +95,8 @@ def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
 def common_fit(prepared: Prepared) -> Floats:
     """Return one ridge on context and counts for all positions and own actions: (F, K, A, D).
 
-    Each own action at each position has its own intercept, so that only the effect of the others is common.
+    Each own action at each position has its own intercept, so that only the effect of the others is
+    common.
     """
     layout = prepared.layout
     used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
@@ -106,18 +119,25 @@ def common_fit(prepared: Prepared) -> Floats:
 
 
 def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
-    """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D).
+    """Return design j fitted once per own action for all positions, with an intercept for each: (F,
+    K, A, D).
 
-    `right` (F, K, A, D) are the right-hand sides in raw columns: rewards, or the means that weights must match.
+    `right` (F, K, A, D) are the right-hand sides in raw columns: rewards, or the means that weights
+    must match.
     """
     layout = prepared.layout
     used = [found[j] for found in prepared.candidates]
     p, K = used[0].map.shape[1], layout.K
-    total, side = np.zeros((layout.F, layout.A, p + K, p + K)), np.zeros((layout.F, layout.A, p + K))
+    total, side = (
+        np.zeros((layout.F, layout.A, p + K, p + K)),
+        np.zeros((layout.F, layout.A, p + K)),
+    )
     for k, design in enumerate(used):
         mapped = prepared.mapped(k, design)
         total[:, :, :p, :p] += mapped
-        total[:, :, p + k, :p] = total[:, :, :p, p + k] = mapped[:, :, 0]  # column 0 is the intercept
+        total[:, :, p + k, :p] = total[:, :, :p, p + k] = mapped[
+            :, :, 0
+        ]  # column 0 is the intercept
         total[:, :, p + k, p + k] = mapped[:, :, 0, 0]
         side[:, :, :p] += right[:, k] @ design.map
         side[:, :, p + k] = right[:, k, :, 0]

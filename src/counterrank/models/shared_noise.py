@@ -1,8 +1,9 @@
-"""A tied ridge that knows the rewards of one ranking share noise: generalised least squares from additive sums.
+"""A tied ridge that knows the rewards of one ranking share noise: generalised least squares from
+additive sums.
 
-Rewards of one ranking go up and down together (a user in a good mood). With equal correlation icc between positions
-the inverse noise covariance is I - c 11' with c = icc / (1 + (K-1) icc), so the weighted Gram is the usual one less
-c times the Gram of the rankings' summed features.
+Rewards of one ranking go up and down together (a user in a good mood). With equal correlation icc
+between positions the inverse noise covariance is I - c 11' with c = icc / (1 + (K-1) icc), so the
+weighted Gram is the usual one less c times the Gram of the rankings' summed features.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """Sums by fold of s s' (F, S, S), s R (F, S) and R^2 (F,): s, R are features and rewards summed over a ranking."""
+    """Sums by fold of s s' (F, S, S), s R (F, S) and R^2 (F,): s, R are features and rewards summed
+    over a ranking.
+    """
 
     gram: Floats
     cover: Floats
@@ -43,8 +46,22 @@ def totals_of(batch: "RankingLog", layout: Layout) -> Totals:
     from counterrank.models.kernels.grams import add_totals
 
     given, size = layout.arrays(batch), joint_width(layout)
-    gram, cover, square = np.zeros((layout.F, size, size)), np.zeros((layout.F, size)), np.zeros(layout.F)
-    add_totals(given.action, given.lengths, given.fold, batch.reward, given.x, given.centre, gram, cover, square)
+    gram, cover, square = (
+        np.zeros((layout.F, size, size)),
+        np.zeros((layout.F, size)),
+        np.zeros(layout.F),
+    )
+    add_totals(
+        given.action,
+        given.lengths,
+        given.fold,
+        batch.reward,
+        given.x,
+        given.centre,
+        gram,
+        cover,
+        square,
+    )
     return Totals(np.tril(gram) + np.tril(gram, -1).swapaxes(1, 2), cover, square)
 
 
@@ -54,7 +71,9 @@ def worth_it(layout: Layout) -> bool:
 
 
 def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, str]]:
-    """Return tied fits (F, K, A, D), one for each penalty, or nothing where positions share no noise."""
+    """Return tied fits (F, K, A, D), one for each penalty, or nothing where positions share no
+    noise.
+    """
     layout = prepared.layout
     used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
     plain, right = _joint(prepared, used)
@@ -63,7 +82,9 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     rough = solve(plain, right[..., None], _penalty(used[0], layout, PENALTIES[-1]))[..., 0]
     within = square + _quadratic(rough, plain, right)
     between = total + _quadratic(rough, gram, cover)
-    icc = np.clip((between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED)  # (F,)
+    icc = np.clip(
+        (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED
+    )  # (F,)
     if icc.min() < JOINT_LEAST:
         return []
     c = icc / (1.0 + (layout.K - 1) * icc)
@@ -89,14 +110,19 @@ def _penalty(design: Design, layout: Layout, value: float) -> Floats:
 
 
 def _joint(prepared: Prepared, used: list[Design]) -> tuple[Floats, Floats]:
-    """Return the Gram (F, S, S) and right side (F, S) of the unweighted joint fit, from the Grams by position."""
+    """Return the Gram (F, S, S) and right side (F, S) of the unweighted joint fit, from the Grams
+    by position.
+    """
     layout = prepared.layout
     K, A, p = layout.K, layout.A, used[0].map.shape[1]
     size = A * p + K * A
     gram, right = np.zeros((layout.F, size, size)), np.zeros((layout.F, size))
     cover = others(prepared.grams.cover)
     for k, design in enumerate(used):
-        mapped, side = prepared.mapped(k, design), cover[:, k] @ design.map  # (F, A, p, p), (F, A, p)
+        mapped, side = (
+            prepared.mapped(k, design),
+            cover[:, k] @ design.map,
+        )  # (F, A, p, p), (F, A, p)
         for u in range(A):
             block, own = slice(u * p, (u + 1) * p), A * p + k * A + u
             gram[:, block, block] += mapped[:, u]

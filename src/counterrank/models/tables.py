@@ -1,4 +1,6 @@
-"""Coefficients laid out so that a ranking's values at all positions are sums of a few rows (kernels.regress_tables)."""
+"""Coefficients laid out so that a ranking's values at all positions are sums of a few rows
+(kernels.regress_tables).
+"""
 
 from dataclasses import dataclass
 
@@ -28,7 +30,9 @@ class Tables:
         return tables_serve(self.layout, given)
 
     def at_logged(self, given: Arrays) -> tuple[Floats, Floats]:
-        """Return z' coef (S, n, K), and the last set's without the context columns (n, K), zero in the padding."""
+        """Return z' coef (S, n, K), and the last set's without the context columns (n, K), zero in
+        the padding.
+        """
         from counterrank.models.kernels.regress_tables import values_at_logged
 
         out, bare = np.zeros((self.sets, *given.action.shape)), np.zeros(given.action.shape)
@@ -40,7 +44,9 @@ class Tables:
 
 
 def tables_serve(layout: Layout, given: Arrays) -> bool:
-    """Return whether tables hold for a batch: centred counts must be the same seen from every position."""
+    """Return whether tables hold for a batch: centred counts must be the same seen from every
+    position.
+    """
     rich = layout.cross or layout.squares
     return layout.K * layout.A <= TABLE_CELLS and (not rich or given.logging.shape[1] == 1)
 
@@ -48,8 +54,9 @@ def tables_serve(layout: Layout, given: Arrays) -> bool:
 def tables_of(layout: Layout, coef: Floats, *, positions: Ints | None = None) -> Tables:
     """Return the tables of coefficients (S, F, Q, A, D) for Q positions, by default all.
 
-    With N the counts of the whole ranking, position k with own action u sees N - e_u: cross columns move x_j's
-    coefficient by -c_ju; squares move those of the counts by -s_ub (twice for b = u) and the intercept by s_uu.
+    With N the counts of the whole ranking, position k with own action u sees N - e_u: cross columns
+    move x_j's coefficient by -c_ju; squares move those of the counts by -s_ub (twice for b = u) and
+    the intercept by s_uu.
     """
     S, F, Q, A, _ = coef.shape
     at = np.arange(layout.K) if positions is None else positions
@@ -62,12 +69,16 @@ def tables_of(layout: Layout, coef: Floats, *, positions: Ints | None = None) ->
     last = top + layout.K * A
     out = np.zeros((F, last + 1, -(-S * Q * A // _LANES) * _LANES))
     out[:, :top, : S * Q * A] = dense.transpose(1, 4, 0, 2, 3).reshape(F, top, S * Q * A)
-    out[:, top:last, : S * Q * A] = shown.transpose(3, 1, 5, 2, 0, 4).reshape(F, last - top, S * Q * A)
+    out[:, top:last, : S * Q * A] = shown.transpose(3, 1, 5, 2, 0, 4).reshape(
+        F, last - top, S * Q * A
+    )
     return Tables(layout, S, out)
 
 
 def _less_own(layout: Layout, coef: Floats, dense: Floats) -> Floats:
-    """Take the own action out of the ranking's counts: move `dense` and return what counts gain (Q, 1, S, F, A, A)."""
+    """Take the own action out of the ranking's counts: move `dense` and return what counts gain (Q,
+    1, S, F, A, A).
+    """
     S, F, Q, A, _ = coef.shape
     _, cross, squares, blocks = layout.starts
     own = np.arange(A)

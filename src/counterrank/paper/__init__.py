@@ -3,5 +3,7 @@
 from counterrank._lazy import attach
 from counterrank.paper.figures import FIGURES
 
-__getattr__, __dir__, __all__ = attach({"page": ["write_page"], "runner": ["reproduce"]}, "counterrank.paper")
+__getattr__, __dir__, __all__ = attach(
+    {"page": ["write_page"], "runner": ["reproduce"]}, "counterrank.paper"
+)
 __all__ += ["FIGURES"]

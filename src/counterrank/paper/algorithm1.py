@@ -1,11 +1,14 @@
-"""Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a node, depth first.
+"""Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a node,
+depth first.
 
-What the public code adds to the paper's text, and this mode repeats: the noise on the bias is drawn anew for each of
-the M x M pairs of models; a split is accepted at an equal score; the variance is cut off below at that of the last
-model on all rows, except at the root; nodes are visited last in, first out, and the score is that of the whole
-assignment. The choice uses the rows it is later averaged over: for reproducing the paper only.
+What the public code adds to the paper's text, and this mode repeats: the noise on the bias is drawn
+anew for each of the M x M pairs of models; a split is accepted at an equal score; the variance is
+cut off below at that of the last model on all rows, except at the root; nodes are visited last in,
+first out, and the score is that of the whole assignment. The choice uses the rows it is later
+averaged over: for reproducing the paper only.
 
-With the generator, the models and the simulated rows of a published run, the trees are that run's own trees.
+With the generator, the models and the simulated rows of a published run, the trees are that run's
+own trees.
 """
 
 from dataclasses import dataclass
@@ -24,7 +27,8 @@ Random = np.random.Generator | np.random.RandomState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomGrowth:
-    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf, depth.
+    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf,
+    depth.
 
     `as_published` False follows the text: strictly better splits only, no floor under the variance.
     """
@@ -56,10 +60,12 @@ class RandomTree:
 
 
 class PartitionGrower:
-    """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d); one grower serves all positions.
+    """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d); one grower
+    serves all positions.
 
-    `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features, their shares, then
-    M x M normals a partition. The published runs asked a legacy generator in this order.
+    `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
+    their shares, then M x M normals a partition. The published runs asked a legacy generator in
+    this order.
     """
 
     def __init__(self, context: Floats, fresh: Floats, settings: RandomGrowth, rng: Random) -> None:
@@ -79,16 +85,23 @@ class PartitionGrower:
         return context, kernel.bin_codes(context, low, scale), low, scale
 
     def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
-        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their sums (M,)."""
+        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their
+        sums (M,).
+        """
         width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
         if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
-            words = np.empty((3, fresh.shape[1], width), dtype=np.int32)  # in one piece: large pages are faster
+            words = np.empty(
+                (3, fresh.shape[1], width), dtype=np.int32
+            )  # in one piece: large pages are faster
             self.buffers = [(w.view(np.float32), w.view(np.uint16), w) for w in words]
-        total = kernel.fill_records(fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0])
+        total = kernel.fill_records(
+            fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0]
+        )
         return self.buffers, total
 
     def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
-        """Return the tree and the model of each logged row (n,), from contributions y (M, n) and fresh (M, N).
+        """Return the tree and the model of each logged row (n,), from contributions y (M, n) and
+        fresh (M, N).
 
         The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
         """
@@ -111,7 +124,10 @@ class _Growth:
         self.records, simulated = grower.records(fresh)
         total, means = own.sum(axis=0), simulated / fresh.shape[1]
         normal = grower.rng.standard_normal(M)
-        each = [kernel.score(total[m], total[M + m], means[m], float(n), self.goal, normal[m]) for m in range(M)]
+        each = [
+            kernel.score(total[m], total[M + m], means[m], float(n), self.goal, normal[m])
+            for m in range(M)
+        ]
         root = int(np.argmin(each))
         if settings.as_published:
             self.goal[1] = kernel.score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
@@ -133,17 +149,30 @@ class _Growth:
         M, model = self.M, self.tree.model[node]
         base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
         best = kernel.score(
-            self.totals[0], self.totals[1], self.totals[2] / self.sizes[1], self.sizes[0], self.goal, first
+            self.totals[0],
+            self.totals[1],
+            self.totals[2] / self.sizes[1],
+            self.sizes[0],
+            self.goal,
+            first,
         )
         _, s, a, b = kernel.best_pair(own, new, base, self.sizes, self.goal, normal, best)
         if s < 0:
             return
         right = own[-1] - own[s]
-        self.totals = base + (own[s, a] + right[b], own[s, M + a] + right[M + b], new[s, a] + new[-1, b] - new[s, b])
-        self._divide(node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1))
+        self.totals = base + (
+            own[s, a] + right[b],
+            own[s, M + a] + right[M + b],
+            new[s, a] + new[-1, b] - new[s, b],
+        )
+        self._divide(
+            node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1)
+        )
 
     def _simulated(self, part: tuple[int, int], depth: int) -> Records:
-        """Return the records of a node: the root's are kept, deeper nodes go back and forth between two arrays."""
+        """Return the records of a node: the root's are kept, deeper nodes go back and forth between
+        two arrays.
+        """
         values, halves, words = self.records[0 if depth == 0 else 1 + depth % 2]
         where = slice(*part)
         return values[where], halves[where], words[where]
@@ -170,10 +199,15 @@ class _Growth:
         grower, tree = self.grower, self.tree
         tree.feature[node], tree.threshold[node] = cut
         tree.left[node], tree.right[node] = (tree.add(model) for model in models)
-        middle = start + kernel.divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
+        middle = start + kernel.divide(
+            self.order[:, start:stop], grower.context, *cut, grower.spare
+        )
         between = first
         if depth < grower.settings.max_depth:  # leaves need no simulated rows
-            source, target = self._simulated((first, last), depth - 1), self._simulated((first, last), depth)
+            source, target = (
+                self._simulated((first, last), depth - 1),
+                self._simulated((first, last), depth),
+            )
             between += kernel.divide_records(source, target[2], self.M, grower.places[1], *cut)
         self.choice[self.order[-1, start:middle]], self.choice[self.order[-1, middle:stop]] = models
         self.stack.append((tree.left[node], (start, middle), (first, between), depth))

@@ -1,4 +1,5 @@
-"""The figures and tables of the paper: which parameter varies, over which values, for which estimators.
+"""The figures and tables of the paper: which parameter varies, over which values, for which
+estimators.
 
 One table, read by the command line for its names: nothing heavy is loaded here.
 """
@@ -12,7 +13,14 @@ ESTIMATORS = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "au
 #: On request only: the oracle of published runs whose logs were read back from disk.
 ON_REQUEST = ("aips (oracle, cached)",)
 
-DEFAULTS: dict[str, Any] = {"n": 8000, "K": 8, "delta": 0.6, "sigma": 0.5, "epsilon": 0.3, "noise": 0.3}
+DEFAULTS: dict[str, Any] = {
+    "n": 8000,
+    "K": 8,
+    "delta": 0.6,
+    "sigma": 0.5,
+    "epsilon": 0.3,
+    "noise": 0.3,
+}
 
 Kind = Literal["accuracy", "distribution", "runtime", "toy", "real-world"]
 
@@ -21,8 +29,8 @@ Kind = Literal["accuracy", "distribution", "runtime", "toy", "real-world"]
 class Experiment:
     """A figure: `parameter` takes `values`, everything else stands at its default.
 
-    `about` says what it shows and where it stands in the paper (Kiyohara et al. 2023); `kind` how it is made: MSE over
-    seeds ("accuracy"), or one of the others.
+    `about` says what it shows and where it stands in the paper (Kiyohara et al. 2023); `kind` how
+    it is made: MSE over seeds ("accuracy"), or one of the others.
     """
 
     name: str
@@ -68,12 +76,18 @@ _NOISES = ("aips (oracle .1)", "aips (oracle .3)", "aips (oracle .5)")
 _REAL = ("ips", "iips", "rips", "aips (pasif)", "aips", "auto")
 
 _TABLE = (
-    Experiment("data-size", "MSE, bias and variance over the number of rankings (figure 3)", "n", _SIZES),
+    Experiment(
+        "data-size", "MSE, bias and variance over the number of rankings (figure 3)", "n", _SIZES
+    ),
     Experiment("slate-size", "over the length of the ranking (figure 4)", "K", _LENGTHS),
     Experiment("behavior", "over the behaviour distribution delta (figure 5)", "delta", _SHARES),
     Experiment("reward-noise", "over the reward noise sigma (appendix)", "sigma", _SHARES),
-    Experiment("epsilon", "over the randomness of the evaluation policy (appendix)", "epsilon", _SHARES),
-    Experiment("identifiability", "over the identifiability of behaviour (appendix)", "lam", _SHARPNESS),
+    Experiment(
+        "epsilon", "over the randomness of the evaluation policy (appendix)", "epsilon", _SHARES
+    ),
+    Experiment(
+        "identifiability", "over the identifiability of behaviour (appendix)", "lam", _SHARPNESS
+    ),
     Experiment(
         "noise-data-size",
         "AIPS with bias errors .1, .3, .5 over the number of rankings (appendix)",
@@ -95,15 +109,40 @@ _TABLE = (
         _SHARES,
         estimators=_NOISES,
     ),
-    Experiment("distribution-delta", "how delta changes the behaviours (appendix)", "delta", _SHARES, "distribution"),
     Experiment(
-        "distribution-lambda", "how lambda changes the behaviours (appendix)", "lam", _SHARPNESS, "distribution"
+        "distribution-delta",
+        "how delta changes the behaviours (appendix)",
+        "delta",
+        _SHARES,
+        "distribution",
     ),
-    Experiment("runtime-data-size", "run time over the number of rankings (appendix)", "n", _SIZES, "runtime"),
-    Experiment("runtime-slate-size", "run time over the length of the ranking (appendix)", "K", _LENGTHS, "runtime"),
+    Experiment(
+        "distribution-lambda",
+        "how lambda changes the behaviours (appendix)",
+        "lam",
+        _SHARPNESS,
+        "distribution",
+    ),
+    Experiment(
+        "runtime-data-size",
+        "run time over the number of rankings (appendix)",
+        "n",
+        _SIZES,
+        "runtime",
+    ),
+    Experiment(
+        "runtime-slate-size",
+        "run time over the length of the ranking (appendix)",
+        "K",
+        _LENGTHS,
+        "runtime",
+    ),
     Experiment("toy", "strategic variance reduction (table 2)", kind="toy"),
     Experiment(
-        "real-world", "squared errors on an A/B log: CDF and CVaR (figure 6)", kind="real-world", estimators=_REAL
+        "real-world",
+        "squared errors on an A/B log: CDF and CVaR (figure 6)",
+        kind="real-world",
+        estimators=_REAL,
     ),
 )
 

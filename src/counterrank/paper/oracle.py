@@ -1,7 +1,9 @@
-"""The paper's own AIPS: Algorithm 1 told the true bias plus noise, on the rows it is then applied to.
+"""The paper's own AIPS: Algorithm 1 told the true bias plus noise, on the rows it is then applied
+to.
 
-The bias comes from ten fresh data sets of the log's size, as in the public code. In preset `published` these are the
-published run's own, and so are the random partitions and the noise: the same trees come out.
+The bias comes from ten fresh data sets of the log's size, as in the public code. In preset
+`published` these are the published run's own, and so are the random partitions and the noise: the
+same trees come out.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +29,8 @@ _FRESH_DATA_SETS = 10
 class Oracle:
     """What an oracle knows about a simulated log, made once and kept for any noise.
 
-    `run` is the published run behind the log; without it, fresh rows are drawn and `values` (K,) are the true V_k.
+    `run` is the published run behind the log; without it, fresh rows are drawn and `values` (K,)
+    are the true V_k.
     """
 
     env: Environment
@@ -39,12 +42,17 @@ class Oracle:
     def assignment(self, log: RankingLog, noise: float, *, cached: bool = False) -> "Assigned":
         """Return the model of each row and position, a tree for every position.
 
-        `cached`: with the fresh data sets of a published run whose log was read back from disk (`Run.oracle`).
+        `cached`: with the fresh data sets of a published run whose log was read back from disk
+        (`Run.oracle`).
         """
         view = self._view(log.n, cached)
-        grower = PartitionGrower(_context(log), view.context, RandomGrowth(noise=noise), self._generator())
+        grower = PartitionGrower(
+            _context(log), view.context, RandomGrowth(noise=noise), self._generator()
+        )
         y = logged_contributions(log, self.env.masks)
-        chosen = [grower.grow(y[k], view.contributions[k], float(view.values[k]))[1] for k in range(log.K)]
+        chosen = [
+            grower.grow(y[k], view.contributions[k], float(view.values[k]))[1] for k in range(log.K)
+        ]
         return Assigned(self.env.masks, np.stack(chosen, axis=1))
 
     def _generator(self) -> Random:
@@ -54,11 +62,15 @@ class Oracle:
 
     def _view(self, n: int, cached: bool) -> OracleView:
         if cached not in self._seen:
-            self._seen[cached] = self._draw(n) if self.run is None else self.run.oracle(cached=cached)
+            self._seen[cached] = (
+                self._draw(n) if self.run is None else self.run.oracle(cached=cached)
+            )
         return self._seen[cached]
 
     def _draw(self, n: int) -> OracleView:
-        fresh = simulate.draw(self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23]))
+        fresh = simulate.draw(
+            self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23])
+        )
         y = np.empty((self.env.K, self.env.M, len(fresh.action)), dtype=np.float32)
         contributions(fresh.target / fresh.propensity, fresh.reward, self.env.masks, y)
         return OracleView(np.array(self.values), fresh.context, y)

@@ -19,7 +19,11 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
         make = accuracy_table if experiment.kind == "accuracy" else runtime_table
         table = make(experiment, found, compare=preset == "published")
         atomic.write_text(folder / f"{experiment.name}.csv", as_csv(found))
-        drawn = plots.plot_accuracy(experiment, found, folder, preset) if experiment.kind == "accuracy" else []
+        drawn = (
+            plots.plot_accuracy(experiment, found, folder, preset)
+            if experiment.kind == "accuracy"
+            else []
+        )
     else:
         table, drawn = special.outcome(experiment, rows, folder)
     atomic.write_text(folder / f"{experiment.name}.md", table)
@@ -29,7 +33,9 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
 
 
 def accuracy_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
-    """Return MSE / V^2 by estimator and value; to `compare`, the published value and our ratio to it in brackets."""
+    """Return MSE / V^2 by estimator and value; to `compare`, the published value and our ratio to
+    it in brackets.
+    """
     values = sorted({s.x for s in found})
     head = f"| estimator | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"
     lines = [head]
@@ -46,7 +52,9 @@ def _cell(experiment: Experiment, summary: Summary, compare: bool) -> str:
 
 
 def runtime_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
-    """Return median CPU seconds of one estimate; to `compare`, how many times less that is than published."""
+    """Return median CPU seconds of one estimate; to `compare`, how many times less that is than
+    published.
+    """
     values = sorted({s.x for s in found})
     lines = [f"| estimator | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"]
     for name in dict.fromkeys(s.estimator for s in found):
@@ -60,7 +68,9 @@ def runtime_table(experiment: Experiment, found: Sequence[Summary], *, compare: 
 
 
 def _published_time(experiment: Experiment, name: str, x: float) -> float | None:
-    """Return the published seconds of what this estimator corresponds to: IPS, and AIPS however its tree is grown."""
+    """Return the published seconds of what this estimator corresponds to: IPS, and AIPS however its
+    tree is grown.
+    """
     same = {"ips": "ips", "aips (oracle)": "aips", "aips": "aips"}.get(name)
     return published_seconds(same, x) if same and experiment.parameter == "n" else None
 
@@ -71,6 +81,11 @@ def as_csv(found: Sequence[Summary]) -> str:
     lines = [",".join(["x", "estimator", "seeds", *columns, "coverage", "width", "seconds"])]
     for s in found:
         numbers = [value for m in METRICS for value in (s.metrics[m], *s.bands[m])]
-        cells = [f"{s.x:g}", s.estimator, str(s.seeds), *(repr(v) for v in [*numbers, s.coverage, s.width, s.seconds])]
+        cells = [
+            f"{s.x:g}",
+            s.estimator,
+            str(s.seeds),
+            *(repr(v) for v in [*numbers, s.coverage, s.width, s.seconds]),
+        ]
         lines.append(",".join(cells))
     return "\n".join(lines) + "\n"

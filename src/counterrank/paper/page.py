@@ -1,6 +1,8 @@
-"""One page with every figure and table of a run, made from its results; a part without results is empty.
+"""One page with every figure and table of a run, made from its results; a part without results is
+empty.
 
-What the page says about our numbers is computed from them: a sentence that no run measured is not there.
+What the page says about our numbers is computed from them: a sentence that no run measured is not
+there.
 """
 
 import re
@@ -38,7 +40,9 @@ def page(out: Path, beside: Path) -> str:
     text = files("counterrank.paper").joinpath("data/page.md").read_text(encoding="utf-8")
     for name, make in SECTIONS.items():
         text = text.replace(f"<!-- {name} -->", make(out))
-    return re.sub(r"\[([^\]]+)\]\(([\w/-]+\.md)\)", lambda m: m[0] if (beside / m[2]).exists() else m[1], text)
+    return re.sub(
+        r"\[([^\]]+)\]\(([\w/-]+\.md)\)", lambda m: m[0] if (beside / m[2]).exists() else m[1], text
+    )
 
 
 def plain_page(out: Path, preset: str) -> str:
@@ -65,26 +69,42 @@ def toy(out: Path) -> str:
     if not seeds_in(out / "toy", "published"):
         return _item(_NOTHING)
     rows = read_rows(out / "toy", "published", [0])
-    told = [f"{word} {abs(rows[key][0]):.2f} and {abs(rows[key][1]):.2f}" for word, key in _TOY.items()]
+    told = [
+        f"{word} {abs(rows[key][0]):.2f} and {abs(rows[key][1]):.2f}" for word, key in _TOY.items()
+    ]
     return _item(", ".join(told) + ".")
 
 
 def twice(out: Path) -> str:
-    """Return the point that stands in all three figures: what is published, and ours seeded and cached."""
+    """Return the point that stands in all three figures: what is published, and ours seeded and
+    cached.
+    """
     points = {"data-size": 8000.0, "slate-size": 8.0, "behavior": 0.6}
-    theirs = [f"{published.published(figure, 'mse', 'aips (oracle)', x):.3g}" for figure, x in points.items()]
-    found = [s for figure, x in points.items() for s in published.summaries(out, figure, most=_RUNS) if s.x == x]
+    theirs = [
+        f"{published.published(figure, 'mse', 'aips (oracle)', x):.3g}"
+        for figure, x in points.items()
+    ]
+    found = [
+        s
+        for figure, x in points.items()
+        for s in published.summaries(out, figure, most=_RUNS)
+        if s.x == x
+    ]
     ours = {s.estimator: f"{s.metrics['mse']:.3g}" for s in found}
     text = f"as {theirs[0]}, {theirs[1]} and {theirs[2]}."
     if "aips (oracle)" in ours:
         text += f" Ours gives {ours['aips (oracle)']}"
         told = ours.get("aips (oracle, cached)")
-        text += f"; with one generator for all runs (`aips (oracle, cached)`), {told}." if told else "."
+        text += (
+            f"; with one generator for all runs (`aips (oracle, cached)`), {told}." if told else "."
+        )
     return _item(text)
 
 
 def from_log(out: Path) -> str:
-    """Return how the tree chosen from the log alone compares with the oracle and with the classic estimators."""
+    """Return how the tree chosen from the log alone compares with the oracle and with the classic
+    estimators.
+    """
     ratios, lost = [], 0
     for figure in published.MAIN:
         by_point: dict[float, dict[str, float]] = {}
@@ -97,7 +117,8 @@ def from_log(out: Path) -> str:
     if not ratios:
         return _item(_NOTHING)
     return _item(
-        f"its MSE is {min(ratios):.2g} to {max(ratios):.2g} times the oracle's (median {np.median(ratios):.2g}), and "
+        f"its MSE is {min(ratios):.2g} to {max(ratios):.2g} times the oracle's (median "
+        f"{np.median(ratios):.2g}), and "
         f"above that of the best of IPS, IIPS and RIPS at {lost} of {len(ratios)} points."
     )
 
@@ -119,7 +140,9 @@ def _main_figure(out: Path, figure: str) -> str:
     of_the_paper = {name for name, _ in theirs}
     if theirs:
         shown = [
-            s for s in published.summaries(out, figure, most=published.PUBLISHED_RUNS) if s.estimator in of_the_paper
+            s
+            for s in published.summaries(out, figure, most=published.PUBLISHED_RUNS)
+            if s.estimator in of_the_paper
         ]
         parts.append(_runs(shown) + "\n")
         parts.append(_grid(shown, lambda s: _compared(s, theirs.get((s.estimator, s.x)))))
@@ -127,11 +150,22 @@ def _main_figure(out: Path, figure: str) -> str:
     if ours:
         parts.append(_runs(ours) + "\n")
         parts.append(
-            _grid(ours, lambda s: f"{s.metrics['mse']:.3g} ({s.bands['mse'][0]:.3g} to {s.bands['mse'][1]:.3g})")
+            _grid(
+                ours,
+                lambda s: (
+                    f"{s.metrics['mse']:.3g} ({s.bands['mse'][0]:.3g} to {s.bands['mse'][1]:.3g})"
+                ),
+            )
         )
-    gains = [s.metrics["mse"] / c.published for s in ours if s.estimator == "auto" and (c := _oracle_at(compared, s.x))]
+    gains = [
+        s.metrics["mse"] / c.published
+        for s in ours
+        if s.estimator == "auto" and (c := _oracle_at(compared, s.x))
+    ]
     if gains:
-        parts.append(f"`auto` divided by the published AIPS: {', '.join(f'{g:.3f}' for g in gains)}.\n")
+        parts.append(
+            f"`auto` divided by the published AIPS: {', '.join(f'{g:.3f}' for g in gains)}.\n"
+        )
     return "\n".join(parts)
 
 
@@ -141,7 +175,9 @@ def _compared(summary: Summary, found: published.Comparison | None) -> str:
 
 
 def _oracle_at(compared: Sequence[published.Comparison], x: float) -> published.Comparison | None:
-    return next((c for c in compared if c.summary.x == x and c.summary.estimator == "aips (oracle)"), None)
+    return next(
+        (c for c in compared if c.summary.x == x and c.summary.estimator == "aips (oracle)"), None
+    )
 
 
 def _runs(found: Sequence[Summary]) -> str:
@@ -150,13 +186,19 @@ def _runs(found: Sequence[Summary]) -> str:
         names = counts.setdefault(s.seeds, [])
         names += [] if s.estimator in names else [s.estimator]
     several = len(counts) > 1
-    told = [f"{seeds} seeds{' (' + ', '.join(names) + ')' if several else ''}" for seeds, names in counts.items()]
+    told = [
+        f"{seeds} seeds{' (' + ', '.join(names) + ')' if several else ''}"
+        for seeds, names in counts.items()
+    ]
     return f"{', '.join(told)}:"
 
 
 def _grid(found: Sequence[Summary], show: Callable[[Summary], str]) -> str:
     values = sorted({s.x for s in found})
-    lines = [f"| MSE / V² | {' | '.join(f'{x:g}' for x in values)} |", f"|---|{'---|' * len(values)}"]
+    lines = [
+        f"| MSE / V² | {' | '.join(f'{x:g}' for x in values)} |",
+        f"|---|{'---|' * len(values)}",
+    ]
     for name in dict.fromkeys(s.estimator for s in found):
         cells = {s.x: show(s) for s in found if s.estimator == name}
         lines.append(f"| {name} | {' | '.join(cells.get(x, '') for x in values)} |")
@@ -164,7 +206,9 @@ def _grid(found: Sequence[Summary], show: Callable[[Summary], str]) -> str:
 
 
 def time(out: Path) -> str:
-    """Return CPU seconds by estimator, of a whole trial, and what 1000 seeds of the main figures cost."""
+    """Return CPU seconds by estimator, of a whole trial, and what 1000 seeds of the main figures
+    cost.
+    """
     parts = []
     for name in ("runtime-data-size", "runtime-slate-size"):
         seeds = seeds_in(out / name, "published")
@@ -172,7 +216,8 @@ def time(out: Path) -> str:
             found = summarise(read_rows(out / name, "published", seeds), common_truth=True)
             table = runtime_table(figures.get(name), found, compare=True)
             parts += [
-                f"CPU seconds, {FIGURES[name]}, {len(seeds)} seeds (in brackets: of the published time):\n",
+                f"CPU seconds, {FIGURES[name]}, {len(seeds)} seeds (in brackets: of the published "
+                "time):\n",
                 table,
             ]
     if not parts:
@@ -186,8 +231,14 @@ def _whole(out: Path) -> str:
     lengths = _seconds(out, "runtime-slate-size")
     if not at or not lengths:
         return ""
-    total = sum(at.values()) + sum(lengths.values()) + len(figures.get("behavior").values) * at.get(8000.0, 0.0)
-    rows = read_rows(out / "runtime-data-size", "published", seeds_in(out / "runtime-data-size", "published"))
+    total = (
+        sum(at.values())
+        + sum(lengths.values())
+        + len(figures.get("behavior").values) * at.get(8000.0, 0.0)
+    )
+    rows = read_rows(
+        out / "runtime-data-size", "published", seeds_in(out / "runtime-data-size", "published")
+    )
     here = (rows["x"] == 8000) & (rows["estimator"] == "aips (oracle)")
     one = float(np.median((rows["seconds"] + rows["drawing"])[here]))
     theirs = published.published_seconds("aips", 8000) or np.nan
@@ -195,7 +246,8 @@ def _whole(out: Path) -> str:
         fill(
             f"One whole trial, the data and all {len(ESTIMATORS)} estimators, takes "
             f"{', '.join(f'{s:.2f} s at n = {n:,.0f}' for n, s in at.items())}. "
-            f"1000 seeds of the main figures' 18 points are then {1000 * total / 3600:.1f} CPU hours, "
+            f"1000 seeds of the main figures' 18 points are then {1000 * total / 3600:.1f} CPU "
+            "hours, "
             f"{1000 * total / 120:.0f} minutes on two cores; {_most(out)}. "
             "Drawing the data and one AIPS with its oracle at n = 8,000 took the public code "
             f"{theirs:g} s as published, and takes {one:.3f} s here: 1/{theirs / one:,.0f}.",
@@ -213,7 +265,10 @@ def _most(out: Path) -> str:
             spent[summary.estimator] = spent.get(summary.estimator, 0.0) + summary.seconds
     first, second = sorted(spent, key=lambda name: -spent[name])[:2]
     total = sum(spent.values())
-    return f"`{first}` takes {spent[first] / total:.0%} of that, `{second}` {spent[second] / total:.0%}"
+    return (
+        f"`{first}` takes {spent[first] / total:.0%} of that, `{second}` "
+        f"{spent[second] / total:.0%}"
+    )
 
 
 def _seconds(out: Path, name: str) -> dict[float, float]:
@@ -226,7 +281,8 @@ def _seconds(out: Path, name: str) -> dict[float, float]:
     for x in np.unique(rows["x"]):
         trials = [rows["x"] == x, rows["seed"]]
         each = [
-            rows["seconds"][trials[0] & (trials[1] == seed)].sum() + rows["drawing"][trials[0] & (trials[1] == seed)][0]
+            rows["seconds"][trials[0] & (trials[1] == seed)].sum()
+            + rows["drawing"][trials[0] & (trials[1] == seed)][0]
             for seed in seeds
         ]
         found[float(x)] = float(np.median(each))
@@ -279,17 +335,32 @@ worlds, MSE relative to each world's V². One world can dominate a cell.
 
 
 def _in_words(found: Sequence[Summary]) -> str:
-    """Return which of the classic estimators is best how often, and `auto` relative to the best of them."""
+    """Return which of the classic estimators is best how often, and `auto` relative to the best of
+    them.
+    """
     mse: dict[float, dict[str, float]] = {}
     for s in found:
         mse.setdefault(s.x, {})[s.estimator] = s.metrics["mse"]
-    best = [min((name for name in _CLASSIC if name in at), key=at.__getitem__, default="") for at in mse.values()]
+    best = [
+        min((name for name in _CLASSIC if name in at), key=at.__getitem__, default="")
+        for at in mse.values()
+    ]
     counts = {name: best.count(name) for name in _CLASSIC if name in best}
-    text = f"Best of {', '.join(_CLASSIC)}: {', '.join(f'{n} at {c}' for n, c in counts.items())} of {len(mse)} sizes."
-    gains = [at["auto"] / at[name] for at, name in zip(mse.values(), best, strict=True) if name and "auto" in at]
+    text = (
+        f"Best of {', '.join(_CLASSIC)}: {', '.join(f'{n} at {c}' for n, c in counts.items())} "
+        f"of {len(mse)} sizes."
+    )
+    gains = [
+        at["auto"] / at[name]
+        for at, name in zip(mse.values(), best, strict=True)
+        if name and "auto" in at
+    ]
     if gains:
         told = ", ".join(f"{gain:.2g}" for gain in gains)
-        text += f" `auto` divided by the best of them: {told}; this world, too, is a sum of pair effects."
+        text += (
+            f" `auto` divided by the best of them: {told}; this world, too, is a sum of pair "
+            "effects."
+        )
     return text
 
 
@@ -305,7 +376,9 @@ def tables(out: Path, preset: str, *, leave_out: set[str]) -> str:
     for name, text in FIGURES.items():
         seeds = [] if name in leave_out else seeds_in(out / name, preset)
         if seeds:
-            title = f"{text[0].upper()}{text[1:]}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}.\n"
+            title = (
+                f"{text[0].upper()}{text[1:]}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}.\n"
+            )
             parts += [f"### {name}\n", title, _table(out, name, preset, seeds)]
     return "\n".join(parts)
 

@@ -35,7 +35,9 @@ def figure_and_axes(panels: int, *, width: float = 4.2) -> tuple[Any, Any]:
     matplotlib.use("agg")
     matplotlib.rcParams["svg.hashsalt"] = "counterrank"
     pyplot = require("matplotlib.pyplot", extra="paper")
-    fig, axes = pyplot.subplots(1, panels, figsize=(width * panels, 3.8), layout="constrained", squeeze=False)
+    fig, axes = pyplot.subplots(
+        1, panels, figsize=(width * panels, 3.8), layout="constrained", squeeze=False
+    )
     return fig, axes[0]
 
 
@@ -51,37 +53,65 @@ def save(fig: Any, folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def plot_accuracy(experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str) -> list[Path]:
-    """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the published values."""
+def plot_accuracy(
+    experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str
+) -> list[Path]:
+    """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the
+    published values.
+    """
     fig, axes = figure_and_axes(3)
     names = list(dict.fromkeys(s.estimator for s in summaries))
     for axis, metric in zip(axes, METRICS, strict=True):
         for index, name in enumerate(names):
-            _draw_line(axis, [s for s in summaries if s.estimator == name], metric, style(name, index))
+            _draw_line(
+                axis, [s for s in summaries if s.estimator == name], metric, style(name, index)
+            )
             if preset == "published":
                 _draw_published(axis, experiment, metric, name, style(name, index))
         axis.set_yscale("log")
         if experiment.log_x:
             axis.set_xscale("log", base=2)
-            axis.set_xticks(list(experiment.values), [f"{int(v) // 1000}k" for v in experiment.values])
+            axis.set_xticks(
+                list(experiment.values), [f"{int(v) // 1000}k" for v in experiment.values]
+            )
         axis.set_xlabel(experiment.label)
         axis.set_title(_TITLES[metric])
         axis.grid(alpha=0.25)
     fig.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=min(len(names), 7), frameon=False
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=min(len(names), 7),
+        frameon=False,
     )
     return save(fig, folder, experiment.name)
 
 
 def _draw_line(axis: Any, points: Sequence[Summary], metric: str, look: tuple[str, str]) -> None:
     x = [s.x for s in points]
-    axis.plot(x, [s.metrics[metric] for s in points], color=look[0], marker=look[1], ms=5, label=points[0].estimator)
+    axis.plot(
+        x,
+        [s.metrics[metric] for s in points],
+        color=look[0],
+        marker=look[1],
+        ms=5,
+        label=points[0].estimator,
+    )
     low, high = zip(*(s.bands[metric] for s in points), strict=True)
     axis.fill_between(x, low, high, color=look[0], alpha=0.15, linewidth=0)
 
 
-def _draw_published(axis: Any, experiment: Experiment, metric: str, name: str, look: tuple[str, str]) -> None:
+def _draw_published(
+    axis: Any, experiment: Experiment, metric: str, name: str, look: tuple[str, str]
+) -> None:
     found = [(x, published(experiment.name, metric, name, x)) for x in experiment.values]
     shown = [(x, y) for x, y in found if y is not None]
     if shown:
-        axis.plot(*zip(*shown, strict=True), ls="", color=look[0], marker=look[1], ms=9, mfc="none", alpha=0.8)
+        axis.plot(
+            *zip(*shown, strict=True),
+            ls="",
+            color=look[0],
+            marker=look[1],
+            ms=9,
+            mfc="none",
+            alpha=0.8,
+        )

@@ -1,4 +1,6 @@
-"""The values of the paper's figures, and ours beside them: ratio, its Monte Carlo interval, whether they agree."""
+"""The values of the paper's figures, and ours beside them: ratio, its Monte Carlo interval, whether
+they agree.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,7 +20,11 @@ PUBLISHED_RUNS = 300
 
 @cache
 def _table() -> dict[str, Any]:
-    text = files("counterrank.paper").joinpath("data/published_figures.json").read_text(encoding="utf-8")
+    text = (
+        files("counterrank.paper")
+        .joinpath("data/published_figures.json")
+        .read_text(encoding="utf-8")
+    )
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
@@ -49,7 +55,9 @@ def published_seconds(estimator: str, n: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The MSE of one estimator at one point: ours, the published one, their ratio with a 95 % interval."""
+    """The MSE of one estimator at one point: ours, the published one, their ratio with a 95 %
+    interval.
+    """
 
     figure: str
     summary: Summary
@@ -76,15 +84,21 @@ class Comparison:
         return high < 1 - share or low > 1 + share
 
 
-def summaries(out: Path, figure: str, preset: str = "published", most: int | None = None) -> list[Summary]:
-    """Return the summaries of a figure's finished seeds, at most the first `most`; none where there are none."""
+def summaries(
+    out: Path, figure: str, preset: str = "published", most: int | None = None
+) -> list[Summary]:
+    """Return the summaries of a figure's finished seeds, at most the first `most`; none where there
+    are none.
+    """
     folder = out / figure
     seeds = [seed for seed in seeds_in(folder, preset) if most is None or seed < most]
     if not seeds:
         return []
     found = summarise(read_rows(folder, preset, seeds), common_truth=preset == "published")
     order = figures.get(figure).estimators
-    return sorted(found, key=lambda s: (order.index(s.estimator) if s.estimator in order else len(order), s.x))
+    return sorted(
+        found, key=lambda s: (order.index(s.estimator) if s.estimator in order else len(order), s.x)
+    )
 
 
 def comparisons(out: Path) -> list[Comparison]:
@@ -107,14 +121,17 @@ def verdict(found: Sequence[Comparison], names: Iterable[str], share: float) -> 
     inside = sum(c.within(share) for c in these)
     far = max(these, key=lambda c: abs(c.ratio - 1))
     text = (
-        f"{inside} of {len(these)} values lie within {share:.0%} of the published ones; the farthest is "
+        f"{inside} of {len(these)} values lie within {share:.0%} of the published ones; the "
+        "farthest is "
         f"{far.summary.estimator} at {_point(far)}, ratio {far.ratio:.2f} ({_span(far.interval)})."
     )
     surely = [c for c in these if c.surely_outside(share)]
     if inside < len(these):
         names_of = ", ".join(f"{c.summary.estimator} at {_point(c)}" for c in surely)
         text += (
-            f" Beyond chance: {names_of}." if surely else " None is outside beyond chance: their intervals reach in."
+            f" Beyond chance: {names_of}."
+            if surely
+            else " None is outside beyond chance: their intervals reach in."
         )
     return text
 

@@ -1,4 +1,6 @@
-"""The protocol of section 5 for two logs A and B: estimate B's policy from bootstraps of A, judge by B itself."""
+"""The protocol of section 5 for two logs A and B: estimate B's policy from bootstraps of A, judge
+by B itself.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -23,13 +25,25 @@ ROWS = (1979, 1954)
 def trial(
     log_a: RankingLog, value_b: float, target: str, estimators: tuple[str, ...], seed: int
 ) -> list[dict[str, Any]]:
-    """Return each estimator's squared error on one bootstrap of A; copies of a row stay in one fold."""
+    """Return each estimator's squared error on one bootstrap of A; copies of a row stay in one
+    fold.
+    """
     rng = np.random.default_rng([seed, 19])
     resampled = log_a.take(np.sort(rng.integers(0, log_a.n, size=log_a.n)))
     found = []
     for name in estimators:
-        value = _estimator(name, resampled, target, seed).estimate(resampled, target, seed=seed).value
-        found.append({"x": 0.0, "estimator": name, "value": value, "truth": value_b, "error": (value - value_b) ** 2})
+        value = (
+            _estimator(name, resampled, target, seed).estimate(resampled, target, seed=seed).value
+        )
+        found.append(
+            {
+                "x": 0.0,
+                "estimator": name,
+                "value": value,
+                "truth": value_b,
+                "error": (value - value_b) ** 2,
+            }
+        )
     return found
 
 
@@ -42,10 +56,11 @@ def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
 
 @cache
 def pair(paths: tuple[str, str, str] | None) -> tuple[RankingLog, float, str]:
-    """Return log A, what B's policy earned on log B, and the target's name: from files, or simulated.
+    """Return log A, what B's policy earned on log B, and the target's name: from files, or
+    simulated.
 
-    The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A = 2, K = 6, d = 5,
-    clicks.
+    The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A
+    = 2, K = 6, d = 5, clicks.
     """
     if paths is not None:
         from counterrank.readers import read_log
@@ -74,7 +89,10 @@ def cvar(errors: Floats, alpha: float) -> float:
 def table(rows: dict[str, NDArray[Any]]) -> str:
     """Return the share of trials each estimator wins, its mean squared error and CVaR."""
     errors, won = _errors(rows), wins(rows)
-    lines = ["| estimator | wins | mean squared error | CVaR .1 | CVaR .3 | CVaR .5 |\n|---|---|---|---|---|---|"]
+    lines = [
+        "| estimator | wins | mean squared error | CVaR .1 | CVaR .3 | CVaR .5 "
+        "|\n|---|---|---|---|---|---|"
+    ]
     for name in errors:
         tail = " | ".join(f"{cvar(errors[name], alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
         lines.append(f"| {name} | {won[name]:.0%} | {errors[name].mean():.4g} | {tail} |")
@@ -112,9 +130,18 @@ def _draw(names: list[str], errors: dict[str, Floats], folder: Path) -> list[Pat
     for index, name in enumerate(names):
         colour, _ = plots.style(name, index)
         relative = np.sort(errors[name] / np.maximum(reference, 1e-30))
-        axes[0].step(relative, np.arange(1, len(relative) + 1) / len(relative), color=colour, label=name)
+        axes[0].step(
+            relative, np.arange(1, len(relative) + 1) / len(relative), color=colour, label=name
+        )
         axes[1].plot(alphas, [cvar(errors[name], a) for a in alphas], color=colour)
-    axes[0].set(xscale="log", xlabel="squared error relative to AIPS", ylabel="share of trials (CDF)")
+    axes[0].set(
+        xscale="log", xlabel="squared error relative to AIPS", ylabel="share of trials (CDF)"
+    )
     axes[1].set(yscale="log", xlabel="alpha", ylabel="CVaR of the squared error")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(names), frameon=False)
+    fig.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=len(names),
+        frameon=False,
+    )
     return plots.save(fig, folder, "real-world")

@@ -1,14 +1,16 @@
 """The published data sets, draw for draw: the log of a run, and what its oracle saw.
 
-The original runs take contexts and actions from one legacy generator seeded by the run, but behaviours and
-noise from generators seeded 12345 in every run: all runs of equal n share them. The published figures are then
-averages over contexts and actions alone. Runs 0..299 give the published MSE of IPS, IIPS, RIPS and AIPS (true):
-of the 63 values that can be read at the 16 distinct points, 57 agree within 1 % and all within 3 %. The number of
-runs is inferred: prefixes of runs were compared with four points (n = 1k to 8k), and the other twelve then agreed.
-The text speaks of 1000 runs in section 4.2 and of 300 in the appendix.
+The original runs take contexts and actions from one legacy generator seeded by the run, but
+behaviours and noise from generators seeded 12345 in every run: all runs of equal n share them. The
+published figures are then averages over contexts and actions alone. Runs 0..299 give the published
+MSE of IPS, IIPS, RIPS and AIPS (true): of the 63 values that can be read at the 16 distinct points,
+57 agree within 1 % and all within 3 %. The number of runs is inferred: prefixes of runs were
+compared with four points (n = 1k to 8k), and the other twelve then agreed. The text speaks of 1000
+runs in section 4.2 and of 300 in the appendix.
 
-After the log, the same generator draws what the public code's tree is told: V_k from 10,000 rankings shown by the
-target, then ten fresh data sets of the log's size (github.com/aiueola/kdd2023-aips, src/main.py and src/tree.py).
+After the log, the same generator draws what the public code's tree is told: V_k from 10,000
+rankings shown by the target, then ten fresh data sets of the log's size
+(github.com/aiueola/kdd2023-aips, src/main.py and src/tree.py).
 """
 
 from dataclasses import dataclass
@@ -30,7 +32,8 @@ _FRESH_DATA_SETS = 10
 
 @dataclass(frozen=True, slots=True)
 class OracleView:
-    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, M, N).
+    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every
+    model (K, M, N).
 
     Contributions are kept in single precision: their rounding is far below the error of their mean.
     """
@@ -64,13 +67,19 @@ class Run:
     def log(self) -> SimulatedLog:
         """The logged rankings."""
         env, found, n = self.env, self.rows, len(self.rows.context)
-        p0, p1 = (np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target"))
-        return SimulatedLog(env, found.context, found.action, found.reward, p0, p1, found.behavior, found.q)
+        p0, p1 = (
+            np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target")
+        )
+        return SimulatedLog(
+            env, found.context, found.action, found.reward, p0, p1, found.behavior, found.q
+        )
 
     def value(self) -> Floats:
-        """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out: (K,).
+        """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out:
+        (K,).
 
-        The published V is the average of on-policy runs on these rows; this is its mean over their actions.
+        The published V is the average of on-policy runs on these rows; this is its mean over their
+        actions.
         """
         env, found, n = self.env, self.rows, len(self.rows.context)
         p = _policy(env, "target")
@@ -78,21 +87,26 @@ class Run:
         shares = np.bincount(found.behavior, minlength=env.M) / n
         others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
         out: Floats = (
-            seen @ found.base @ p + shares @ others * (p @ env.interaction @ p) + env.sigma * _shared(n)[1].mean()
+            seen @ found.base @ p
+            + shares @ others * (p @ env.interaction @ p)
+            + env.sigma * _shared(n)[1].mean()
         )
         return out
 
     def oracle(self, *, cached: bool = False) -> OracleView:
         """Return what the tree of this run was told; the same at every call.
 
-        The public code keeps logs on disk. A run that finds its own there never seeds its generator, which is then
-        the one seeded 12345 in every run: all such runs are told the same. `cached` asks for that.
+        The public code keeps logs on disk. A run that finds its own there never seeds its
+        generator, which is then the one seeded 12345 in every run: all such runs are told the same.
+        `cached` asks for that.
         """
         env, n = self.env, len(self.rows.context)
         stream = np.random.RandomState(_SHARED_SEED)
         if not cached:
             stream.set_state(self.stream.get_state())
-            stream.random_sample((n, env.K))  # the original's truth: the target's actions on the log's contexts
+            stream.random_sample(
+                (n, env.K)
+            )  # the original's truth: the target's actions on the log's contexts
         context = stream.standard_normal((_VALUE_ROWS, env.d))
         stream.random_sample((_VALUE_ROWS, env.K))
         values = _batch(env, context, stream, "target").reward.mean(axis=0)
@@ -113,15 +127,19 @@ def replay_run(env: Environment, n: int, seed: int) -> Run:
         raise ConfigError(f"only preset 'published' can be replayed; this is {env.name!r}")
     whole("n", n, 2)
     if whole("seed", seed, 0) >= 2**32:
-        raise ConfigError(f"seed is {seed}; runs of the published experiment are numbered below 2^32")
+        raise ConfigError(
+            f"seed is {seed}; runs of the published experiment are numbered below 2^32"
+        )
     stream = np.random.RandomState(seed)
     return Run(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
 
 
 def replay(env: Environment, n: int, seed: int) -> SimulatedLog:
-    """Return the log of run `seed` of the published experiment, for an environment of preset `published`.
+    """Return the log of run `seed` of the published experiment, for an environment of preset
+    `published`.
 
-    Base rewards are standardised over the run's own rows and seen with the context of row i // K, as there.
+    Base rewards are standardised over the run's own rows and seen with the context of row i // K,
+    as there.
 
     >>> from counterrank.simulate import published
     >>> replay(published(), 1000, 0).action[0].tolist()
@@ -135,12 +153,15 @@ def replay_value(env: Environment, n: int, seed: int) -> Floats:
     return replay_run(env, n, seed).value()
 
 
-def _batch(env: Environment, context: Floats, stream: np.random.RandomState, policy: Which = "logging") -> Batch:
+def _batch(
+    env: Environment, context: Floats, stream: np.random.RandomState, policy: Which = "logging"
+) -> Batch:
     """Return rows of these contexts (n, d), their actions drawn from the stream."""
     n = len(context)
     uniform, noise = _shared(n)
     linear = env.base(context)
-    # The original standardises over the rows of the run, so its base rewards differ a little from run to run.
+    # The original standardises over the rows of the run, so its base rewards differ a little from
+    # run to run.
     base = 1.0 + sigmoid((linear[: -(-n // env.K)] - linear.mean()) / linear.std())
     behavior = rows.behaviors(context, env.behavior_coef, env.lam, uniform)
     action = rows.actions(np.cumsum(_policy(env, policy)), stream.random_sample((n, env.K)))
@@ -157,4 +178,6 @@ def _policy(env: Environment, which: Which) -> Floats:
 @lru_cache(maxsize=16)
 def _shared(n: int) -> tuple[Floats, Floats]:
     """Return the uniforms behind behaviours and the noise, which all data sets of n rows share."""
-    return np.random.RandomState(_SHARED_SEED).uniform(size=n), np.random.RandomState(_SHARED_SEED).standard_normal(n)
+    return np.random.RandomState(_SHARED_SEED).uniform(size=n), np.random.RandomState(
+        _SHARED_SEED
+    ).standard_normal(n)

@@ -1,4 +1,6 @@
-"""Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run can resume."""
+"""Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run
+can resume.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -28,8 +30,8 @@ def reproduce(
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only some of a
-    figure's, the others can follow later.
+    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only
+    some of a figure's, the others can follow later.
     """
     from counterrank.paper.outcome import write_outcome
 
@@ -57,18 +59,30 @@ def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
     known = (*experiment.estimators, *(ON_REQUEST if experiment.kind == "accuracy" else ()))
     for name in names:
         if name not in known:
-            raise ConfigError(f"figure '{experiment.name}' has no estimator '{name}'; it has {', '.join(known)}")
+            raise ConfigError(
+                f"figure '{experiment.name}' has no estimator '{name}'; it has {', '.join(known)}"
+            )
     return replace(experiment, estimators=tuple(name for name in known if name in names))
 
 
-def seeds_to_run(experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path) -> list[int]:
+def seeds_to_run(
+    experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path
+) -> list[int]:
     """Return the seeds of which something is missing, or whose file is only part of one."""
     paths = {seed: seed_file(folder, preset, seed) for seed in seeds}
-    return [seed for seed, path in paths.items() if missing_estimators(experiment, path) is not None]
+    return [
+        seed for seed, path in paths.items() if missing_estimators(experiment, path) is not None
+    ]
 
 
 def run_seeds(
-    experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path, *, jobs: int, label: str = ""
+    experiment: Experiment,
+    preset: str,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    jobs: int,
+    label: str = "",
 ) -> None:
     """Run every seed of which something is missing, `jobs` at a time."""
     missing = seeds_to_run(experiment, preset, seeds, folder)
@@ -81,7 +95,9 @@ def run_seeds(
             reporter().advance(1)
         return
     with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
-        waiting: list[Future[None]] = [pool.submit(run_seed, experiment, preset, seed, folder) for seed in missing]
+        waiting: list[Future[None]] = [
+            pool.submit(run_seed, experiment, preset, seed, folder) for seed in missing
+        ]
         try:
             for done in as_completed(waiting):
                 done.result()
@@ -112,7 +128,9 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
 
     path = seed_file(folder, preset, seed)
     wanted = replace(experiment, estimators=missing_estimators(experiment, path) or ())
-    table = pa.Table.from_pylist([{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)])
+    table = pa.Table.from_pylist(
+        [{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)]
+    )
     before = read_seed(path)
     if before is not None:
         table = pa.concat_tables([before, table], promote_options="default")

@@ -20,7 +20,9 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
     return real_world.trial(log_a, value_b, target, experiment.estimators, seed)
 
 
-def outcome(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path) -> tuple[str, list[Path]]:
+def outcome(
+    experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path
+) -> tuple[str, list[Path]]:
     """Return the table of a figure and the pictures drawn."""
     if experiment.kind == "distribution":
         return table(experiment, rows), _plot_shares(experiment, rows, folder)
@@ -42,12 +44,17 @@ def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dic
     found = []
     for x in experiment.values:
         setting = experiment.setting(x)
-        options = {key: setting[key] for key in ("K", "delta", "lam") if setting.get(key) is not None}
-        env = simulate.preset(preset, **options, **({} if preset == "published" else {"seed": seed}))
+        options = {
+            key: setting[key] for key in ("K", "delta", "lam") if setting.get(key) is not None
+        }
+        env = simulate.preset(
+            preset, **options, **({} if preset == "published" else {"seed": seed})
+        )
         context = np.random.default_rng([seed, 3]).normal(size=(10_000, env.d))
         shares = behavior_probability(env, context).mean(axis=0)
         found += [
-            {"x": float(x), "estimator": n, "value": float(s)} for n, s in zip(env.behavior_names, shares, strict=True)
+            {"x": float(x), "estimator": n, "value": float(s)}
+            for n, s in zip(env.behavior_names, shares, strict=True)
         ]
     return found
 
@@ -72,7 +79,9 @@ def _plot_shares(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: 
     colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2"]
     for index, name in enumerate(names):
         shares = np.array([_mean(rows, x, name) for x in values])
-        axes[0].bar([f"{x:g}" for x in values], shares, bottom=bottom, label=name, color=colours[index % 6])
+        axes[0].bar(
+            [f"{x:g}" for x in values], shares, bottom=bottom, label=name, color=colours[index % 6]
+        )
         bottom += shares
     axes[0].set_xlabel(experiment.label)
     axes[0].set_ylabel("share of users")

@@ -20,7 +20,9 @@ _RESAMPLES = 400
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Errors of one estimator at one value of the figure, relative to V^2, with 95 % bands over seeds."""
+    """Errors of one estimator at one value of the figure, relative to V^2, with 95 % bands over
+    seeds.
+    """
 
     x: float
     estimator: str
@@ -39,7 +41,9 @@ def seed_file(folder: Path, preset: str, seed: int) -> Path:
 
 def seeds_in(folder: Path, preset: str) -> list[int]:
     """Return the seeds whose results a figure's folder holds."""
-    return sorted(int(path.stem.removeprefix("seed-")) for path in (folder / preset).glob("seed-*.parquet"))
+    return sorted(
+        int(path.stem.removeprefix("seed-")) for path in (folder / preset).glob("seed-*.parquet")
+    )
 
 
 def read_seed(path: Path) -> "pa.Table | None":
@@ -64,7 +68,9 @@ def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
         path = seed_file(folder, preset, seed)
         found = read_seed(path)
         if found is None:
-            raise ConfigError(f"{path} cannot be read as results; run the figure again, which does that seed anew")
+            raise ConfigError(
+                f"{path} cannot be read as results; run the figure again, which does that seed anew"
+            )
         tables.append(found)
     table = pa.concat_tables(tables, promote_options="default")
     return {name: table[name].to_numpy() for name in table.column_names}
@@ -73,8 +79,8 @@ def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
 def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[Summary]:
     """Return a summary for each (value, estimator).
 
-    `common_truth`: one world, so V is the mean of the seeds' true values, as in the paper; otherwise every seed is a
-    world of its own and errors are relative to its own V.
+    `common_truth`: one world, so V is the mean of the seeds' true values, as in the paper;
+    otherwise every seed is a world of its own and errors are relative to its own V.
     """
     found = []
     for x in np.unique(rows["x"]):
@@ -82,12 +88,16 @@ def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[Summ
         for name in dict.fromkeys(rows["estimator"].tolist()):
             here = (rows["x"] == x) & (rows["estimator"] == name)
             if here.any():
-                found.append(_summary(float(x), name, {k: v[here] for k, v in rows.items()}, common))
+                found.append(
+                    _summary(float(x), name, {k: v[here] for k, v in rows.items()}, common)
+                )
     return found
 
 
 def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> float:
-    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on it."""
+    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on
+    it.
+    """
     _, first = np.unique(rows["seed"][here], return_index=True)
     return float(rows["truth"][here][first].mean())
 
@@ -114,4 +124,8 @@ def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float |
 def _metrics(errors: Floats) -> dict[str, Floats]:
     """Errors (B, seeds) to each metric (B,): mse = squared bias + variance."""
     bias = errors.mean(axis=1)
-    return {"mse": (errors**2).mean(axis=1), "squared_bias": bias**2, "variance": errors.var(axis=1)}
+    return {
+        "mse": (errors**2).mean(axis=1),
+        "squared_bias": bias**2,
+        "variance": errors.var(axis=1),
+    }

@@ -1,8 +1,9 @@
 """Table 2 of the paper, computed: a wrong behaviour model can have the smaller MSE.
 
-A world of two actions and two positions in which the reward at position 1 is mu + delta 1{a_2 = 1} plus noise. The
-logger is uniform, the target shows action 1 with probability p. The true model weighs both positions, the wrong one
-only the first. Its parameters are solved for so that bias and variances are the table's: 0, 0.5 and 0.1, 0.3.
+A world of two actions and two positions in which the reward at position 1 is mu + delta 1{a_2 = 1}
+plus noise. The logger is uniform, the target shows action 1 with probability p. The true model
+weighs both positions, the wrong one only the first. Its parameters are solved for so that bias and
+variances are the table's: 0, 0.5 and 0.1, 0.3.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ PRINTED = {"bias": 0.1, "true_variance": 0.5, "wrong_variance": 0.3}
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Target probability p, base reward mu, interaction delta, rows n; noise has standard deviation sigma."""
+    """Target probability p, base reward mu, interaction delta, rows n; noise has standard deviation
+    sigma.
+    """
 
     p: float
     mu: float
@@ -69,7 +72,15 @@ def rows() -> list[dict[str, Any]]:
     found = []
     for name, both in (("true model", True), ("wrong but optimised model", False)):
         bias, variance = bias_and_variance(world, both=both)
-        found.append({"x": 0.0, "estimator": name, "bias": bias, "variance": variance, "mse": bias**2 + variance})
+        found.append(
+            {
+                "x": 0.0,
+                "estimator": name,
+                "bias": bias,
+                "variance": variance,
+                "mse": bias**2 + variance,
+            }
+        )
     return found
 
 

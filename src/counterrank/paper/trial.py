@@ -33,7 +33,8 @@ class Trial:
 
 
 def draw(preset: str, setting: dict[str, Any], seed: int) -> Trial:
-    """Return trial `seed`: of the published preset, the published run with that number; otherwise fresh draws.
+    """Return trial `seed`: of the published preset, the published run with that number; otherwise
+    fresh draws.
 
     In `random` and `paper` the parameters of the world are drawn afresh for every seed.
     """
@@ -44,7 +45,9 @@ def draw(preset: str, setting: dict[str, Any], seed: int) -> Trial:
         found = replay_run(env, setting["n"], seed)
         log, drawing = found.log.to_log(), time.process_time() - started
         values = tuple(found.value())
-        return Trial(env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing)
+        return Trial(
+            env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing
+        )
     env = simulate.preset(preset, seed=seed, **options)
     log = simulate.draw(env, setting["n"], np.random.default_rng([seed, 7])).to_log()
     drawing = time.process_time() - started

@@ -24,7 +24,12 @@ from counterrank.policies.ratios import SubsetRatios, position_matrix, subset_lo
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
-from counterrank.policies.specs import PolicySpec, parse_named_policy, parse_policy, policy_from_table
+from counterrank.policies.specs import (
+    PolicySpec,
+    parse_named_policy,
+    parse_policy,
+    policy_from_table,
+)
 from counterrank.policies.storage import kinds, load_policy, save_policy
 
 __all__ = [

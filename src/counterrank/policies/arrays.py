@@ -1,4 +1,6 @@
-"""Policies that are nothing but named arrays: rows can be taken and the whole can be stored as data."""
+"""Policies that are nothing but named arrays: rows can be taken and the whole can be stored as
+data.
+"""
 
 import copy
 from abc import abstractmethod
@@ -51,7 +53,9 @@ class ArrayPolicy(Policy):
 
 
 class ClosedFormPolicy(ArrayPolicy):
-    """A policy whose subset probability is one vectorised formula; prefixes and positions follow from it."""
+    """A policy whose subset probability is one vectorised formula; prefixes and positions follow
+    from it.
+    """
 
     def prepare(self, items: Ints) -> Ints:
         """Return what `event` gets in place of the items, worked out once for all masks."""

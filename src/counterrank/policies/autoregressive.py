@@ -18,10 +18,11 @@ _FIRST = 64
 class Autoregressive(ArrayPolicy):
     """P(a_1..a_K | x) = prod over k of step(row, a_1..a_{k-1})[a_k].
 
-    Prefixes are exact. A set of positions is exact when at most `max_states` fillings of its gaps exist;
-    otherwise the gaps are drawn with the asked items held back, the product of what was held back and what
-    was asked is averaged over up to `max_samples` draws until its relative error is `rtol`, and that error is
-    reported. `replacement` says that an item may be shown twice. Not storable: a function is not data.
+    Prefixes are exact. A set of positions is exact when at most `max_states` fillings of its gaps
+    exist; otherwise the gaps are drawn with the asked items held back, the product of what was held
+    back and what was asked is averaged over up to `max_samples` draws until its relative error is
+    `rtol`, and that error is reported. `replacement` says that an item may be shown twice. Not
+    storable: a function is not data.
 
     >>> fair = Autoregressive(lambda rows, prefixes: np.full((len(rows), 2), 0.5), 1, 2, replacement=True)
     >>> np.exp(fair.prefix_log_prob(np.array([[0, 1]]))).tolist()
@@ -45,17 +46,26 @@ class Autoregressive(ArrayPolicy):
     ) -> None:
         self.step, self.n_items, self.replacement = step, int(n_actions), replacement
         self.rows: Ints = np.arange(n_rows)
-        self.max_states, self.rtol, self.max_samples, self.seed = max_states, rtol, max_samples, seed
+        self.max_states, self.rtol, self.max_samples, self.seed = (
+            max_states,
+            rtol,
+            max_samples,
+            seed,
+        )
 
     @property
     def n_actions(self) -> int:
         return self.n_items
 
     def next_probs(self, rows: Ints, prefixes: Ints) -> Floats:
-        """Return the callback's probabilities (b, A), checked; without replacement, used items are struck out."""
+        """Return the callback's probabilities (b, A), checked; without replacement, used items are
+        struck out.
+        """
         probs = np.array(self.step(rows, prefixes), dtype=np.float64)
         if probs.shape != (len(rows), self.n_items):
-            raise PolicyError(f"the callback returned shape {probs.shape}, expected {(len(rows), self.n_items)}")
+            raise PolicyError(
+                f"the callback returned shape {probs.shape}, expected {(len(rows), self.n_items)}"
+            )
         bad = ~((probs >= 0).all(axis=1) & (np.abs(probs.sum(axis=1) - 1) <= 1e-6))
         if bad.any():
             i = int(np.argmax(bad))
@@ -68,7 +78,8 @@ class Autoregressive(ArrayPolicy):
             if (used > 0).any():
                 i = int(np.argmax((used > 0).any(axis=1)))
                 raise PolicyError(
-                    f"row {rows[i]}: after {prefixes[i].tolist()} the callback gives a used item probability "
+                    f"row {rows[i]}: after {prefixes[i].tolist()} the callback gives a used item "
+                    "probability "
                     f"{used[i].max():.6g}; strike used items out, or pass replacement=True"
                 )
         return probs
@@ -118,13 +129,17 @@ class Autoregressive(ArrayPolicy):
         return SubsetResult(log_prob, rel_var, "sampled" if sampled else "exact")
 
     def _sample_set(self, row: int, wanted: Ints, mask: Bools) -> tuple[float, float]:
-        """Double the draws until the relative error is met; the draws depend on seed, row and event alone."""
+        """Double the draws until the relative error is met; the draws depend on seed, row and event
+        alone.
+        """
         key = [self.seed, int(row), *np.where(mask, wanted + 1, 0).tolist()]
         rng = np.random.default_rng(key)
         draws = np.empty(0)
         goal = min(_FIRST, self.max_samples)
         while True:
-            draws = np.concatenate([draws, forced(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))])
+            draws = np.concatenate(
+                [draws, forced(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))]
+            )
             top = draws.max()
             if top == -np.inf:
                 if goal >= self.max_samples:
@@ -133,7 +148,9 @@ class Autoregressive(ArrayPolicy):
                 scaled = np.exp(draws - top)
                 mean = scaled.mean()
                 spread = float(scaled.var(ddof=1) / (len(draws) * mean * mean))
-                rel_var = max(spread, 1 / len(draws) ** 2)  # agreeing draws may have missed one that does not
+                rel_var = max(
+                    spread, 1 / len(draws) ** 2
+                )  # agreeing draws may have missed one that does not
                 if rel_var <= self.rtol**2 or goal >= self.max_samples:
                     return float(top + np.log(mean)), rel_var
             goal = min(2 * goal, self.max_samples)
@@ -167,7 +184,10 @@ def enumerated(policy: Autoregressive, row: int, wanted: Ints, mask: Bools) -> f
             if not policy.replacement:
                 logs[:, _later(wanted, mask, k)] = -np.inf
             b, a = np.nonzero(logs > -np.inf)
-            prefixes, value = np.concatenate([prefixes[b], a[:, None]], axis=1), value[b] + logs[b, a]
+            prefixes, value = (
+                np.concatenate([prefixes[b], a[:, None]], axis=1),
+                value[b] + logs[b, a],
+            )
     if len(value) == 0:
         return -np.inf
     top = value.max()
@@ -175,10 +195,11 @@ def enumerated(policy: Autoregressive, row: int, wanted: Ints, mask: Bools) -> f
 
 
 def forced(policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms: Floats) -> Floats:
-    """Return (M,) log-weights of draws in which asked items are put at their places; their mean is P.
+    """Return (M,) log-weights of draws in which asked items are put at their places; their mean is
+    P.
 
-    In a gap the asked items still to come are held back and the weight takes the mass of the others; with
-    replacement nothing needs holding back.
+    In a gap the asked items still to come are held back and the weight takes the mass of the
+    others; with replacement nothing needs holding back.
     """
     from counterrank.policies.kernels.lookups import categorical
 

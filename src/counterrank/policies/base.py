@@ -22,8 +22,8 @@ CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "di
 class SubsetResult:
     """Log-probabilities of the logged items at subsets of positions.
 
-    `log_prob` (n, J); `rel_var` (n, J) is the squared relative error of a sampled value, 0 where exact;
-    `method` names how the hardest of them was computed.
+    `log_prob` (n, J); `rel_var` (n, J) is the squared relative error of a sampled value, 0 where
+    exact; `method` names how the hardest of them was computed.
     """
 
     log_prob: Floats
@@ -34,8 +34,9 @@ class SubsetResult:
 class Policy(ABC):
     """A distribution over rankings for each of n contexts.
 
-    Policies are bound to rows: row i of the policy belongs to row i of the log. `take` follows a selection of
-    rows. Actions are (n, K) integers; -1 pads a shorter ranking and is ignored everywhere.
+    Policies are bound to rows: row i of the policy belongs to row i of the log. `take` follows a
+    selection of rows. Actions are (n, K) integers; -1 pads a shorter ranking and is ignored
+    everywhere.
     """
 
     #: True when positions are independent given the context (the same item may appear twice).
@@ -43,7 +44,8 @@ class Policy(ABC):
     #: True when every row has one ranking only: then no weight says anything of another.
     deterministic: bool = False
     capabilities: frozenset[str] = frozenset()
-    #: The rule with `bind(log)` that made this policy, where one did: logs that are put together bind it again.
+    # : The rule with `bind(log)` that made this policy, where one did: logs that are put together
+    # bind it again.
     rule: Any = None
 
     @property
@@ -78,7 +80,10 @@ class Policy(ABC):
 
     def dist(self) -> Floats:
         """Return whole distributions of a factored policy: (n, A) or (n, K, A)."""
-        raise PolicyError(f"{type(self).__name__} has no per-position distribution: its positions depend on each other")
+        raise PolicyError(
+            f"{type(self).__name__} has no per-position distribution: its positions depend on "
+            "each other"
+        )
 
     def __repr__(self) -> str:
         """Return the kind and size of the policy: its numbers are too many to print."""
@@ -88,4 +93,6 @@ class Policy(ABC):
         """Raise unless the policy offers `capability`."""
         if capability not in self.capabilities:
             have = ", ".join(sorted(self.capabilities)) or "nothing"
-            raise PolicyError(f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})")
+            raise PolicyError(
+                f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})"
+            )

@@ -1,9 +1,10 @@
 """Best of m: draw m rankings from the logging policy and serve the one that a score likes best.
 
-With F_x the law of the score under the logger, pi_m(a|x) / pi_0(a|x) = m F_x(q(a))^(m-1): at most m, whatever
-the number of positions and items. With L fresh draws of the logger, B of them below the logged ranking,
-m C(B, m-1) / C(L, m-1) has that mean: C(B, m-1) / C(L, m-1) is the share of sets of m-1 draws that all lie below.
-Only the logger's sampler is needed, no probability. Ties are broken by random keys, which makes scores continuous.
+With F_x the law of the score under the logger, pi_m(a|x) / pi_0(a|x) = m F_x(q(a))^(m-1): at most
+m, whatever the number of positions and items. With L fresh draws of the logger, B of them below the
+logged ranking, m C(B, m-1) / C(L, m-1) has that mean: C(B, m-1) / C(L, m-1) is the share of sets of
+m-1 draws that all lie below. Only the logger's sampler is needed, no probability. Ties are broken
+by random keys, which makes scores continuous.
 """
 
 import copy
@@ -30,11 +31,11 @@ MAX_LISTED = 20_000
 class BestOf(Policy):
     """The best by `score` of `m` rankings drawn from `logger`.
 
-    `score(rows, rankings)` gives numbers (b, D) for rankings (b, D, K) of rows (b,), numbered as in the logger.
-    Weights against the logger (`joint_weight`) rest on `draws` reference rankings a row, a function of `seed` and of
-    the row's number in the whole log (`numbers`, from 0 by default): how a log is cut changes nothing.
-    Probabilities of prefixes and single positions have no such form: they are refused, `exact` lists them for
-    small spaces.
+    `score(rows, rankings)` gives numbers (b, D) for rankings (b, D, K) of rows (b,), numbered as in
+    the logger. Weights against the logger (`joint_weight`) rest on `draws` reference rankings a
+    row, a function of `seed` and of the row's number in the whole log (`numbers`, from 0 by
+    default): how a log is cut changes nothing. Probabilities of prefixes and single positions have
+    no such form: they are refused, `exact` lists them for small spaces.
 
     >>> from counterrank.policies.plackett_luce import UniformPermutation
     >>> first_item = lambda rows, rankings: -rankings[:, :, 0].astype(float)
@@ -60,8 +61,16 @@ class BestOf(Policy):
         if m < 1 or int(m) != m:
             raise PolicyError(f"best of m needs a whole m of at least 1, got {m}")
         if draws < max(m - 1, 1):
-            raise PolicyError(f"best of {m} needs at least {m - 1} reference draws a row, got {draws}")
-        self.logger, self.score, self.m, self.draws, self.seed = logger, score, int(m), int(draws), int(seed)
+            raise PolicyError(
+                f"best of {m} needs at least {m - 1} reference draws a row, got {draws}"
+            )
+        self.logger, self.score, self.m, self.draws, self.seed = (
+            logger,
+            score,
+            int(m),
+            int(draws),
+            int(seed),
+        )
         self.rows: Ints = np.arange(logger.n_rows if n_rows is None else n_rows)
         self.numbers: Ints = self.rows if numbers is None else np.asarray(numbers, dtype=np.int64)
         # By row number and length; shared by the policies that `take` makes.
@@ -82,14 +91,18 @@ class BestOf(Policy):
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self._drawn(self.rows, length, rng, size * self.m)
-        return self.serve(drawn.reshape(self.n_rows * size, self.m, length), np.repeat(self.rows, size)).reshape(
-            self.n_rows, size, length
-        )
+        return self.serve(
+            drawn.reshape(self.n_rows * size, self.m, length), np.repeat(self.rows, size)
+        ).reshape(self.n_rows, size, length)
 
     def serve(self, drawn: Ints, rows: Ints | None = None) -> Ints:
-        """Return the best of rankings (n, m, K) for each row: (n, K); draws are alike, so the first of equals does."""
+        """Return the best of rankings (n, m, K) for each row: (n, K); draws are alike, so the first
+        of equals does.
+        """
         values = self._scored(self.rows if rows is None else rows, drawn)
-        best: Ints = np.take_along_axis(drawn, np.argmax(values, axis=1)[:, None, None], axis=1)[:, 0]
+        best: Ints = np.take_along_axis(drawn, np.argmax(values, axis=1)[:, None, None], axis=1)[
+            :, 0
+        ]
         return best
 
     def joint_weight(self, actions: Ints) -> Floats:
@@ -106,19 +119,28 @@ class BestOf(Policy):
         return drawn_weight(below, self.draws, self.m)
 
     def exact(self, length: int) -> Enumerated:
-        """Return the policy as a list of all its rankings, where there are few; it answers every question."""
+        """Return the policy as a list of all its rankings, where there are few; it answers every
+        question.
+        """
         A = self.n_actions
         listed = itertools.product(range(A), repeat=length) if self.logger.factored else None
         every = listed or itertools.permutations(range(A), length)
         rankings = np.array(list(itertools.islice(every, MAX_LISTED + 1)), dtype=np.int64)
         if len(rankings) > MAX_LISTED:
-            raise PolicyError(f"there are more than {MAX_LISTED} rankings of {length} of {A} items: too many to list")
+            raise PolicyError(
+                f"there are more than {MAX_LISTED} rankings of {length} of {A} items: too many to "
+                "list"
+            )
         probs = np.empty((self.n_rows, len(rankings)))
         for i, row in enumerate(self.rows):
             one = self.logger if self.logger.n_rows == 1 else self.logger.take(np.array([row]))
-            base = np.exp(one.take(np.zeros(len(rankings), np.int64)).prefix_log_prob(rankings)[:, -1])
+            base = np.exp(
+                one.take(np.zeros(len(rankings), np.int64)).prefix_log_prob(rankings)[:, -1]
+            )
             probs[i] = best_of_probs(base, self._scored(np.array([row]), rankings[None])[0], self.m)
-        return Enumerated(np.broadcast_to(rankings, (self.n_rows, *rankings.shape)), probs, n_actions=A)
+        return Enumerated(
+            np.broadcast_to(rankings, (self.n_rows, *rankings.shape)), probs, n_actions=A
+        )
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
         raise self.refusal("prefixes")
@@ -132,25 +154,34 @@ class BestOf(Policy):
     def refusal(self, what: str) -> PolicyError:
         """Return the error that says why there are no probabilities of prefixes, positions or sets."""
         return PolicyError(
-            f"best of {self.m} has a weight for the whole ranking, none for {what}: which items win depends on all of "
+            f"best of {self.m} has a weight for the whole ranking, none for {what}: which items "
+            "win depends on all of "
             "the ranking. Use ips, snips or clip-ips, whose weights are at most m"
         )
 
     def _scored(self, rows: Ints, rankings: Ints) -> Floats:
         values = np.asarray(self.score(rows, rankings), dtype=np.float64)
         if values.shape != rankings.shape[:2]:
-            raise PolicyError(f"the score returned shape {values.shape}, expected {rankings.shape[:2]}")
+            raise PolicyError(
+                f"the score returned shape {values.shape}, expected {rankings.shape[:2]}"
+            )
         if np.isnan(values).any():
-            raise PolicyError(f"row {rows[np.argwhere(np.isnan(values))[0][0]]}: the score of a ranking is NaN")
+            raise PolicyError(
+                f"row {rows[np.argwhere(np.isnan(values))[0][0]]}: the score of a ranking is NaN"
+            )
         return settled(values)
 
     def _drawn(self, rows: Ints, length: int, rng: np.random.Generator, size: int) -> Ints:
         if self.logger.n_rows == 1:
-            return self.logger.sample(length, rng, size=len(rows) * size).reshape(len(rows), size, length)
+            return self.logger.sample(length, rng, size=len(rows) * size).reshape(
+                len(rows), size, length
+            )
         return self.logger.take(rows).sample(length, rng, size=size)
 
     def _reference(self, length: int) -> tuple[Floats, Floats]:
-        """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking, then of each."""
+        """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking,
+        then of each.
+        """
         scores, keys = np.empty((self.n_rows, self.draws)), np.empty((self.n_rows, 1 + self.draws))
         block = self.rows // _BLOCK
         for number in np.unique(block):
@@ -172,8 +203,8 @@ class BestOf(Policy):
 def settled(scores: Floats) -> Floats:
     """Return scores without their last digits, so that those which differ by rounding are ties.
 
-    The same ranking scored in another batch may come out a rounding error higher; then it would win or lose every time,
-    where a tie is broken by chance.
+    The same ranking scored in another batch may come out a rounding error higher; then it would win
+    or lose every time, where a tie is broken by chance.
 
     >>> bool(settled(np.array([0.1 + 0.2])) == settled(np.array([0.3])))
     True
@@ -188,13 +219,16 @@ def drawn_weight(below: Ints, draws: int, m: int) -> Floats:
     [0.0, 0.5, 3.0]
     """
     chosen = np.arange(m - 1)
-    factors = np.maximum(np.asarray(below, dtype=np.float64)[..., None] - chosen, 0.0) / (draws - chosen)
+    factors = np.maximum(np.asarray(below, dtype=np.float64)[..., None] - chosen, 0.0) / (
+        draws - chosen
+    )
     weight: Floats = m * factors.prod(axis=-1)
     return weight
 
 
 def best_of_probs(probs: Floats, scores: Floats, m: int) -> Floats:
-    """Return the probability (E,) that each of E rankings is the best of m draws; equals win in proportion.
+    """Return the probability (E,) that each of E rankings is the best of m draws; equals win in
+    proportion.
 
     Rankings of one score are served with (F + p)^m - F^m, F the mass below and p theirs.
 

@@ -1,8 +1,9 @@
-"""What could have been shown: ragged lists of candidates by row, with features of candidates and of items.
+"""What could have been shown: ragged lists of candidates by row, with features of candidates and of
+items.
 
-Row i owns `items[offsets[i]:offsets[i+1]]`. Everything else that is known of a candidate (scores, features)
-is a flat array beside `items`, so that 1 million rows of 50 candidates stay 50 million numbers whatever the
-size of the catalogue.
+Row i owns `items[offsets[i]:offsets[i+1]]`. Everything else that is known of a candidate (scores,
+features) is a flat array beside `items`, so that 1 million rows of 50 candidates stay 50 million
+numbers whatever the size of the catalogue.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.errors import PolicyError
 from counterrank.policies.base import Floats, Ints, Rows
 
-#: Candidates worked on at once: a padded block of scores of this size stays in the last-level cache.
+# : Candidates worked on at once: a padded block of scores of this size stays in the last-level
+# cache.
 BLOCK = 200_000
 
 
@@ -23,8 +25,8 @@ BLOCK = 200_000
 class Candidates:
     """The items that each row could have shown: `offsets` (n+1,), `items` (N,) of ids 0..n_items-1.
 
-    `features` are named arrays (N,): numbers (NaN missing), or codes of a category (-1 missing) with the labels
-    in `categories`. `start` is the number of the first row, for messages.
+    `features` are named arrays (N,): numbers (NaN missing), or codes of a category (-1 missing)
+    with the labels in `categories`. `start` is the number of the first row, for messages.
 
     >>> sets = Candidates.from_lists([[3, 1, 7], [1, 2]])
     >>> sets.counts.tolist(), sets.locate(np.array([[7, 3], [2, 5]])).tolist()
@@ -43,14 +45,20 @@ class Candidates:
         put(self, "offsets", np.ascontiguousarray(self.offsets, dtype=np.int64))
         items = np.asarray(self.items)
         if items.ndim != 1 or items.dtype.kind not in "iu":
-            raise PolicyError(f"candidates must be one flat array of integer ids, got {items.dtype} {items.shape}")
+            raise PolicyError(
+                f"candidates must be one flat array of integer ids, got {items.dtype} {items.shape}"
+            )
         self._check_offsets(len(items))
         # Once flat and checked, four bytes an id are enough: catalogues have fewer than 2^31 items.
         put(self, "items", np.ascontiguousarray(items, dtype=np.int32))
         largest = int(items.max(initial=-1)) + 1
         put(self, "n_items", max(self.n_items, largest))
         self._check_items()
-        put(self, "features", {name: self._feature(name, values) for name, values in self.features.items()})
+        put(
+            self,
+            "features",
+            {name: self._feature(name, values) for name, values in self.features.items()},
+        )
 
     @classmethod
     def from_lists(
@@ -63,20 +71,29 @@ class Candidates:
     ) -> Self:
         """Return the candidates of ragged lists; features are ragged in the same way."""
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
-        flat = {name: flat_values(values, offsets, name) for name, values in (features or {}).items()}
+        flat = {
+            name: flat_values(values, offsets, name) for name, values in (features or {}).items()
+        }
         items = np.array([item for row in lists for item in row], dtype=np.int64)
         return cls(offsets, items.astype(np.int32), flat, categories or {}, n_items)
 
     @classmethod
     def concat(cls, parts: "Sequence[Candidates]") -> "Candidates":
-        """Return the rows of all parts, in order; they come from one source and have the same features."""
+        """Return the rows of all parts, in order; they come from one source and have the same
+        features.
+        """
         first = parts[0]
         ends = np.cumsum([len(part.items) for part in parts])
-        shifted = [part.offsets[1:] + before for part, before in zip(parts, [0, *ends[:-1]], strict=True)]
+        shifted = [
+            part.offsets[1:] + before for part, before in zip(parts, [0, *ends[:-1]], strict=True)
+        ]
         return _built(
             np.concatenate([[0], *shifted]),
             np.concatenate([part.items for part in parts]),
-            {name: np.concatenate([part.features[name] for part in parts]) for name in first.features},
+            {
+                name: np.concatenate([part.features[name] for part in parts])
+                for name in first.features
+            },
             first.categories,
             max(part.n_items for part in parts),
             first.start,
@@ -96,7 +113,9 @@ class Candidates:
         """Return the candidates of the selected rows; a stretch of rows is a view."""
         offsets, where = self._cut(rows)
         features = {name: values[where] for name, values in self.features.items()}
-        return _built(offsets, self.items[where], features, self.categories, self.n_items, self._start(rows))
+        return _built(
+            offsets, self.items[where], features, self.categories, self.n_items, self._start(rows)
+        )
 
     def take_values(self, values: NDArray[Any], rows: Rows) -> NDArray[Any]:
         """Return what belongs to the selected rows of an array beside `items` (N,)."""
@@ -104,7 +123,9 @@ class Candidates:
         return chosen
 
     def blocks(self, cells: int = BLOCK) -> Iterator[slice]:
-        """Yield stretches of rows whose lists, padded to the longest of them, hold about `cells` entries."""
+        """Yield stretches of rows whose lists, padded to the longest of them, hold about `cells`
+        entries.
+        """
         first, counts = 0, self.counts
         while first < self.n:
             window = counts[first : first + max(1, cells // int(counts[first]))]
@@ -114,14 +135,18 @@ class Candidates:
             first += step
 
     def locate(self, items: Ints) -> Ints:
-        """Return the place of items (n, ...) in their row's list: -1 for padding, -2 where it is no candidate."""
+        """Return the place of items (n, ...) in their row's list: -1 for padding, -2 where it is no
+        candidate.
+        """
         from counterrank.policies.kernels.lookups import locate
 
         flat = np.ascontiguousarray(items, dtype=np.int64).reshape(self.n, -1)
         return locate(self.offsets, self.items, flat, self.n_items).reshape(np.shape(items))
 
     def features_of(self, items: Ints) -> list[Floats]:
-        """Return one array (n, ...) a feature for items (n, ...): NaN for padding, missing codes and no candidates."""
+        """Return one array (n, ...) a feature for items (n, ...): NaN for padding, missing codes
+        and no candidates.
+        """
         places = self.locate(items)
         first = self.offsets[:-1].reshape((-1,) + (1,) * (places.ndim - 1))
         at = np.where(places < 0, 0, first + places)
@@ -142,7 +167,9 @@ class Candidates:
     def global_items(self, places: Ints) -> Ints:
         """Return item ids for places (n, ...) in each row's list; negative places become -1."""
         flat = places.reshape(self.n, -1)
-        found = self.items[np.minimum(self.offsets[:-1, None] + np.maximum(flat, 0), max(len(self.items) - 1, 0))]
+        found = self.items[
+            np.minimum(self.offsets[:-1, None] + np.maximum(flat, 0), max(len(self.items) - 1, 0))
+        ]
         return np.where(flat < 0, -1, found).astype(np.int64).reshape(places.shape)
 
     def _cut(self, rows: Rows) -> tuple[Ints, Any]:
@@ -157,7 +184,9 @@ class Candidates:
         chosen = np.arange(self.n)[rows]
         counts = self.counts[chosen]
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return offsets, np.repeat(self.offsets[chosen] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return offsets, np.repeat(self.offsets[chosen] - offsets[:-1], counts) + np.arange(
+            offsets[-1]
+        )
 
     def _start(self, rows: Rows) -> int:
         return self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0)
@@ -165,11 +194,15 @@ class Candidates:
     def _check_offsets(self, size: int) -> None:
         offsets = self.offsets
         if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != size:
-            raise PolicyError(f"offsets must run from 0 to the number of candidates ({size}), one more than rows")
+            raise PolicyError(
+                f"offsets must run from 0 to the number of candidates ({size}), one more than rows"
+            )
         empty = np.diff(offsets) <= 0
         if empty.any():
             row = self.start + int(np.argmax(empty))
-            raise PolicyError(f"row {row} has no candidate; drop the row, or list what could have been shown")
+            raise PolicyError(
+                f"row {row} has no candidate; drop the row, or list what could have been shown"
+            )
 
     def _check_items(self) -> None:
         from counterrank.policies.kernels.lookups import first_bad_candidate
@@ -179,24 +212,33 @@ class Candidates:
             return
         item = int(self.items[self.offsets[row] + place])
         if item < 0:
-            raise PolicyError(f"row {self.start + row}, candidate {place + 1}: {item} is no item; ids start at 0")
+            raise PolicyError(
+                f"row {self.start + row}, candidate {place + 1}: {item} is no item; ids start at 0"
+            )
         raise PolicyError(
-            f"row {self.start + row}: item {item} is listed twice among the candidates; list each item once"
+            f"row {self.start + row}: item {item} is listed twice among the candidates; list each "
+            "item once"
         )
 
     def _feature(self, name: str, values: Any) -> NDArray[Any]:
         array = np.asarray(values)
         if array.shape != self.items.shape:
             raise PolicyError(
-                f"feature '{name}' has {array.shape[0] if array.ndim else 0} values for {len(self.items)} candidates; "
+                f"feature '{name}' has {array.shape[0] if array.ndim else 0} values for "
+                f"{len(self.items)} candidates; "
                 "give one value a candidate"
             )
         if array.dtype.kind not in "fiub":
-            raise PolicyError(f"feature '{name}' holds {array.dtype} values; give numbers, or codes with `categories`")
+            raise PolicyError(
+                f"feature '{name}' holds {array.dtype} values; give numbers, or codes with "
+                "`categories`"
+            )
         if array.dtype.kind == "f" and np.isinf(array).any():
             at = int(np.argmax(np.isinf(array)))
             row = int(np.searchsorted(self.offsets, at, side="right")) - 1
-            raise PolicyError(f"row {self.start + row}: feature '{name}' is infinite; use NaN for a missing value")
+            raise PolicyError(
+                f"row {self.start + row}: feature '{name}' is infinite; use NaN for a missing value"
+            )
         return np.ascontiguousarray(array)
 
 
@@ -213,11 +255,15 @@ def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> ND
     sizes = np.array([len(row) for row in values])
     counts = np.diff(offsets)
     if len(sizes) != len(counts):
-        raise PolicyError(f"'{name}' has {len(sizes)} rows, the candidates {len(counts)}; they must match row by row")
+        raise PolicyError(
+            f"'{name}' has {len(sizes)} rows, the candidates {len(counts)}; they must match row "
+            "by row"
+        )
     if (sizes != counts).any():
         row = int(np.argmax(sizes != counts))
         raise PolicyError(
-            f"row {row}: '{name}' has {sizes[row]} values for {counts[row]} candidates; give one value a candidate"
+            f"row {row}: '{name}' has {sizes[row]} values for {counts[row]} candidates; give one "
+            "value a candidate"
         )
     return np.array([value for row in values for value in row])
 
@@ -241,10 +287,15 @@ class ItemFeatures:
         object.__setattr__(self, "values", table)
         object.__setattr__(self, "names", tuple(self.names))
         if table.shape[1] != len(self.names):
-            raise PolicyError(f"item features have {table.shape[1]} columns but {len(self.names)} names")
+            raise PolicyError(
+                f"item features have {table.shape[1]} columns but {len(self.names)} names"
+            )
         if np.isinf(table).any():
             item, column = np.argwhere(np.isinf(table))[0]
-            raise PolicyError(f"item {item}: feature '{self.names[column]}' is infinite; use NaN for a missing value")
+            raise PolicyError(
+                f"item {item}: feature '{self.names[column]}' is infinite; use NaN for a missing "
+                "value"
+            )
 
     @property
     def n_items(self) -> int:
@@ -261,7 +312,9 @@ def _as_numbers(values: ArrayLike) -> Floats:
     try:
         table = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
-        raise PolicyError(f"item features must be numbers or codes of categories: {problem}") from None
+        raise PolicyError(
+            f"item features must be numbers or codes of categories: {problem}"
+        ) from None
     if table.ndim != 2 or len(table) == 0:
         raise PolicyError(f"item features must be (A, d): one row an item; got shape {table.shape}")
     return table

@@ -1,4 +1,6 @@
-"""A known list of rankings per context, each with its probability: how search logs with few variants look."""
+"""A known list of rankings per context, each with its probability: how search logs with few
+variants look.
+"""
 
 from collections.abc import Sequence
 from typing import Self
@@ -18,8 +20,8 @@ _CELLS = 4_000_000
 class Enumerated(ClosedFormPolicy):
     """Rankings (G, E, R) with probabilities (G, E); row i of the log uses list `group[i]`.
 
-    P(L) = sum of the probabilities of the listed rankings that agree with the items at L. Shorter lists are
-    padded with probability 0, shorter rankings with -1.
+    P(L) = sum of the probabilities of the listed rankings that agree with the items at L. Shorter
+    lists are padded with probability 0, shorter rankings with -1.
 
     >>> policy = Enumerated([[[0, 1], [1, 0], [2, 0]]], [[0.5, 0.3, 0.2]])
     >>> np.exp(policy.position_log_prob(np.array([[1, 0]]))).round(2).tolist()
@@ -39,7 +41,9 @@ class Enumerated(ClosedFormPolicy):
     ) -> None:
         self.rankings: Ints = np.ascontiguousarray(rankings, dtype=np.int64)
         self.probs: Floats = np.asarray(probs, dtype=np.float64)
-        self.group: Ints = np.arange(len(self.probs)) if group is None else np.asarray(group, dtype=np.int64)
+        self.group: Ints = (
+            np.arange(len(self.probs)) if group is None else np.asarray(group, dtype=np.int64)
+        )
         largest = int(self.rankings.max(initial=0)) + 1
         self.n_items = largest if n_actions is None else int(n_actions)
         self.check()
@@ -53,7 +57,9 @@ class Enumerated(ClosedFormPolicy):
         *,
         n_actions: int | None = None,
     ) -> Self:
-        """Return the policy of ragged lists: rankings[g][e] is a list of items with probability probs[g][e]."""
+        """Return the policy of ragged lists: rankings[g][e] is a list of items with probability
+        probs[g][e].
+        """
         E = max(map(len, rankings), default=0)
         R = max((len(ranking) for listed in rankings for ranking in listed), default=0)
         table = np.full((len(rankings), E, R), -1, np.int64)
@@ -72,11 +78,15 @@ class Enumerated(ClosedFormPolicy):
                 f"and {self.probs.shape}"
             )
         if self.rankings.min() < -1 or self.rankings.max() >= self.n_items:
-            raise PolicyError(f"rankings must hold items 0..{self.n_items - 1}, or -1 as padding at the end")
+            raise PolicyError(
+                f"rankings must hold items 0..{self.n_items - 1}, or -1 as padding at the end"
+            )
         bad = ~(np.abs(self.probs.sum(axis=1) - 1) <= 1e-6) | ~(self.probs >= 0).all(axis=1)
         if bad.any():
             g = int(np.argmax(bad))
-            raise PolicyError(f"group {g}: probabilities sum to {self.probs[g].sum():.9g} or are negative")
+            raise PolicyError(
+                f"group {g}: probabilities sum to {self.probs[g].sum():.9g} or are negative"
+            )
         if self.group.ndim != 1 or self.group.min(initial=0) < 0 or self.group.max(initial=0) >= G:
             raise PolicyError(f"group must hold one list number 0..{G - 1} per row")
 
@@ -90,7 +100,9 @@ class Enumerated(ClosedFormPolicy):
         step = max(1, _CELLS // self.probs.shape[1])
         asked = np.flatnonzero(mask)
         if len(asked) and asked[-1] >= self.rankings.shape[2]:
-            padding = np.full((*self.probs.shape, asked[-1] + 1 - self.rankings.shape[2]), -1, np.int64)
+            padding = np.full(
+                (*self.probs.shape, asked[-1] + 1 - self.rankings.shape[2]), -1, np.int64
+            )
             rankings = np.concatenate([self.rankings, padding], axis=2)
         else:
             rankings = self.rankings
@@ -104,12 +116,16 @@ class Enumerated(ClosedFormPolicy):
         return np.minimum(out, 0.0)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        """Return log-probabilities of the masked items; rows that show the same list are worked out once."""
+        """Return log-probabilities of the masked items; rows that show the same list are worked out
+        once.
+        """
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
         if sets.ndim == 3 or len(self.group) != len(items):
             return super().subset_log_prob(items, sets)
-        _, first, back = np.unique(np.column_stack([self.group, items]), axis=0, return_index=True, return_inverse=True)
+        _, first, back = np.unique(
+            np.column_stack([self.group, items]), axis=0, return_index=True, return_inverse=True
+        )
         found = super(Enumerated, self.take(first)).subset_log_prob(items[first], sets)
         log_prob = found.log_prob[np.asarray(back).reshape(-1)]
         return SubsetResult(log_prob, np.zeros_like(log_prob))
@@ -118,7 +134,9 @@ class Enumerated(ClosedFormPolicy):
         from counterrank.policies.kernels.lookups import categorical
 
         if length > self.rankings.shape[2]:
-            raise PolicyError(f"the listed rankings have {self.rankings.shape[2]} positions, not {length}")
+            raise PolicyError(
+                f"the listed rankings have {self.rankings.shape[2]} positions, not {length}"
+            )
         cumulative = np.cumsum(self.probs, axis=1)[self.group]
         drawn = categorical(cumulative, rng.random((len(self.group), size)))
         return self.rankings[self.group[:, None], drawn, :length]

@@ -34,7 +34,9 @@ class Factored(ArrayPolicy):
         table = _as_table(probs, "probabilities")
         if (table < 0).any() or np.isnan(table).any():
             where = np.argwhere((table < 0) | np.isnan(table))[0]
-            raise PolicyError(f"row {where[0]}: probability {table[tuple(where)]} of action {where[-1]}")
+            raise PolicyError(
+                f"row {where[0]}: probability {table[tuple(where)]} of action {where[-1]}"
+            )
         with np.errstate(divide="ignore"):
             self.log_table: Floats = np.log(table)
         self.check()
@@ -98,13 +100,15 @@ class Factored(ArrayPolicy):
     def _check_length(self, length: int) -> None:
         if length > self.log_table.shape[1]:
             raise PolicyError(
-                f"the table describes {self.log_table.shape[1]} positions, {length} were asked for; "
+                f"the table describes {self.log_table.shape[1]} positions, {length} were asked "
+                "for; "
                 "give probabilities for every position, or (n, A) for the same at each"
             )
 
 
 class Softmax(Factored):
-    """p(a | x) proportional to exp(score / temperature); a score of -inf makes an action unavailable.
+    """p(a | x) proportional to exp(score / temperature); a score of -inf makes an action
+    unavailable.
 
     >>> Softmax([[0.0, np.log(3.0)]]).dist().round(2).tolist()
     [[0.25, 0.75]]
@@ -117,9 +121,11 @@ class Softmax(Factored):
 
 
 class EpsilonGreedy(Factored):
-    """The best action with probability 1 - epsilon, any action with epsilon; equal best scores share.
+    """The best action with probability 1 - epsilon, any action with epsilon; equal best scores
+    share.
 
-    p(a | x) = epsilon / A + (1 - epsilon) 1[a is best] / (number of best). Negate scores to minimise.
+    p(a | x) = epsilon / A + (1 - epsilon) 1[a is best] / (number of best). Negate scores to
+    minimise.
 
     >>> EpsilonGreedy([[1.0, 2.0, 2.0]], epsilon=0.3).dist().round(2).tolist()
     [[0.1, 0.45, 0.45]]
@@ -163,7 +169,8 @@ def from_callable(function: Callable[[Any], ArrayLike], context: Any) -> Factore
 
 
 def from_classifier(model: Any, context: ArrayLike, n_actions: int | None = None) -> Factored:
-    """Return the factored policy of a fitted classifier with `predict_proba` and integer `classes_`.
+    """Return the factored policy of a fitted classifier with `predict_proba` and integer
+    `classes_`.
 
     Actions the classifier never saw get probability zero.
     """
@@ -180,7 +187,9 @@ def from_classifier(model: Any, context: ArrayLike, n_actions: int | None = None
     return Factored(table)
 
 
-def as_scores(scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, ...] = (2, 3)) -> Floats:
+def as_scores(
+    scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, ...] = (2, 3)
+) -> Floats:
     """Return scores / temperature as a float64 table with at least one finite entry a row."""
     if not (temperature > 0 and np.isfinite(temperature)):
         raise PolicyError(f"temperature must be positive and finite, got {temperature}")
@@ -188,10 +197,14 @@ def as_scores(scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, 
     bad = np.isnan(table) | (table == np.inf)
     if bad.any():
         where = np.argwhere(bad)[0]
-        raise PolicyError(f"row {where[0]}: score {table[tuple(where)]} of action {where[-1]} is not a number")
+        raise PolicyError(
+            f"row {where[0]}: score {table[tuple(where)]} of action {where[-1]} is not a number"
+        )
     empty = ~(table > -np.inf).any(axis=-1)
     if empty.any():
-        raise PolicyError(f"row {np.argwhere(empty)[0][0]}: every score is -inf, no action is available")
+        raise PolicyError(
+            f"row {np.argwhere(empty)[0][0]}: every score is -inf, no action is available"
+        )
     return table / temperature
 
 

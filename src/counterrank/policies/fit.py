@@ -1,4 +1,6 @@
-"""Does what was shown agree with the policy that is said to have shown it? Sums of one pass, for the audit."""
+"""Does what was shown agree with the policy that is said to have shown it? Sums of one pass, for
+the audit.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -21,10 +23,10 @@ RANKS = 20
 class CandidateFit:
     """What a pass over the rows counted; two of them add.
 
-    `rows`; `outside`: shown items that were no candidates, and the first such row; `ineligible`: shown items of
-    score -inf; `contradicted`: rows in which an item stands above one of a higher score; `observed`, `expected`
-    and `variance` (RANKS,): how often the item shown next had score rank r among what was left, how often
-    Plackett-Luce expects it, and the variance of that count.
+    `rows`; `outside`: shown items that were no candidates, and the first such row; `ineligible`:
+    shown items of score -inf; `contradicted`: rows in which an item stands above one of a higher
+    score; `observed`, `expected` and `variance` (RANKS,): how often the item shown next had score
+    rank r among what was left, how often Plackett-Luce expects it, and the variance of that count.
     """
 
     rows: int
@@ -51,21 +53,31 @@ class CandidateFit:
 
     @property
     def z(self) -> Floats:
-        """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing is expected."""
+        """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing
+        is expected.
+        """
         sd = np.sqrt(self.variance)
         return np.divide(self.observed - self.expected, sd, out=np.zeros_like(sd), where=sd > 1e-9)
 
     @property
     def p_value(self) -> float:
-        """Chance of a largest |z| like this one, were the policy true; Bonferroni over the ranks that can vary."""
+        """Chance of a largest |z| like this one, were the policy true; Bonferroni over the ranks
+        that can vary.
+        """
         from math import erfc, sqrt
 
         tried = int((self.variance > 1e-9).sum())
-        return min(1.0, tried * erfc(float(np.abs(self.z).max(initial=0.0)) / sqrt(2))) if tried else 1.0
+        return (
+            min(1.0, tried * erfc(float(np.abs(self.z).max(initial=0.0)) / sqrt(2)))
+            if tried
+            else 1.0
+        )
 
     @property
     def too_greedy(self) -> float:
-        """How much more often than expected the best item left was shown, as a share of all choices."""
+        """How much more often than expected the best item left was shown, as a share of all
+        choices.
+        """
         total = self.expected.sum()
         return float((self.observed[0] - self.expected[0]) / total) if total else 0.0
 
@@ -73,8 +85,9 @@ class CandidateFit:
 def candidate_fit(policy: Scored, actions: "Ints", *, start: int = 0) -> CandidateFit:
     """Return the counts of rankings (n, K) shown by a policy over candidates.
 
-    The frequencies are those of Plackett-Luce at the spec's temperature (1 for other kinds): each choice among
-    what was left is a draw with known chances, so observed minus expected is a martingale whatever the rows.
+    The frequencies are those of Plackett-Luce at the spec's temperature (1 for other kinds): each
+    choice among what was left is a draw with known chances, so observed minus expected is a
+    martingale whatever the rows.
     """
     from counterrank.policies.kernels.fit import choices
 
@@ -87,7 +100,9 @@ def candidate_fit(policy: Scored, actions: "Ints", *, start: int = 0) -> Candida
     outside = np.flatnonzero((places == -2).any(axis=1))
     first = start + int(outside[0]) if len(outside) else -1
     ineligible, contradicted = (int(count) for count in counts)
-    return CandidateFit(len(places), int((places == -2).sum()), first, ineligible, contradicted, *sums)
+    return CandidateFit(
+        len(places), int((places == -2).sum()), first, ineligible, contradicted, *sums
+    )
 
 
 def shown_outside(candidates: Candidates, actions: "Ints") -> NDArray[np.bool_]:

@@ -15,10 +15,11 @@ from counterrank.policies.plackett_luce import UniformPermutation
 
 
 class Mixture(ArrayPolicy):
-    """P(L) = sum over components c of weight_c P_c(L): probabilities of the set are mixed, never ratios per slot.
+    """P(L) = sum over components c of weight_c P_c(L): probabilities of the set are mixed, never
+    ratios per slot.
 
-    Weights are (C,) or, per row, (n, C). A mixture of factored policies is not factored: one coin serves all
-    positions of a ranking.
+    Weights are (C,) or, per row, (n, C). A mixture of factored policies is not factored: one coin
+    serves all positions of a ranking.
 
     >>> policy = Mixture([Uniform(2), Uniform(2)], [0.25, 0.75])
     >>> np.exp(policy.prefix_log_prob(np.array([[0, 1]]))).round(3).tolist()
@@ -39,16 +40,29 @@ class Mixture(ArrayPolicy):
     def check(self) -> None:
         C = len(self.components)
         if C == 0 or self.weights.ndim != 2 or self.weights.shape[1] != C:
-            raise PolicyError(f"{C} components need weights ({C},) or (n, {C}), got {self.weights.shape}")
-        bad = ~((self.weights >= 0).all(axis=1) & (np.abs(self.weights.sum(axis=1) - 1) <= SUM_TOLERANCE))
+            raise PolicyError(
+                f"{C} components need weights ({C},) or (n, {C}), got {self.weights.shape}"
+            )
+        bad = ~(
+            (self.weights >= 0).all(axis=1)
+            & (np.abs(self.weights.sum(axis=1) - 1) <= SUM_TOLERANCE)
+        )
         if bad.any():
             i = int(np.argmax(bad))
-            raise PolicyError(f"row {i}: mixture weights {self.weights[i].tolist()} must be a distribution")
+            raise PolicyError(
+                f"row {i}: mixture weights {self.weights[i].tolist()} must be a distribution"
+            )
         if len({part.n_actions for part in self.components}) > 1:
-            raise PolicyError(f"components differ in actions: {[part.n_actions for part in self.components]}")
+            raise PolicyError(
+                f"components differ in actions: {[part.n_actions for part in self.components]}"
+            )
         if len({part.n_rows for part in self.components} - {1, self.n_rows}) > 0:
-            raise PolicyError(f"components differ in rows: {[part.n_rows for part in self.components]}")
-        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.components)) - {"dist"}
+            raise PolicyError(
+                f"components differ in rows: {[part.n_rows for part in self.components]}"
+            )
+        self.capabilities = frozenset.intersection(
+            *(part.capabilities for part in self.components)
+        ) - {"dist"}
 
     @property
     def n_rows(self) -> int:
@@ -106,19 +120,24 @@ class Mixture(ArrayPolicy):
 
 
 def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
-    """Return: the whole ranking from `policy` with probability 1 - epsilon, else uniformly at random."""
+    """Return: the whole ranking from `policy` with probability 1 - epsilon, else uniformly at
+    random.
+    """
     noise = Uniform(policy.n_actions) if policy.factored else UniformPermutation(policy.n_actions)
     return Mixture([policy, noise], [1 - epsilon, epsilon])
 
 
 def pooled(policies: Sequence[Policy], counts: ArrayLike) -> Mixture:
-    """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c / n.
+    """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c /
+    n.
 
-    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by the
-    probability that any arm would have shown it, not only its own. Every policy must be bound to all pooled
-    rows.
+    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by
+    the probability that any arm would have shown it, not only its own. Every policy must be bound
+    to all pooled rows.
     """
     sizes = np.asarray(counts, dtype=np.float64)
     if sizes.ndim != 1 or not (sizes >= 0).all() or not sizes.sum() > 0:
-        raise PolicyError(f"counts must be one non-negative number per policy, got {sizes.tolist()}")
+        raise PolicyError(
+            f"counts must be one non-negative number per policy, got {sizes.tolist()}"
+        )
     return Mixture(policies, sizes / sizes.sum())

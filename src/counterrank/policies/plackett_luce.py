@@ -1,8 +1,9 @@
 """Plackett-Luce: rankings drawn item by item without replacement, in proportion to exp(score).
 
-Which method answers which set of positions: the cheapest that is exact, else sampling. Empty sets and prefixes
-are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other sets run the subset programme
-while it fits the budget; the rest shares one set of draws a row. Equal sets of a row are answered once.
+Which method answers which set of positions: the cheapest that is exact, else sampling. Empty sets
+and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other sets
+run the subset programme while it fits the budget; the rest shares one set of draws a row. Equal
+sets of a row are answered once.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
 from counterrank.policies.factored import as_scores
-from counterrank.policies.questions import Tasks, as_actions, as_masks, distinct, repeated, repeats, without_padding
+from counterrank.policies.questions import (
+    Tasks,
+    as_actions,
+    as_masks,
+    distinct,
+    repeated,
+    repeats,
+    without_padding,
+)
 from counterrank.policies.ranked import log_factorials
 
 #: Scores further apart than this leave the range of float64 once exponentiated.
@@ -23,12 +32,14 @@ MAX_SPAN = 650.0
 
 
 class PlackettLuce(ArrayPolicy):
-    """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used (Plackett 1975).
+    """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used
+    (Plackett 1975).
 
-    Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a single
-    item by quadrature (1e-10); anything larger by at most `max_samples` draws shared by all masks of a row,
-    until the relative error is `rtol`. The draws are a function of `seed` and the row's content alone, so a
-    result does not depend on chunks or threads. A score of -inf makes an item unavailable.
+    Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a
+    single item by quadrature (1e-10); anything larger by at most `max_samples` draws shared by all
+    masks of a row, until the relative error is `rtol`. The draws are a function of `seed` and the
+    row's content alone, so a result does not depend on chunks or threads. A score of -inf makes an
+    item unavailable.
 
     >>> policy = PlackettLuce([[0.0, 0.0, np.log(2.0)]])
     >>> np.exp(policy.prefix_log_prob(np.array([[2, 0, 1]]))).round(4).tolist()
@@ -51,14 +62,20 @@ class PlackettLuce(ArrayPolicy):
         seed: int = 0,
     ) -> None:
         self.scores: Floats = np.ascontiguousarray(as_scores(scores, temperature, ndims=(2,)))
-        self.max_states, self.rtol, self.max_samples, self.seed = max_states, rtol, max_samples, seed
+        self.max_states, self.rtol, self.max_samples, self.seed = (
+            max_states,
+            rtol,
+            max_samples,
+            seed,
+        )
         self.check()
 
     def check(self) -> None:
         as_scores(self.scores, ndims=(2,))
         if self.max_states < 1 or self.max_samples < 2 or not self.rtol > 0:
             raise PolicyError(
-                f"max_states={self.max_states}, max_samples={self.max_samples} and rtol={self.rtol} "
+                f"max_states={self.max_states}, max_samples={self.max_samples} and "
+                f"rtol={self.rtol} "
                 "must be at least 1, at least 2 and positive"
             )
 
@@ -83,7 +100,9 @@ class PlackettLuce(ArrayPolicy):
         from counterrank.policies.kernels.plackett_luce import sample
 
         if length > self.n_actions:
-            raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")
+            raise PolicyError(
+                f"cannot rank {length} positions with {self.n_actions} items without replacement"
+            )
         finite = np.where(self.scores > -np.inf, self.scores, np.inf)
         wide = self.scores.max(axis=1) - finite.min(axis=1) > MAX_SPAN
         out = np.empty((self.n_rows, size, length), np.int64)
@@ -97,7 +116,9 @@ class PlackettLuce(ArrayPolicy):
 
 
 def _gumbel(scores: Floats, shape: tuple[int, int], rng: np.random.Generator) -> Ints:
-    """Return (size, length) draws as the order of scores plus Gumbel noise: no exponential, any span."""
+    """Return (size, length) draws as the order of scores plus Gumbel noise: no exponential, any
+    span.
+    """
     noisy = scores + rng.gumbel(size=(shape[0], scores.size))
     order = np.argsort(-noisy, axis=1)[:, : shape[1]]
     return np.where(np.take_along_axis(noisy, order, axis=1) > -np.inf, order, -1)
@@ -133,7 +154,9 @@ class UniformPermutation(ClosedFormPolicy):
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         if length > self.n_items:
-            raise PolicyError(f"cannot rank {length} positions with {self.n_items} items without replacement")
+            raise PolicyError(
+                f"cannot rank {length} positions with {self.n_items} items without replacement"
+            )
         from counterrank.policies.kernels.plackett_luce import sample
 
         return sample(np.zeros((1, self.n_items)), rng.random((1, size, length)))
@@ -174,7 +197,9 @@ def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetRes
     return SubsetResult(log_prob, rel_var, ("exact", "quadrature", "sampled")[hardest])
 
 
-def _solve_block(scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int) -> tuple[Floats, Floats, int]:
+def _solve_block(
+    scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int
+) -> tuple[Floats, Floats, int]:
     from counterrank.policies.kernels.plackett_luce import prefix_log_prob
 
     n, K = items.shape
@@ -195,7 +220,8 @@ def _solve_block(scores: Floats, items: Ints, sets: Bools, limits: Limits, *, fi
     if np.isnan(values).any():
         row = int(tasks.rows[np.argmax(np.isnan(values))]) + first
         raise PolicyError(
-            f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make more than "
+            f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make "
+            "more than "
             f"max_states={limits.max_states} states; raise max_states or the temperature"
         )
     return tasks.scatter(values, log_prob), tasks.scatter(errors, rel_var), hardest
@@ -213,13 +239,17 @@ def _impossible(scores: Floats, items: Ints, masks: Bools, last: Ints) -> Bools:
 class _Work:
     """The (row, mask) pairs that need more than a sum, sorted by row."""
 
-    def __init__(self, scores: Floats, items: Ints, tasks: Tasks, prefix: Floats, limits: Limits) -> None:
+    def __init__(
+        self, scores: Floats, items: Ints, tasks: Tasks, prefix: Floats, limits: Limits
+    ) -> None:
         masks, rows = tasks.masks, tasks.rows
         self.scores, self.items, self.masks, self.rows = scores, items[rows], masks, rows
         self.prefix, self.limits = prefix, limits
         self.score_rows = np.zeros_like(rows) if len(scores) == 1 else rows
         self.size = masks.sum(axis=1)
-        self.lead = np.argmin(masks, axis=1)  # a gap exists, so the first False ends the leading run
+        self.lead = np.argmin(
+            masks, axis=1
+        )  # a gap exists, so the first False ends the leading run
         self.gaps = masks.shape[1] - np.argmax(masks[:, ::-1], axis=1) - self.size
         available = (scores > -np.inf).sum(axis=1)[self.score_rows]
         self.states = _states(available - self.size, self.gaps)
@@ -232,7 +262,9 @@ class _Work:
     @cached_property
     def wide(self) -> Bools:
         """Tasks (T,) whose scores lie too far apart to be exponentiated."""
-        span = self.scores.max(axis=1) - np.where(self.scores > -np.inf, self.scores, np.inf).min(axis=1)
+        span = self.scores.max(axis=1) - np.where(self.scores > -np.inf, self.scores, np.inf).min(
+            axis=1
+        )
         far: Bools = span[self.score_rows] > MAX_SPAN
         return far
 
@@ -256,13 +288,17 @@ class _Work:
     def _programme(self, which: Ints) -> Floats:
         from counterrank.policies.kernels.plackett_luce_subsets import subset_log_prob
 
-        return subset_log_prob(self.scores, self.order, self.score_rows[which], self.items[which], self.masks[which])
+        return subset_log_prob(
+            self.scores, self.order, self.score_rows[which], self.items[which], self.masks[which]
+        )
 
     def _wide(self, which: Ints) -> Floats:
         from counterrank.policies.kernels.plackett_luce_wide import subset_log_prob
 
         rows, limit = self.score_rows[which], self.limits.max_states
-        return subset_log_prob(self.scores, self.order, rows, self.items[which], self.masks[which], limit)
+        return subset_log_prob(
+            self.scores, self.order, rows, self.items[which], self.masks[which], limit
+        )
 
     def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
         from counterrank.policies.kernels.plackett_luce_sampled import subset_log_prob
@@ -283,7 +319,9 @@ class _Work:
         heads = which[first]
         table = self.scores if len(self.scores) == 1 else self.scores[self.rows[heads]]
         order = self.order if len(self.scores) == 1 else self.order[self.rows[heads]]
-        found = singles(table, order, self.items[heads], self.lead[heads], want, nodes_per_octave(K))
+        found = singles(
+            table, order, self.items[heads], self.lead[heads], want, nodes_per_octave(K)
+        )
         head: Floats = self.prefix[self.rows[which], self.lead[which]]
         values: Floats = found[group, position] + head
         return values
@@ -303,8 +341,9 @@ def _states(free: Ints, gaps: Ints) -> Floats:
 def nodes_per_octave(K: int) -> int:
     """Return m for the step h = log(2)/m at which the trapezoid errs by less than 1e-11.
 
-    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i y)| /
-    Gamma(K) with y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K of (j^2 + y^2).
+    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i
+    y)| / Gamma(K) with y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K
+    of (j^2 + y^2).
 
     >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
     [3, 4, 5, 9]

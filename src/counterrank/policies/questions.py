@@ -1,4 +1,6 @@
-"""The questions put to a policy: logged items (n, K) and sets of positions, checked, made distinct, enlarged."""
+"""The questions put to a policy: logged items (n, K) and sets of positions, checked, made distinct,
+enlarged.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
     """Return actions as (n, K) int64 that fit the policy, or say which entry does not."""
     items = np.asarray(actions)
     if items.ndim != 2 or not np.issubdtype(items.dtype, np.integer):
-        raise PolicyError(f"actions must be (n, K) integers, got {items.dtype} of shape {items.shape}")
+        raise PolicyError(
+            f"actions must be (n, K) integers, got {items.dtype} of shape {items.shape}"
+        )
     items = np.ascontiguousarray(items, dtype=np.int64)
     if policy.n_rows not in (1, len(items)):
         raise PolicyError(
@@ -28,7 +32,8 @@ def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
     if bad.any():
         i, k = np.argwhere(bad)[0]
         raise PolicyError(
-            f"row {i}, position {k + 1}: action {items[i, k]} is not one of 0..{policy.n_actions - 1} "
+            f"row {i}, position {k + 1}: action {items[i, k]} is not one of "
+            f"0..{policy.n_actions - 1} "
             "(-1 pads shorter rankings)"
         )
     if not policy.factored:
@@ -41,7 +46,9 @@ def _check_padding(items: Ints) -> None:
     hole = (items[:, :-1] < 0) & (items[:, 1:] >= 0)
     if hole.any():
         i, k = np.argwhere(hole)[0]
-        raise PolicyError(f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end")
+        raise PolicyError(
+            f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end"
+        )
 
 
 def as_masks(masks: ArrayLike, items: Ints) -> Bools:
@@ -51,13 +58,16 @@ def as_masks(masks: ArrayLike, items: Ints) -> Bools:
     fits = sets.ndim in (2, 3) and sets.shape[-1] == K and (sets.ndim == 2 or len(sets) == n)
     if sets.dtype != np.bool_ or not fits:
         raise PolicyError(
-            f"masks must be booleans of shape (J, {K}) or ({n}, J, {K}), got {sets.dtype} of shape {sets.shape}"
+            f"masks must be booleans of shape (J, {K}) or ({n}, J, {K}), got {sets.dtype} of "
+            f"shape {sets.shape}"
         )
     return sets
 
 
 def repeated(items: Ints, mask: Bools) -> Bools:
-    """Return (n,) True where one item is asked for at two masked positions: impossible without replacement."""
+    """Return (n,) True where one item is asked for at two masked positions: impossible without
+    replacement.
+    """
     chosen = items[:, mask]
     ordered = np.sort(chosen, axis=1)
     same: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
@@ -65,7 +75,9 @@ def repeated(items: Ints, mask: Bools) -> Bools:
 
 
 def pack(masks: Bools) -> Ints:
-    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal masks."""
+    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal
+    masks.
+    """
     K = masks.shape[-1]
     words = []
     for start in range(0, max(K, 1), 62):
@@ -75,9 +87,13 @@ def pack(masks: Bools) -> Ints:
 
 
 def distinct_masks(flat: Bools) -> tuple[Ints, Ints]:
-    """Return for masks (T, K) where each distinct one is first seen (U,), and which of them each is (T,)."""
+    """Return for masks (T, K) where each distinct one is first seen (U,), and which of them each is
+    (T,).
+    """
     codes = pack(flat)
-    keys = codes[:, 0] if codes.shape[1] == 1 else codes  # one word a mask: sorting plain integers is ten times faster
+    keys = (
+        codes[:, 0] if codes.shape[1] == 1 else codes
+    )  # one word a mask: sorting plain integers is ten times faster
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return first, inverse.reshape(-1)
 
@@ -145,11 +161,13 @@ def repeats(items: Ints, masks: Bools) -> Bools:
 
 
 def superset_mask(masks: Bools, capability: str) -> Bools:
-    """Return the smallest masks containing `masks` (..., K) whose probability `capability` supplies.
+    """Return the smallest masks containing `masks` (..., K) whose probability `capability`
+    supplies.
 
-    "prefix" closes each mask to the positions up to its last; "joint" fills every mask that is not empty;
-    "subset" changes nothing; "position" supplies single positions only and cannot be enlarged to. A weight on a
-    larger set is unbiased whenever that on the smaller one is, but its variance is larger.
+    "prefix" closes each mask to the positions up to its last; "joint" fills every mask that is not
+    empty; "subset" changes nothing; "position" supplies single positions only and cannot be
+    enlarged to. A weight on a larger set is unbiased whenever that on the smaller one is, but its
+    variance is larger.
 
     >>> superset_mask(np.array([[False, True, False], [False, False, False]]), "prefix").tolist()
     [[True, True, False], [False, False, False]]
@@ -164,7 +182,10 @@ def superset_mask(masks: Bools, capability: str) -> Bools:
     if capability == "position":
         if (masks.sum(axis=-1) > 1).any():
             raise PropensityError(
-                "marginal propensities (kind 'position') support single positions only; no larger set is known"
+                "marginal propensities (kind 'position') support single positions only; no larger "
+                "set is known"
             )
         return masks
-    raise PropensityError(f"unknown capability '{capability}'; one of 'subset', 'prefix', 'joint', 'position'")
+    raise PropensityError(
+        f"unknown capability '{capability}'; one of 'subset', 'prefix', 'joint', 'position'"
+    )

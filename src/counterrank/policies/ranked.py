@@ -1,4 +1,6 @@
-"""Policies that start from given rankings: shown as they are, perturbed in a known way, or interleaved."""
+"""Policies that start from given rankings: shown as they are, perturbed in a known way, or
+interleaved.
+"""
 
 from typing import ClassVar
 
@@ -15,7 +17,9 @@ def as_rankings(values: ArrayLike) -> Ints:
     """Return base rankings as (n, R) int64."""
     base = np.asarray(values)
     if base.ndim != 2 or not np.issubdtype(base.dtype, np.integer) or base.size == 0:
-        raise PolicyError(f"a base ranking must be (n, R) integers, got {base.dtype} of shape {base.shape}")
+        raise PolicyError(
+            f"a base ranking must be (n, R) integers, got {base.dtype} of shape {base.shape}"
+        )
     return np.ascontiguousarray(base, dtype=np.int64)
 
 
@@ -36,7 +40,9 @@ def check_rankings(base: Ints, n_items: int) -> None:
 
 
 class RankedPolicy(ClosedFormPolicy):
-    """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead of items."""
+    """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead
+    of items.
+    """
 
     row_fields = ("ranking",)
     shared_fields: ClassVar[tuple[str, ...]] = ("n_items",)
@@ -96,7 +102,8 @@ def log_factorials(n: int) -> Floats:
 
 
 class RandTopN(RankedPolicy):
-    """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as ranked.
+    """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as
+    ranked.
 
     >>> policy = RandTopN([[0, 1, 2, 3]], 3)
     >>> np.exp(policy.position_log_prob(np.array([[2, 1, 0, 3]]))).round(3).tolist()
@@ -137,11 +144,13 @@ class RandTopN(RankedPolicy):
 
 
 class RandomSwap(RankedPolicy):
-    """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown as it is.
+    """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown
+    as it is.
 
-    P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of place; the
-    one swap that explains one or two items out of place; none for more. `weights` (R, R) uses the upper
-    triangle; a single number is the probability of a swap, every pair equally likely.
+    P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of
+    place; the one swap that explains one or two items out of place; none for more. `weights` (R, R)
+    uses the upper triangle; a single number is the probability of a swap, every pair equally
+    likely.
 
     >>> policy = RandomSwap([[0, 1, 2]], 0.6)
     >>> np.exp(policy.position_log_prob(np.array([[0, 1, 2], [1, 0, 2]]))).round(2).tolist()
@@ -150,11 +159,15 @@ class RandomSwap(RankedPolicy):
 
     shared_fields = ("n_items", "weights")
 
-    def __init__(self, ranking: ArrayLike, weights: ArrayLike, n_actions: int | None = None) -> None:
+    def __init__(
+        self, ranking: ArrayLike, weights: ArrayLike, n_actions: int | None = None
+    ) -> None:
         R = np.shape(ranking)[-1]
         values = np.asarray(weights, dtype=np.float64)
         upper = np.triu(np.ones((R, R)), 1)
-        self.weights: Floats = values * upper / max(upper.sum(), 1) if values.ndim == 0 else np.triu(values, 1)
+        self.weights: Floats = (
+            values * upper / max(upper.sum(), 1) if values.ndim == 0 else np.triu(values, 1)
+        )
         super().__init__(ranking, n_actions)
 
     def check(self) -> None:
@@ -169,7 +182,8 @@ class RandomSwap(RankedPolicy):
         short = self.lengths < R
         if short.any():
             raise PolicyError(
-                f"row {int(np.argmax(short))}: the base ranking is padded; swaps need rankings of one length"
+                f"row {int(np.argmax(short))}: the base ranking is padded; swaps need rankings of "
+                "one length"
             )
 
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
@@ -209,8 +223,8 @@ class RandomSwap(RankedPolicy):
 class FairPairs(RankedPolicy):
     """A coin pairs places (1,2), (3,4), .. or (2,3), (4,5), ..; a coin per pair swaps it.
 
-    P(L) = 1/2 sum over the two pairings of (1/2)^(pairs touched by L), if each asked item stands within its
-    pair.
+    P(L) = 1/2 sum over the two pairings of (1/2)^(pairs touched by L), if each asked item stands
+    within its pair.
 
     >>> policy = FairPairs([[0, 1, 2, 3]])
     >>> np.exp(policy.position_log_prob(np.array([[1, 0, 2, 3]]))).round(3).tolist()
@@ -220,7 +234,9 @@ class FairPairs(RankedPolicy):
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
         lengths = self.spread(self.lengths, rows)[:, None]
         asked = mask & (items != -1)
-        return np.log(0.5 * (self._paired(items, asked, lengths, 0) + self._paired(items, asked, lengths, 1)))
+        return np.log(
+            0.5 * (self._paired(items, asked, lengths, 0) + self._paired(items, asked, lengths, 1))
+        )
 
     def _paired(self, items: Ints, asked: Bools, lengths: Ints, offset: int) -> Floats:
         """Return (r,) the probability given that pairs start at `offset`."""
@@ -254,7 +270,8 @@ MAX_LENGTH = 30
 
 
 class TeamDraft(ArrayPolicy):
-    """Two rankings pick their best item not yet shown, in rounds; a fair coin a round says who picks first.
+    """Two rankings pick their best item not yet shown, in rounds; a fair coin a round says who
+    picks first.
 
     P(L) = (coin paths whose ranking agrees with the items at L) / (all 2^ceil(K/2) paths).
 
@@ -276,7 +293,9 @@ class TeamDraft(ArrayPolicy):
         check_rankings(self.first, self.n_items)
         check_rankings(self.second, self.n_items)
         if len({len(self.first), len(self.second)} - {1}) > 1:
-            raise PolicyError(f"the two rankings have {len(self.first)} and {len(self.second)} rows")
+            raise PolicyError(
+                f"the two rankings have {len(self.first)} and {len(self.second)} rows"
+            )
 
     @property
     def n_actions(self) -> int:
@@ -289,9 +308,13 @@ class TeamDraft(ArrayPolicy):
         sets = as_masks(masks, items)
         K = items.shape[1]
         if K > MAX_LENGTH:
-            raise PolicyError(f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {K}")
+            raise PolicyError(
+                f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {K}"
+            )
         codes = pack(sets)[..., 0]
-        counts = count_paths(self.first, self.second, items, codes if codes.ndim == 2 else codes[None])
+        counts = count_paths(
+            self.first, self.second, items, codes if codes.ndim == 2 else codes[None]
+        )
         with np.errstate(divide="ignore"):
             log_prob = np.log(counts) - (K + 1) // 2 * np.log(2)
         return SubsetResult(log_prob, np.zeros_like(log_prob))
@@ -306,6 +329,9 @@ class TeamDraft(ArrayPolicy):
         from counterrank.policies.kernels.team_draft import sample
 
         if length > 2 * MAX_LENGTH:
-            raise PolicyError(f"team-draft rankings are drawn for at most {2 * MAX_LENGTH} positions, got {length}")
+            raise PolicyError(
+                f"team-draft rankings are drawn for at most {2 * MAX_LENGTH} positions, got "
+                f"{length}"
+            )
         coins = rng.integers(0, 1 << ((length + 1) // 2), size=(self.n_rows, size))
         return sample(self.first, self.second, coins, length)

@@ -16,7 +16,8 @@ MAX_KEPT = 256
 class SubsetRatios:
     """Ratios target / logging of one log's rows; what was computed for a row and a set is kept.
 
-    Ask for many sets at once where possible: single positions share one quadrature and sampled sets share draws.
+    Ask for many sets at once where possible: single positions share one quadrature and sampled sets
+    share draws.
     """
 
     def __init__(self, logging: Policy, target: Policy, actions: Ints) -> None:
@@ -24,7 +25,9 @@ class SubsetRatios:
         target.require("subset")
         self.logging, self.target = logging, target
         self.actions = as_actions(actions, logging)
-        self._known: dict[bytes, tuple[Floats, Floats]] = {}  # mask -> log w, rel_var (n,); NaN where not yet known
+        self._known: dict[
+            bytes, tuple[Floats, Floats]
+        ] = {}  # mask -> log w, rel_var (n,); NaN where not yet known
 
     def log_ratio(self, masks: Bools) -> tuple[Floats, Floats]:
         """Return log w (n, J) and its squared relative error (n, J) for masks (J, K) or (n, J, K)."""
@@ -33,12 +36,19 @@ class SubsetRatios:
 
     def _shared(self, sets: Bools) -> tuple[Floats, Floats]:
         keys = [mask.tobytes() for mask in sets]
-        new = {key: j for j, key in enumerate(keys) if key not in self._known or np.isnan(self._known[key][0]).any()}
+        new = {
+            key: j
+            for j, key in enumerate(keys)
+            if key not in self._known or np.isnan(self._known[key][0]).any()
+        }
         if new:
             found = _log_ratio(self.logging, self.target, self.actions, sets[list(new.values())])
             for column, key in enumerate(new):
                 self._known[key] = found[0][:, column], found[1][:, column]
-        log_w, rel_var = np.empty((len(self.actions), len(keys))), np.empty((len(self.actions), len(keys)))
+        log_w, rel_var = (
+            np.empty((len(self.actions), len(keys))),
+            np.empty((len(self.actions), len(keys))),
+        )
         for j, key in enumerate(keys):
             log_w[:, j], rel_var[:, j] = self._known[key]
         return log_w, rel_var
@@ -60,7 +70,10 @@ class SubsetRatios:
             # An empty set costs nothing: known cells are asked for nothing.
             asked = (flat & missing[:, None]).reshape(n, J, K)
             found = _log_ratio(self.logging, self.target, self.actions, asked)
-            log_w[missing], rel_var[missing] = found[0].reshape(-1)[missing], found[1].reshape(-1)[missing]
+            log_w[missing], rel_var[missing] = (
+                found[0].reshape(-1)[missing],
+                found[1].reshape(-1)[missing],
+            )
             for entry, mine in zip(entries, cells, strict=True):
                 entry[0][rows[mine]], entry[1][rows[mine]] = log_w[mine], rel_var[mine]
         return log_w.reshape(n, J), rel_var.reshape(n, J)
@@ -69,25 +82,32 @@ class SubsetRatios:
         return self._known.setdefault(key, (np.full(n, np.nan), np.zeros(n)))
 
 
-def subset_log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> tuple[Floats, Floats]:
-    """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of w.
+def subset_log_ratio(
+    logging: Policy, target: Policy, actions: Ints, masks: Bools
+) -> tuple[Floats, Floats]:
+    """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of
+    w.
 
-    A sampled denominator makes 1/P too large by its squared relative error v0 on average: log(1 - min(v0,
-    1/2)) is added (delta method, second order). Zero under the target is a weight of zero (-inf); zero under
-    the logging policy cannot have been logged and raises, naming the row.
+    A sampled denominator makes 1/P too large by its squared relative error v0 on average: log(1 -
+    min(v0, 1/2)) is added (delta method, second order). Zero under the target is a weight of zero
+    (-inf); zero under the logging policy cannot have been logged and raises, naming the row.
     """
     return SubsetRatios(logging, target, actions).log_ratio(masks)
 
 
-def _log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> tuple[Floats, Floats]:
+def _log_ratio(
+    logging: Policy, target: Policy, actions: Ints, masks: Bools
+) -> tuple[Floats, Floats]:
     below = logging.subset_log_prob(actions, masks)
     if (below.log_prob == -np.inf).any():
         i, j = np.argwhere(below.log_prob == -np.inf)[0]
         mask = masks[j] if masks.ndim == 2 else masks[i, j]
         positions = np.flatnonzero(mask & (actions[i] >= 0))
         raise PropensityError(
-            f"row {i}: the logging policy never shows items {actions[i, positions].tolist()} at positions "
-            f"{(positions + 1).tolist()}, yet they were logged; check that policy and log belong together"
+            f"row {i}: the logging policy never shows items {actions[i, positions].tolist()} at "
+            "positions "
+            f"{(positions + 1).tolist()}, yet they were logged; check that policy and log belong "
+            "together"
         )
     above = target.subset_log_prob(actions, masks)
     correction = np.log1p(-np.minimum(below.rel_var, MAX_CORRECTION))
@@ -98,9 +118,11 @@ def _log_ratio(logging: Policy, target: Policy, actions: Ints, masks: Bools) -> 
 
 
 def position_matrix(policy: Policy, actions: Ints) -> Floats:
-    """Return (n, K, K): the probability that the item logged at k stands at l, by turning the ranking round.
+    """Return (n, K, K): the probability that the item logged at k stands at l, by turning the
+    ranking round.
 
-    Each turn asks for all K items at once; a ranking of L < K items is turned within its L positions.
+    Each turn asks for all K items at once; a ranking of L < K items is turned within its L
+    positions.
     """
     policy.require("position")
     n, K = actions.shape

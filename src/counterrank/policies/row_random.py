@@ -1,4 +1,6 @@
-"""Random numbers that hang on the row, so that draws do not depend on how a log is cut into batches."""
+"""Random numbers that hang on the row, so that draws do not depend on how a log is cut into
+batches.
+"""
 
 from collections.abc import Sequence
 from math import prod
@@ -10,11 +12,12 @@ from counterrank.policies.base import Floats, Ints
 
 
 class RowRandom(np.random.Generator):
-    """A generator whose uniform numbers are a function of `seed` and the row's number in the whole log.
+    """A generator whose uniform numbers are a function of `seed` and the row's number in the whole
+    log.
 
-    `random` and `integers` of (n, ...) or (n * m, ...) numbers give each row its own; all policies of this package
-    draw that way. Other methods, or other shapes, go on with one stream that hangs on the first row: a policy that
-    uses them draws rightly, but differently for other batches.
+    `random` and `integers` of (n, ...) or (n * m, ...) numbers give each row its own; all policies
+    of this package draw that way. Other methods, or other shapes, go on with one stream that hangs
+    on the first row: a policy that uses them draws rightly, but differently for other batches.
 
     >>> whole = RowRandom(np.arange(4), [7]).random((4, 2))
     >>> np.array_equal(RowRandom(np.arange(2, 4), [7]).random((2, 2)), whole[2:])
@@ -38,7 +41,9 @@ class RowRandom(np.random.Generator):
             return super().random(size, *args, **options)
         return self._uniforms(prod(shape) // len(self.rows)).reshape(shape)
 
-    def integers(self, low: Any, high: Any = None, size: Any = None, *args: Any, **options: Any) -> Any:
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, *args: Any, **options: Any
+    ) -> Any:
         """Return whole numbers from `low` up to below `high`."""
         if high is None or size is None or args or options:
             return super().integers(low, high, size, *args, **options)

@@ -1,4 +1,6 @@
-"""Policies over ragged candidates: scores beside them, and a spec that says how they become a policy."""
+"""Policies over ragged candidates: scores beside them, and a spec that says how they become a
+policy.
+"""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -22,9 +24,10 @@ _METHODS = ("exact", "quadrature", "sampled")
 class Scored(Policy):
     """Scores (N,) of candidates, turned into a policy by `spec`; a score of -inf is not eligible.
 
-    Items go in and out by their ids. Inside, a block of rows at a time becomes a padded table of scores over
-    the places in each row's list, and the policy of that table answers: every kind of policy works over ragged
-    lists, with the same numbers, and memory does not grow with the catalogue.
+    Items go in and out by their ids. Inside, a block of rows at a time becomes a padded table of
+    scores over the places in each row's list, and the policy of that table answers: every kind of
+    policy works over ragged lists, with the same numbers, and memory does not grow with the
+    catalogue.
 
     >>> from counterrank.policies.specs import parse_policy
     >>> sets = Candidates.from_lists([[30, 10], [20, 10, 40]])
@@ -33,7 +36,9 @@ class Scored(Policy):
     [[0.75, 0.75], [0.5, 0.25]]
     """
 
-    def __init__(self, candidates: Candidates, scores: ArrayLike, spec: PolicySpec, *, name: str = "scores") -> None:
+    def __init__(
+        self, candidates: Candidates, scores: ArrayLike, spec: PolicySpec, *, name: str = "scores"
+    ) -> None:
         self.candidates, self.spec = candidates, spec
         self.scores: Floats = _checked(candidates, scores, name)
         self.factored, self.deterministic = spec.kind in FACTORED_KINDS, spec.deterministic
@@ -52,7 +57,9 @@ class Scored(Policy):
         return self.over(self.candidates.take(rows), rows)
 
     def over(self, candidates: Candidates, rows: Rows) -> Self:
-        """Return the policy of the selected rows, whose candidates were cut before: several policies share them."""
+        """Return the policy of the selected rows, whose candidates were cut before: several
+        policies share them.
+        """
         chosen = copy.copy(self)
         chosen.scores = self.candidates.take_values(self.scores, rows)
         chosen.candidates = candidates
@@ -60,7 +67,9 @@ class Scored(Policy):
 
     @staticmethod
     def concat(parts: "Sequence[Scored]", candidates: Candidates | None = None) -> "Scored":
-        """Return the policy of all parts' rows; `candidates` are theirs together, where they were joined before."""
+        """Return the policy of all parts' rows; `candidates` are theirs together, where they were
+        joined before.
+        """
         joined = copy.copy(parts[0])
         joined.scores = np.concatenate([part.scores for part in parts])
         joined.candidates = candidates or Candidates.concat([part.candidates for part in parts])
@@ -86,14 +95,17 @@ class Scored(Policy):
         return SubsetResult(log_prob, rel_var, method)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
+        """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the
+        end.
+        """
         out = np.empty((self.n_rows, size, length), np.int64)
         call = rng.next_call() if isinstance(rng, RowRandom) else 0
         for block in self.candidates.blocks():
             rows = self.candidates.take(block)
             own = rng.part(block, call) if isinstance(rng, RowRandom) else rng
             places = self._dense(block, rows, length).sample(length, own, size=size)
-            # The column beyond the longest list is nobody's: it is never drawn, being of score -inf.
+            # The column beyond the longest list is nobody's: it is never drawn, being of score
+            # -inf.
             out[block] = rows.global_items(places)
         return out
 
@@ -101,7 +113,8 @@ class Scored(Policy):
         """Return each candidate's probability at any one position (N,); factored kinds only."""
         if not self.factored:
             raise PolicyError(
-                f"'{self.spec.kind}' has no per-position distribution: its positions depend on each other"
+                f"'{self.spec.kind}' has no per-position distribution: its positions depend on "
+                "each other"
             )
         out = np.empty(len(self.scores))
         for block in self.candidates.blocks():
@@ -134,7 +147,9 @@ class Scored(Policy):
         return self if self.n_rows == n else self.take(np.zeros(n, np.int64))
 
     def _block(self, block: slice, length: int, items: Ints) -> tuple[Policy, Ints]:
-        """Return the dense policy of a block, and items as places in it; what is no candidate has its last place."""
+        """Return the dense policy of a block, and items as places in it; what is no candidate has
+        its last place.
+        """
         rows = self.candidates.take(block)
         policy = self._dense(block, rows, length)
         places = rows.locate(items)
@@ -154,7 +169,8 @@ class Scored(Policy):
         if (eligible < reach).any():
             row = int(np.argmax(eligible < reach))
             raise PolicyError(
-                f"row {self.candidates.start + row}: a swap among {reach} places needs as many candidates, there are "
+                f"row {self.candidates.start + row}: a swap among {reach} places needs as many "
+                "candidates, there are "
                 f"{eligible[row]}; list more candidates or set places="
             )
 
@@ -163,18 +179,24 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
     """Return scores (N,) that are numbers or -inf, with at least one number a row."""
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != candidates.items.shape:
-        raise PolicyError(f"'{name}' has {values.size} values for {len(candidates.items)} candidates; give one each")
+        raise PolicyError(
+            f"'{name}' has {values.size} values for {len(candidates.items)} candidates; give one "
+            "each"
+        )
     bad = np.isnan(values) | (values == np.inf)
     if bad.any():
         at = int(np.argmax(bad))
         row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
         raise PolicyError(
-            f"row {candidates.start + row}: '{name}' is {values[at]} for item {candidates.items[at]}; scores are "
+            f"row {candidates.start + row}: '{name}' is {values[at]} for item "
+            f"{candidates.items[at]}; scores are "
             "finite numbers, or -inf for a candidate that is not eligible"
         )
     if (values == -np.inf).any():
         eligible = np.logical_or.reduceat(values > -np.inf, candidates.offsets[:-1])
         if not eligible.all():
             row = candidates.start + int(np.argmin(eligible))
-            raise PolicyError(f"row {row}: every '{name}' is -inf, so that nothing could be shown; drop the row")
+            raise PolicyError(
+                f"row {row}: every '{name}' is -inf, so that nothing could be shown; drop the row"
+            )
     return values

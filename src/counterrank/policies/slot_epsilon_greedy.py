@@ -9,12 +9,14 @@ from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
 from counterrank.policies.factored import as_scores
 from counterrank.policies.questions import as_actions, as_masks, distinct, repeats, without_padding
 
-#: A set of positions may need this many states; only many gaps among many asked items (K > 40) reach it.
+# : A set of positions may need this many states; only many gaps among many asked items (K > 40)
+# reach it.
 MAX_STATES = 20_000_000
 
 
 class SlotEpsilonGreedy(ArrayPolicy):
-    """At each slot the best item left with probability 1 - epsilon, any item left with epsilon; all exact.
+    """At each slot the best item left with probability 1 - epsilon, any item left with epsilon; all
+    exact.
 
     Equal scores rank by action id. A score of -inf makes an item unavailable.
 
@@ -41,7 +43,9 @@ class SlotEpsilonGreedy(ArrayPolicy):
         if not 0 <= self.epsilon <= 1:
             raise PolicyError(f"epsilon must lie in [0, 1], got {self.epsilon}")
         if self.rank.ndim != 2 or self.rank.min() < -2 or self.rank.max() >= self.rank.shape[1]:
-            raise PolicyError(f"ranks must be an (n, A) table of places 0..A-1, got shape {self.rank.shape}")
+            raise PolicyError(
+                f"ranks must be an (n, A) table of places 0..A-1, got shape {self.rank.shape}"
+            )
 
     @property
     def n_actions(self) -> int:
@@ -74,11 +78,14 @@ class SlotEpsilonGreedy(ArrayPolicy):
         ranks, available = self._ranks(items)
         never = repeats(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
         tasks = distinct(sets, sets.any(axis=2) & ~never)
-        found = subset_log_prob(ranks[tasks.rows], available[tasks.rows], tasks.masks, self.epsilon, MAX_STATES)
+        found = subset_log_prob(
+            ranks[tasks.rows], available[tasks.rows], tasks.masks, self.epsilon, MAX_STATES
+        )
         if np.isnan(found).any():
             t = int(np.argmax(np.isnan(found)))
             raise PolicyError(
-                f"row {tasks.rows[t]}: positions {(np.flatnonzero(tasks.masks[t]) + 1).tolist()} need more than "
+                f"row {tasks.rows[t]}: positions {(np.flatnonzero(tasks.masks[t]) + 1).tolist()} "
+                "need more than "
                 f"{MAX_STATES} states; ask for fewer positions, or for a prefix"
             )
         log_prob = tasks.scatter(found, np.where(never, -np.inf, 0.0))
@@ -88,8 +95,12 @@ class SlotEpsilonGreedy(ArrayPolicy):
         from counterrank.policies.kernels.slot_epsilon import sample
 
         if length > self.n_actions:
-            raise PolicyError(f"cannot rank {length} positions with {self.n_actions} items without replacement")
+            raise PolicyError(
+                f"cannot rank {length} positions with {self.n_actions} items without replacement"
+            )
         drawn = sample(self.available, rng.random((self.n_rows, size, length, 2)), self.epsilon)
-        order = np.argsort(np.where(self.rank < 0, self.n_actions, self.rank), axis=1, kind="stable")
+        order = np.argsort(
+            np.where(self.rank < 0, self.n_actions, self.rank), axis=1, kind="stable"
+        )
         items = np.take_along_axis(order, np.maximum(drawn, 0).reshape(self.n_rows, -1), axis=1)
         return np.where(drawn < 0, -1, items.reshape(drawn.shape))

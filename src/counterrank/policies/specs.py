@@ -1,7 +1,8 @@
-"""How scores become a policy, said in one line: `plackett-luce:temperature=0.5`, `top`, `policy.json`.
+"""How scores become a policy, said in one line: `plackett-luce:temperature=0.5`, `top`,
+`policy.json`.
 
-One grammar for the command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (`kind = ...` and options) and
-Python. Parsing is pure; `bind` makes the policy of some rows.
+One grammar for the command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (`kind = ...` and
+options) and Python. Parsing is pure; `bind` makes the policy of some rows.
 """
 
 import re
@@ -23,7 +24,9 @@ from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A number a kind takes: its range in words and as a check, whole or not, and its default (None: required)."""
+    """A number a kind takes: its range in words and as a check, whole or not, and its default
+    (None: required).
+    """
 
     within: str
     allowed: Callable[[float], bool]
@@ -85,26 +88,37 @@ class PolicySpec:
         options = ",".join(f"{name}={value:.17g}" for name, value in self.options.items())
         return f"{self.kind}:{options}" if options else self.kind
 
-    def bind(self, *, scores: ArrayLike, candidates: Candidates | None = None, name: str = "scores") -> Policy:
-        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a candidate."""
+    def bind(
+        self, *, scores: ArrayLike, candidates: Candidates | None = None, name: str = "scores"
+    ) -> Policy:
+        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a
+        candidate.
+        """
         from counterrank.policies.scored import Scored
 
         if self.kind == FILE:
-            raise PolicyError(f"{self.path} is a policy file: load it with load_policy and bind it to a log")
+            raise PolicyError(
+                f"{self.path} is a policy file: load it with load_policy and bind it to a log"
+            )
         if candidates is not None:
             return Scored(candidates, scores, self, name=name)
         table = np.asarray(scores, dtype=np.float64)
         if table.ndim != 2:
-            raise PolicyError(f"'{name}' must be (n, A), one score an item, or be given with candidates")
+            raise PolicyError(
+                f"'{name}' must be (n, A), one score an item, or be given with candidates"
+            )
         if self.kind != "swap":
             return self.dense(table, table.shape[1])
-        # A swap moves the places that are shown, and how many those are is known only when it is asked.
+        # A swap moves the places that are shown, and how many those are is known only when it is
+        # asked.
         n, A = table.shape
         every = Candidates(np.arange(n + 1) * A, np.tile(np.arange(A, dtype=np.int32), n))
         return Scored(every, table.reshape(-1), self, name=name)
 
     def dense(self, scores: Floats, length: int) -> Policy:
-        """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of `length`."""
+        """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of
+        `length`.
+        """
         if self.kind == "plackett-luce":
             return PlackettLuce(scores, self.options["temperature"])
         if self.kind == "softmax":
@@ -122,7 +136,9 @@ class PolicySpec:
 
 
 def by_score(scores: Floats) -> Ints:
-    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not eligible."""
+    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not
+    eligible.
+    """
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.where(np.take_along_axis(scores, order, axis=1) > -np.inf, order, -1)
 
@@ -149,7 +165,10 @@ def parse_policy(text: str) -> PolicySpec:
     for part in rest.split(",") if colon else ():
         option, equals, value = (word.strip() for word in part.partition("="))
         if not (option and equals and value):
-            raise ConfigError(f"policy '{text}': '{part.strip()}' is no option=value; write {_usage(kind.strip())}")
+            raise ConfigError(
+                f"policy '{text}': '{part.strip()}' is no option=value; write "
+                f"{_usage(kind.strip())}"
+            )
         if option in given:
             raise ConfigError(f"policy '{text}': option '{option}' is given twice")
         given[option] = value
@@ -165,19 +184,27 @@ def parse_named_policy(text: str) -> tuple[str, PolicySpec]:
     name, equals, rest = text.partition("=")
     # "epsilon:epsilon=0.1" has an equals sign too: a name holds no colon.
     if not (name.strip() and equals and rest.strip()) or re.search(r"[:,]", name):
-        raise ConfigError(f"'{text}' names no policy; write NAME=KIND, such as new=top or new=plackett-luce")
+        raise ConfigError(
+            f"'{text}' names no policy; write NAME=KIND, such as new=top or new=plackett-luce"
+        )
     return name.strip(), parse_policy(rest)
 
 
 def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
-    """Return the spec of a TOML table with `kind` and the kind's options; `where` names the table in messages."""
+    """Return the spec of a TOML table with `kind` and the kind's options; `where` names the table
+    in messages.
+    """
     given = {name: value for name, value in table.items() if name != "kind"}
     kind = table.get("kind")
     if not isinstance(kind, str):
-        raise ConfigError(f'{where} needs kind = "...": one of {", ".join(KINDS)}, or a policy file')
+        raise ConfigError(
+            f'{where} needs kind = "...": one of {", ".join(KINDS)}, or a policy file'
+        )
     if kind.endswith(_FILES):
         if given:
-            raise ConfigError(f"{where}: a policy file takes no options, got {', '.join(map(str, given))}")
+            raise ConfigError(
+                f"{where}: a policy file takes no options, got {', '.join(map(str, given))}"
+            )
         return PolicySpec(FILE, path=kind)
     if ":" in kind and not given:
         return parse_policy(kind)
@@ -187,7 +214,8 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
 def _spec(kind: str, given: Mapping[str, Any], where: str) -> PolicySpec:
     if kind not in KINDS:
         raise ConfigError(
-            f"{where}: unknown kind '{kind}'; known: {', '.join(KINDS)}, or a file ending in {' or '.join(_FILES)}"
+            f"{where}: unknown kind '{kind}'; known: {', '.join(KINDS)}, or a file ending in "
+            f"{' or '.join(_FILES)}"
         )
     known = KINDS[kind]
     for name in given:
@@ -201,7 +229,9 @@ def _spec(kind: str, given: Mapping[str, Any], where: str) -> PolicySpec:
         elif option.default is not None:
             options[name] = option.default
         elif not option.optional:
-            raise ConfigError(f"{where}: '{kind}' needs {name} ({option.within}); write {_usage(kind)}")
+            raise ConfigError(
+                f"{where}: '{kind}' needs {name} ({option.within}); write {_usage(kind)}"
+            )
     return PolicySpec(kind, options)
 
 
@@ -217,5 +247,9 @@ def _number(value: Any, option: Option, name: str, where: str) -> float:
 
 def _usage(kind: str) -> str:
     options = KINDS.get(kind, {"option": _SHARE})
-    shown = [f"{name}={'2' if option.whole else '0.5'}" for name, option in options.items() if not option.optional]
+    shown = [
+        f"{name}={'2' if option.whole else '0.5'}"
+        for name, option in options.items()
+        if not option.optional
+    ]
     return f"{kind}:{','.join(shown)}" if shown else kind

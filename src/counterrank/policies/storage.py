@@ -23,7 +23,8 @@ _DAMAGE = (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError
            NotImplementedError, RuntimeError, zlib.error, zipfile.BadZipFile)  # fmt: skip
 #: What the fields of policies are made of.
 _NUMBERS = tuple(np.dtype(kind) for kind in (np.float64, np.int64, np.bool_))
-#: Policies are stored unpacked; an archive packed by others may be this much larger inside, or this many bytes.
+# : Policies are stored unpacked; an archive packed by others may be this much larger inside, or
+# this many bytes.
 _MOST_RATIO = 400
 _HARMLESS = 1 << 30
 
@@ -51,7 +52,9 @@ def policy_class(kind: str) -> type[ArrayPolicy]:
     """Return the class registered under `kind`."""
     if kind not in REGISTRY:
         return _from_plugin(kind)
-    found: type[ArrayPolicy] = getattr(import_module(f"counterrank.policies.{REGISTRY[kind]}"), kind)
+    found: type[ArrayPolicy] = getattr(
+        import_module(f"counterrank.policies.{REGISTRY[kind]}"), kind
+    )
     return found
 
 
@@ -66,7 +69,10 @@ def _from_plugin(kind: str) -> type[ArrayPolicy]:
         raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join([*REGISTRY, *others])}")
     found = plugins.load(others[kind], PolicyError)
     if not (isinstance(found, type) and issubclass(found, ArrayPolicy)) or found.__name__ != kind:
-        raise PolicyError(f"{plugins.described(others[kind])} is no ArrayPolicy called '{kind}', and cannot be stored")
+        raise PolicyError(
+            f"{plugins.described(others[kind])} is no ArrayPolicy called '{kind}', and cannot be "
+            "stored"
+        )
     return found
 
 
@@ -80,7 +86,9 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 
 
 def load_policy(path: str | os.PathLike[str]) -> Any:
-    """Return what is stored at `path`, checked like a new one: a policy (.npz), or one to be bound to logs (.json)."""
+    """Return what is stored at `path`, checked like a new one: a policy (.npz), or one to be bound
+    to logs (.json).
+    """
     if os.fspath(path).lower().endswith(".json"):
         return _from_json(path)
     try:
@@ -88,16 +96,22 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
         with np.load(path, allow_pickle=False) as archive:
             header = json.loads(archive["header"].tobytes())
             if header.get("format") != FORMAT:
-                raise PolicyError(f"{path}: format {header.get('format')!r}, this version reads {FORMAT!r}")
+                raise PolicyError(
+                    f"{path}: format {header.get('format')!r}, this version reads {FORMAT!r}"
+                )
             return _build(header["policy"], archive)
     except PolicyError:
         raise
     except _DAMAGE as problem:
-        raise PolicyError(f"{path} is not a stored policy: {problem or type(problem).__name__}") from problem
+        raise PolicyError(
+            f"{path} is not a stored policy: {problem or type(problem).__name__}"
+        ) from problem
 
 
 def _from_json(path: str | os.PathLike[str]) -> Any:
-    """Return the policy of a JSON file, by the format that its schema names: a learned policy, or a plug-in's."""
+    """Return the policy of a JSON file, by the format that its schema names: a learned policy, or a
+    plug-in's.
+    """
     try:
         if os.path.getsize(path) > _HARMLESS:
             raise PolicyError(f"{path} is larger than any policy")
@@ -112,7 +126,9 @@ def _from_json(path: str | os.PathLike[str]) -> Any:
     schema = data.get("schema") if isinstance(data, dict) else None
     formats = plugins.found(plugins.POLICY_FILES)
     if not isinstance(schema, str) or schema not in formats:
-        raise PolicyError(f"{path} is no policy file: schema {schema!r}, known are {', '.join(formats)}")
+        raise PolicyError(
+            f"{path} is no policy file: schema {schema!r}, known are {', '.join(formats)}"
+        )
     try:
         return plugins.load(formats[schema], PolicyError).from_dict(data)
     except PolicyError as problem:
@@ -124,14 +140,22 @@ def _refuse_bomb(path: str | os.PathLike[str]) -> None:
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     if unpacked > max(_HARMLESS, _MOST_RATIO * os.path.getsize(path)):
-        raise PolicyError(f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size")
+        raise PolicyError(
+            f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size"
+        )
 
 
 def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the header entry of a policy and put its arrays under `name`."""
     kind = type(policy).__name__
-    if not isinstance(policy, ArrayPolicy) or kind not in kinds() or type(policy) is not policy_class(kind):
-        raise PolicyError(f"{kind} is not data and cannot be stored; store its scores or probabilities instead")
+    if (
+        not isinstance(policy, ArrayPolicy)
+        or kind not in kinds()
+        or type(policy) is not policy_class(kind)
+    ):
+        raise PolicyError(
+            f"{kind} is not data and cannot be stored; store its scores or probabilities instead"
+        )
     fields = (*policy.row_fields, *policy.shared_fields)
     for field in fields:
         arrays[f"{name}.{field}"] = np.asarray(getattr(policy, field))
@@ -147,7 +171,9 @@ def _build(entry: dict[str, Any], archive: Any) -> Policy:
     for field in entry["fields"]:
         values = archive[f"{entry['name']}.{field}"]
         if values.dtype not in _NUMBERS:
-            raise PolicyError(f"the stored field '{field}' holds {values.dtype} values, not numbers")
+            raise PolicyError(
+                f"the stored field '{field}' holds {values.dtype} values, not numbers"
+            )
         fields[field] = values.item() if values.ndim == 0 else values
     if "components" in entry:
         fields["components"] = [_build(part, archive) for part in entry["components"]]

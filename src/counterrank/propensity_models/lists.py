@@ -14,18 +14,22 @@ _NUMBERS = 50_000_000
 def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     """Return the log whose policy is the frequency of each list within the rows of equal `columns`.
 
-    The frequencies are of the same rows, so a value is sum over lists of pi(list) times the mean reward where it was
-    shown; the target's probability of lists never shown is lost, and seen as a mean weight below 1.
+    The frequencies are of the same rows, so a value is sum over lists of pi(list) times the mean
+    reward where it was shown; the target's probability of lists never shown is lost, and seen as a
+    mean weight below 1.
     """
     _, group = np.unique(group_keys(log, columns), return_inverse=True)
     group = np.asarray(group).reshape(-1)
     rows, back = np.unique(np.column_stack([group, log.action]), axis=0, return_inverse=True)
     back = np.asarray(back).reshape(-1)
-    place = np.concatenate([np.arange(size) for size in np.bincount(rows[:, 0])])  # index of a list in its group
+    place = np.concatenate(
+        [np.arange(size) for size in np.bincount(rows[:, 0])]
+    )  # index of a list in its group
     groups, longest = int(rows[-1, 0]) + 1, int(place.max()) + 1
     if groups * longest * log.K > _NUMBERS:
         raise PropensityError(
-            f"{groups:,} contexts with up to {longest:,} lists are too many to tabulate; name fewer columns"
+            f"{groups:,} contexts with up to {longest:,} lists are too many to tabulate; name "
+            "fewer columns"
         )
     _refuse_single(rows[:, 0], group, columns)
     rankings = np.full((groups, longest, log.K), -1, dtype=np.int64)
@@ -38,21 +42,27 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     return with_propensity(log, policy, None, (_note(len(rows), groups, once / log.n),))
 
 
-def _refuse_single(owner: NDArray[np.int64], group: NDArray[np.int64], columns: tuple[str, ...]) -> None:
+def _refuse_single(
+    owner: NDArray[np.int64], group: NDArray[np.int64], columns: tuple[str, ...]
+) -> None:
     lists = np.bincount(owner)
     if (lists > 1).any():
         return
     named = f"equal {', '.join(columns)}" if columns else "the whole log"
     raise PropensityError(
-        f"the logging policy is deterministic: rows of {named} always show one list, so no other can be compared. "
-        "Name fewer or coarser columns if the same context saw different lists; else randomise a few percent of "
+        f"the logging policy is deterministic: rows of {named} always show one list, so no other "
+        "can be compared. "
+        "Name fewer or coarser columns if the same context saw different lists; else randomise a "
+        "few percent of "
         "requests and log the probabilities, or run an A/B test"
     )
 
 
 def _note(lists: int, groups: int, unseen: float) -> str:
     return (
-        f"estimated-propensity: each list's frequency ({lists:,} lists in {groups:,} contexts) stands for its "
-        f"propensity; about {unseen:.1%} of requests would show a list not seen here (Good-Turing), and choices that "
+        f"estimated-propensity: each list's frequency ({lists:,} lists in {groups:,} contexts) "
+        "stands for its "
+        f"propensity; about {unseen:.1%} of requests would show a list not seen here "
+        "(Good-Turing), and choices that "
         "depended on more than these columns bias the result"
     )

@@ -1,4 +1,6 @@
-"""The models of one position: features of the context, logistic regression, boosted trees, frequencies."""
+"""The models of one position: features of the context, logistic regression, boosted trees,
+frequencies.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -40,7 +42,12 @@ class Features:
             for j, name in enumerate(log.context_names)
             if name in log.categories
         )
-        return cls(mean, np.where(scale > 0, scale, 1.0), categories, tuple(np.flatnonzero(gaps.any(axis=0)).tolist()))
+        return cls(
+            mean,
+            np.where(scale > 0, scale, 1.0),
+            categories,
+            tuple(np.flatnonzero(gaps.any(axis=0)).tolist()),
+        )
 
     def of(self, log: RankingLog) -> Floats:
         """Return (n, d) features, the first of which is 1."""
@@ -48,7 +55,10 @@ class Features:
         gaps = np.isnan(context)
         scaled = np.where(gaps, 0.0, (context - self.mean) / self.scale)
         coded = {j for j, _ in self.categories}
-        columns = [np.ones((log.n, 1)), scaled[:, [j for j in range(context.shape[1]) if j not in coded]]]
+        columns = [
+            np.ones((log.n, 1)),
+            scaled[:, [j for j in range(context.shape[1]) if j not in coded]],
+        ]
         for j, size in self.categories:
             codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(context[:, j]), size - 1))
             columns.append((codes[:, None] == np.arange(size)).astype(np.float64))
@@ -85,11 +95,19 @@ def log_softmax(scores: Floats, available: Bools | None = None) -> Floats:
 
 
 def fit_logistic(
-    x: Floats, action: Ints, size: int, *, weight: Floats, available: Bools | None = None, start: Floats | None = None
+    x: Floats,
+    action: Ints,
+    size: int,
+    *,
+    weight: Floats,
+    available: Bools | None = None,
+    start: Floats | None = None,
 ) -> Logistic:
-    """Return the penalised maximum-likelihood model by L-BFGS; items never shown keep a score from the penalty.
+    """Return the penalised maximum-likelihood model by L-BFGS; items never shown keep a score from
+    the penalty.
 
-    Loss: -sum_i w_i log P(a_i | x_i) + PENALTY/2 |theta without the constant|^2, a little on the constant.
+    Loss: -sum_i w_i log P(a_i | x_i) + PENALTY/2 |theta without the constant|^2, a little on the
+    constant.
     """
     from scipy import optimize
 
@@ -103,11 +121,15 @@ def fit_logistic(
         log_p = log_softmax(x @ theta.T, available)
         residual = weight[:, None] * np.exp(log_p)
         residual[np.arange(n), action] -= weight
-        value = -float(weight @ log_p[np.arange(n), action]) + 0.5 * float((penalty * theta**2).sum())
+        value = -float(weight @ log_p[np.arange(n), action]) + 0.5 * float(
+            (penalty * theta**2).sum()
+        )
         return value * scale, ((residual.T @ x + penalty * theta) * scale).ravel()
 
     first = np.zeros(size * d) if start is None else start.ravel()
-    found = optimize.minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-10})
+    found = optimize.minimize(
+        loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-10}
+    )
     return Logistic(np.asarray(found.x).reshape(size, d))
 
 
@@ -126,7 +148,9 @@ class Boosting:
 
 
 def fit_boosting(x: Floats, action: Ints, size: int, *, weight: Floats, seed: int) -> Boosting:
-    """Return shallow boosted trees: their defaults are calibrated well enough for the temperature to finish."""
+    """Return shallow boosted trees: their defaults are calibrated well enough for the temperature
+    to finish.
+    """
     ensemble = require("sklearn.ensemble", extra="models")
     classifier = ensemble.HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.1, max_leaf_nodes=8, l2_regularization=1.0, random_state=seed
@@ -159,16 +183,24 @@ class Frequency:
     table: Floats
 
     def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return log-probabilities (n, A); a group never seen gets those of the whole, in the last row."""
+        """Return log-probabilities (n, A); a group never seen gets those of the whole, in the last
+        row.
+        """
         group = x[:, 1].astype(np.int64)
-        return log_softmax(np.log(self.table[np.where(group < 0, len(self.table) - 1, group)]), available)
+        return log_softmax(
+            np.log(self.table[np.where(group < 0, len(self.table) - 1, group)]), available
+        )
 
 
 def fit_frequency(x: Floats, action: Ints, size: int, *, weight: Floats) -> Frequency:
-    """Return (count + m p) / (n + m) for each group, with p the frequencies in all rows and m = PRIOR_ROWS."""
+    """Return (count + m p) / (n + m) for each group, with p the frequencies in all rows and m =
+    PRIOR_ROWS.
+    """
     group = x[:, 1].astype(np.int64)
     groups = int(group.max(initial=-1)) + 1
-    counts = np.bincount(np.maximum(group, 0) * size + action, weights=weight, minlength=max(groups, 1) * size)
+    counts = np.bincount(
+        np.maximum(group, 0) * size + action, weights=weight, minlength=max(groups, 1) * size
+    )
     counts = counts.reshape(-1, size)
     whole = counts.sum(axis=0) + 0.5
     whole /= whole.sum()

@@ -1,4 +1,6 @@
-"""A cross-fitted, calibrated model of what the logger showed at each position, and how it is fitted."""
+"""A cross-fitted, calibrated model of what the logger showed at each position, and how it is
+fitted.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -43,10 +45,12 @@ Fit = Callable[[Floats, Ints, Floats, "Bools | None"], PositionModel]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PropensityModel:
-    """models[f][k] never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power, renormalised.
+    """models[f][k] never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power,
+    renormalised.
 
-    `kind` is what the numbers are: "factored" and "position" model each position on its own; "prefix" and "joint"
-    model each item given those above, which are no longer available when `without_replacement`.
+    `kind` is what the numbers are: "factored" and "position" model each position on its own;
+    "prefix" and "joint" model each item given those above, which are no longer available when
+    `without_replacement`.
     """
 
     features: Callable[[RankingLog], Floats]
@@ -60,7 +64,9 @@ class PropensityModel:
     notes: tuple[str, ...] = ()
 
     def log_prob(self, log: RankingLog, k: int) -> Floats:
-        """Return calibrated log-probabilities (n, A) at position k, each row's by a model that has not seen it."""
+        """Return calibrated log-probabilities (n, A) at position k, each row's by a model that has
+        not seen it.
+        """
         x, fold = self.features(log), log.bucket % len(self.models)
         available = self.available(log, k)
         out = np.empty((log.n, self.size))
@@ -68,8 +74,14 @@ class PropensityModel:
             rows = fold == f
             if rows.any():
                 allowed = None if available is None else available[rows]
-                out[rows] = log_softmax(self.power[k] * models[k].log_prob(x[rows], allowed), allowed)
-        share = 1.0 / self.size if available is None else available / available.sum(axis=1, keepdims=True)
+                out[rows] = log_softmax(
+                    self.power[k] * models[k].log_prob(x[rows], allowed), allowed
+                )
+        share = (
+            1.0 / self.size
+            if available is None
+            else available / available.sum(axis=1, keepdims=True)
+        )
         with np.errstate(divide="ignore"):
             mixed: Floats = np.log((1 - self.floor) * np.exp(out) + self.floor * share)
         return mixed
@@ -86,7 +98,9 @@ class PropensityModel:
         return free
 
     def propensity(self, log: RankingLog) -> tuple[Propensity, Floats | None]:
-        """Return the numbers of the shown items, and the whole distribution (n, K, A) where it is small enough."""
+        """Return the numbers of the shown items, and the whole distribution (n, K, A) where it is
+        small enough.
+        """
         values = np.ones(log.action.shape)
         keep = self.kind == "factored" and log.n * log.K * self.size <= _NUMBERS
         whole = np.empty((log.n, log.K, self.size)) if keep else None
@@ -111,14 +125,20 @@ class PropensityModel:
         return replace(self, models=models)
 
 
-def with_propensity(log: RankingLog, propensity: object, whole: Floats | None, notes: tuple[str, ...]) -> RankingLog:
+def with_propensity(
+    log: RankingLog, propensity: object, whole: Floats | None, notes: tuple[str, ...]
+) -> RankingLog:
     """Return the same rows with another logging policy; other notes about propensities are dropped."""
     part = log.take(slice(0, log.n))
     put = object.__setattr__
     dists = {name: table for name, table in log.dists.items() if name != LOGGING}
     put(part, "propensity", propensity)
     put(part, "dists", dists if whole is None else {**dists, LOGGING: whole})
-    put(part, "notes", (*(note for note in log.notes if not note.startswith("propensity-missing")), *notes))
+    put(
+        part,
+        "notes",
+        (*(note for note in log.notes if not note.startswith("propensity-missing")), *notes),
+    )
     return part
 
 
@@ -145,7 +165,8 @@ def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
     size = log.n_actions
     if size > MAX_ITEMS:
         raise PropensityError(
-            f"{size:,} items are too many to estimate propensities with a score for each (at most {MAX_ITEMS}); "
+            f"{size:,} items are too many to estimate propensities with a score for each (at most "
+            f"{MAX_ITEMS}); "
             "if the same context saw few different lists, use by-list:COLUMNS, else group the items"
         )
     features = features_of(log, recipe)
@@ -161,7 +182,9 @@ def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
     return calibrated
 
 
-def refit(log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats) -> PropensityModel:
+def refit(
+    log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats
+) -> PropensityModel:
     """Return the model fitted again with other weights (1024,) on the buckets of units."""
     return model.with_models(fit_folds(log, model, recipe, bucket_weight))
 
@@ -181,7 +204,9 @@ def fit_folds(
             before = model.models[f][k] if model.models else None
             allowed = None if available is None else available[rows]
             row_models.append(
-                fit_position(x[rows], log.action[rows, k], weight[rows], allowed, recipe, model.size, before)
+                fit_position(
+                    x[rows], log.action[rows, k], weight[rows], allowed, recipe, model.size, before
+                )
             )
         result.append(tuple(row_models))
     return tuple(result)
@@ -193,7 +218,9 @@ def fit_position(
 ) -> PositionModel:  # fmt: skip
     """Return the model of one position by the recipe's method."""
     if len(action) == 0:
-        raise PropensityError("a position has no items to learn from in one half of the log; more rows are needed")
+        raise PropensityError(
+            "a position has no items to learn from in one half of the log; more rows are needed"
+        )
     if recipe.method == "frequency":
         return fit_frequency(x, action, size, weight=weight)
     if recipe.method == "boosting":
@@ -205,7 +232,8 @@ def fit_position(
 
 
 def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
-    """Return the power (K,) that makes held-out probabilities most likely: 1 when they are calibrated as they are.
+    """Return the power (K,) that makes held-out probabilities most likely: 1 when they are
+    calibrated as they are.
 
     Temperature scaling (Guo et al. 2017) on rows that the models have not seen.
     """
@@ -228,11 +256,14 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
 def refuse_certain(log: RankingLog, model: PropensityModel) -> None:
     """Raise when the context predicts what is shown: there is nothing to compare."""
     values = model.propensity(log)[0].values.reshape(log.n, -1)
-    typical = float(np.exp(np.log(values).mean())) if model.kind != "joint" else float(values.mean())
+    typical = (
+        float(np.exp(np.log(values).mean())) if model.kind != "joint" else float(values.mean())
+    )
     if typical < CERTAIN:
         return
     raise PropensityError(
-        f"the logging policy looks deterministic: the context predicts each shown item with probability {typical:.3f}. "
+        "the logging policy looks deterministic: the context predicts each shown item with "
+        f"probability {typical:.3f}. "
         f"Other policies cannot be evaluated from it. {WHAT_IS_POSSIBLE}"
     )
 
@@ -276,16 +307,21 @@ def parse(method: str) -> tuple[str, tuple[str, ...]]:
     columns = tuple(part.strip() for part in rest.split(",") if part.strip())
     if name not in ("auto", "by-list", *METHODS):
         raise ConfigError(
-            f"propensities cannot be estimated by '{name}'; use auto, {', '.join(METHODS)} or by-list:COLUMNS"
+            f"propensities cannot be estimated by '{name}'; use auto, {', '.join(METHODS)} or "
+            "by-list:COLUMNS"
         )
     if columns and name not in ("frequency", "by-list"):
-        raise ConfigError(f"'{name}' takes no columns: it uses the context; only frequency and by-list group rows")
+        raise ConfigError(
+            f"'{name}' takes no columns: it uses the context; only frequency and by-list group rows"
+        )
     return name, columns
 
 
 def _note(recipe: Recipe) -> str:
     return (
-        f"estimated-propensity: propensities were not logged but estimated ({recipe.method}, {FOLDS}-fold, calibrated, "
-        "by position); intervals include the model's own spread, but not reasons for showing an item that the log "
+        f"estimated-propensity: propensities were not logged but estimated ({recipe.method}, "
+        f"{FOLDS}-fold, calibrated, "
+        "by position); intervals include the model's own spread, but not reasons for showing an "
+        "item that the log "
         "does not hold"
     )

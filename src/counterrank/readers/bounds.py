@@ -1,4 +1,6 @@
-"""No file takes more than it may: bytes are unpacked up to a sane amount, tables are held while they fit."""
+"""No file takes more than it may: bytes are unpacked up to a sane amount, tables are held while
+they fit.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,7 +11,8 @@ import pyarrow as pa
 from counterrank.errors import ConfigError, LogError
 from counterrank.readers.files import DataFile
 
-#: Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust memory.
+# : Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust
+# memory.
 MOST_RATIO = 400
 #: Below this size nobody is hurt.
 HARMLESS = 1 << 30
@@ -33,7 +36,8 @@ class Unpacked:
         _refuse(self.file, int(self.growth * self.count), self.allowed)
         if self.count > self.limit:
             raise LogError(
-                f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its size; "
+                f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
+                "size; "
                 "if that is right, unpack it yourself or convert it to Parquet"
             )
         return chunk
@@ -55,7 +59,9 @@ class Unpacked:
 
 
 def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
-    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where all are kept."""
+    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where
+    all are kept.
+    """
     if file.compression is None:
         _refuse(file, int(growth * os.path.getsize(file.path)), limit() if growth else None)
         return pa.input_stream(file.path, compression=None)
@@ -78,7 +84,9 @@ HARMLESS_VALUES = 1 << 27
 
 
 def limit() -> int | None:
-    """Return how many bytes a log may take: what the user allows, else what is free; None where that is not known."""
+    """Return how many bytes a log may take: what the user allows, else what is free; None where
+    that is not known.
+    """
     given = os.environ.get(LIMIT)
     if given is None:
         return _free()
@@ -92,14 +100,19 @@ def _free() -> int | None:
         with open("/proc/meminfo", encoding="ascii") as file:
             found = {line.split(":")[0]: int(line.split()[1]) for line in file if line.split()[1:]}
         return found["MemAvailable"] * 1024
-    except (OSError, KeyError, ValueError):  # not Linux: the pass over the file still ends in a clear message
+    except (
+        OSError,
+        KeyError,
+        ValueError,
+    ):  # not Linux: the pass over the file still ends in a clear message
         return None
 
 
 def refuse_bomb(opened: Any, file: DataFile, columns: "Iterable[str] | None") -> None:
     """Raise before anything is allocated when a Parquet file declares more than a log may hold.
 
-    A number takes eight bytes in memory however well it was packed, text at least its unpacked size.
+    A number takes eight bytes in memory however well it was packed, text at least its unpacked
+    size.
     """
     meta = opened.metadata
     wanted = None if columns is None else set(columns)
@@ -112,12 +125,17 @@ def refuse_bomb(opened: Any, file: DataFile, columns: "Iterable[str] | None") ->
                 taken += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
     size = os.path.getsize(file.path)
     if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
-        raise LogError(f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made to harm")
+        raise LogError(
+            f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made "
+            "to harm"
+        )
     _refuse(file, taken, limit())
 
 
 def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
-    """Yield the tables of a file as long as they fit together: what text unpacks to shows only while it is read."""
+    """Yield the tables of a file as long as they fit together: what text unpacks to shows only
+    while it is read.
+    """
     allowed, taken = limit(), 0
     for table in tables:
         taken += table.nbytes
@@ -128,8 +146,10 @@ def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
 def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
     if allowed is not None and taken > allowed:
         raise LogError(
-            f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or more in memory, and "
-            f"{_size(allowed)} can be used; read it in parts with scan_log (folders and patterns of files are), or "
+            f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or "
+            "more in memory, and "
+            f"{_size(allowed)} can be used; read it in parts with scan_log (folders and patterns "
+            "of files are), or "
             f"allow more with {LIMIT}=BYTES"
         )
 

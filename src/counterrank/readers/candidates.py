@@ -1,7 +1,7 @@
 """Candidates, scores and features of items: from columns to what policies are made of.
 
-Scores lie beside the candidates, one list a row. They become policies batch by batch, so that memory is that of a
-batch however many requests there are.
+Scores lie beside the candidates, one list a row. They become policies batch by batch, so that
+memory is that of a batch however many requests there are.
 """
 
 from functools import lru_cache
@@ -28,7 +28,9 @@ ITEM = "item"
 
 
 class Listed:
-    """The candidates of some rows, and what stands beside them; entries without an item are left out."""
+    """The candidates of some rows, and what stands beside them; entries without an item are left
+    out.
+    """
 
     def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
         assert spec.candidates is not None
@@ -39,20 +41,30 @@ class Listed:
             self._listed_items(self.parts.items)
         features = {field.name: self._feature(field) for field in self.parts.features}
         offsets = np.concatenate([[0], np.cumsum(self.counts)])
-        categories = {name: labels for name, labels in self.parts.categories.items() if name in features}
-        self.candidates = Candidates(offsets, self.items, features, categories, self.parts.n_items, start)
+        categories = {
+            name: labels for name, labels in self.parts.categories.items() if name in features
+        }
+        self.candidates = Candidates(
+            offsets, self.items, features, categories, self.parts.n_items, start
+        )
 
     def policy(self, name: str) -> Policy:
         """Return the policy made of the scores of `name`."""
         field = self.parts.scores[name]
         scores = values.floats(self._beside(field, "scores"), field.name, self._place)
-        return parse_policy(self.parts.policies[name]).bind(candidates=self.candidates, scores=scores, name=field.name)
+        return parse_policy(self.parts.policies[name]).bind(
+            candidates=self.candidates, scores=scores, name=field.name
+        )
 
     def _listed_items(self, field: Field) -> None:
         array = _lists(self.table, field, self.start)
         self.raw = columns.entry_counts(array)
         flat = array.flatten()
-        self.kept = None if flat.null_count == 0 else np.asarray(pc.is_valid(flat).to_numpy(zero_copy_only=False))
+        self.kept = (
+            None
+            if flat.null_count == 0
+            else np.asarray(pc.is_valid(flat).to_numpy(zero_copy_only=False))
+        )
         self.counts = self.raw
         if self.kept is not None:
             row = np.repeat(np.arange(len(self.raw)), self.raw)
@@ -64,7 +76,8 @@ class Listed:
         """Without a list of candidates every item is one: scores stand by item id."""
         if self.spec.action_names is not None:
             raise LogError(
-                "scores without candidates stand by item id, but these items have names; add a column 'candidates' "
+                "scores without candidates stand by item id, but these items have names; add a "
+                "column 'candidates' "
                 "that lists the items in the order of their scores"
             )
         first = next(iter(self.parts.scores.values()))
@@ -73,7 +86,8 @@ class Listed:
         if (self.raw != width).any():
             row = int(np.argmax(self.raw != width))
             raise LogError(
-                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there are {width} items; "
+                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there "
+                f"are {width} items; "
                 "without a column 'candidates' every item needs a score"
             )
         self.counts, self.kept = self.raw, None
@@ -86,7 +100,8 @@ class Listed:
         if (counts != self.raw).any():
             row = int(np.argmax(counts != self.raw))
             raise LogError(
-                f"row {self.start + row}: '{field.name}' has {counts[row]} {what}, but there are {self.raw[row]} "
+                f"row {self.start + row}: '{field.name}' has {counts[row]} {what}, but there are "
+                f"{self.raw[row]} "
                 f"candidates; give one for each candidate, in their order"
             )
         flat = array.flatten()
@@ -113,27 +128,41 @@ def _lists(table: pa.Table, field: Field, start: int) -> pa.Array:
 
 def with_saved_policies(log: RankingLog, parts: CandidateSpec) -> RankingLog:
     """Return the log with those target policies that are rules in files, bound to its rows."""
-    rules = {name: _rule(text) for name, text in parts.policies.items() if name != LOGGING and name not in parts.scores}
-    return log.with_targets({name: rule.bind(log) for name, rule in rules.items()}) if rules else log
+    rules = {
+        name: _rule(text)
+        for name, text in parts.policies.items()
+        if name != LOGGING and name not in parts.scores
+    }
+    return (
+        log.with_targets({name: rule.bind(log) for name, rule in rules.items()}) if rules else log
+    )
 
 
 @lru_cache(maxsize=16)
 def _rule(path: str) -> Any:
     rule = load_policy(path)
     if not hasattr(rule, "bind"):
-        raise LogError(f"{path} holds a policy of other rows; save a rule that can be bound to a log, as .json")
+        raise LogError(
+            f"{path} holds a policy of other rows; save a rule that can be bound to a log, as .json"
+        )
     return rule
 
 
 def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -> ItemFeatures:
-    """Return the features in a file with a column `item` and one column a feature; categories become codes.
+    """Return the features in a file with a column `item` and one column a feature; categories
+    become codes.
 
-    `names` are the items' names by id, where they have any; rows about items that the log does not know are left out.
+    `names` are the items' names by id, where they have any; rows about items that the log does not
+    know are left out.
     """
-    table = pa.concat_tables([tables.read_table(file) for file in expand(path)], promote_options="permissive")
+    table = pa.concat_tables(
+        [tables.read_table(file) for file in expand(path)], promote_options="permissive"
+    )
     if ITEM not in table.column_names:
         near = suggestion(ITEM, table.column_names)
-        raise LogError(f"{path} has no column '{ITEM}'{near}; columns are {listed(table.column_names)}")
+        raise LogError(
+            f"{path} has no column '{ITEM}'{near}; columns are {listed(table.column_names)}"
+        )
     ids = _ids(values.one_chunk(table[ITEM]), names, path)
     _refuse_twice(ids, path)
     features = [item for item in table.column_names if item != ITEM]
@@ -146,7 +175,9 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     for j, name in enumerate(features):
         array = values.one_chunk(table[name])
         if values.is_text(array.type):
-            labels = tuple(sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist()))
+            labels = tuple(
+                sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
+            )
             codes = values.codes(array, labels, name, _row_of(path))
             categories[name] = labels
             column = np.where(codes < 0, np.nan, codes)
@@ -173,4 +204,6 @@ def _refuse_twice(ids: Ints, path: str) -> None:
     again = np.flatnonzero((np.diff(ids[order]) == 0) & (ids[order][1:] >= 0))
     if len(again):
         one, two = sorted((int(order[again[0]]), int(order[again[0] + 1])))
-        raise LogError(f"{path}: rows {one} and {two} are about the same item; keep one row an item")
+        raise LogError(
+            f"{path}: rows {one} and {two} are about the same item; keep one row an item"
+        )

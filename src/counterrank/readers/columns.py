@@ -56,7 +56,8 @@ def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
     if longest > length:
         row = int(counts.argmax())
         raise LogError(
-            f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} positions; "
+            f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} "
+            "positions; "
             "pad shorter rankings with nulls"
         )
     same = len(counts) > 0 and int(counts.min()) == length
@@ -70,10 +71,14 @@ def entry_counts(array: pa.Array) -> Ints:
 
 
 def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[Floats, Ints | None]:
-    """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists if they differ."""
+    """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists
+    if they differ.
+    """
     if field.form in ("list", "text"):
         found = lists(table[field.name], field.name, spec.K, start)
-        return found.spread(values.floats(found.flat, field.name, found.place), np.nan), found.lengths
+        return found.spread(
+            values.floats(found.flat, field.name, found.place), np.nan
+        ), found.lengths
     result = np.empty((table.num_rows, len(field.columns)))  # (n, K)
     for k, name in enumerate(field.columns):
         result[:, k] = column_numbers(table, name, start)
@@ -86,14 +91,18 @@ def column_numbers(table: pa.Table, name: str, start: int) -> Floats:
 
 
 def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints | None]:
-    """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they differ."""
+    """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they
+    differ.
+    """
     field = spec.fields["action"]
     if field.form in ("list", "text"):
         found = lists(table[field.name], field.name, spec.K, start)
         return found.spread(item_ids(found.flat, field.name, spec, found.place), -1), found.lengths
     result = np.empty((table.num_rows, len(field.columns)), dtype=np.int64)  # (n, K)
     for k, name in enumerate(field.columns):
-        result[:, k] = item_ids(values.one_chunk(table[name]), name, spec, lambda index: f"row {start + index}")
+        result[:, k] = item_ids(
+            values.one_chunk(table[name]), name, spec, lambda index: f"row {start + index}"
+        )
     return result, None
 
 
@@ -105,18 +114,25 @@ def item_ids(array: pa.Array, name: str, spec: LogSpec, place: values.Place) -> 
     if len(result) and int(result.min()) < -1:
         index = int(np.argmax(result < -1))
         raise LogError(
-            f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter ranking; "
+            f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
+            "ranking; "
             "other ids are read with --encode-actions (encode_actions=True in Python)"
         )
     return result
 
 
-def distributions(table: pa.Table, spec: LogSpec, used: Ints | None, start: int) -> dict[str, Floats]:
+def distributions(
+    table: pa.Table, spec: LogSpec, used: Ints | None, start: int
+) -> dict[str, Floats]:
     """Return the distribution of each policy that has one, by policy name."""
-    return {name: _distribution(table, field, spec, used, start) for name, field in spec.dists.items()}
+    return {
+        name: _distribution(table, field, spec, used, start) for name, field in spec.dists.items()
+    }
 
 
-def _distribution(table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start: int) -> Floats:
+def _distribution(
+    table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start: int
+) -> Floats:
     if field.form in ("wide", "scalar"):
         return numbers(table, field, spec, start)[0]
     array = values.one_chunk(table[field.name])
@@ -129,7 +145,10 @@ def _distribution(table: pa.Table, field: Field, spec: LogSpec, used: Ints | Non
     wrong = (outer != items) & (outer != spec.K)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise LogError(f"row {start + row}: '{field.name}' has {outer[row]} lists, the ranking has {items[row]} items")
+        raise LogError(
+            f"row {start + row}: '{field.name}' has {outer[row]} lists, the ranking has "
+            f"{items[row]} items"
+        )
     return _by_position(array.flatten(), field, outer, items, start)
 
 
@@ -137,8 +156,13 @@ def _rows(array: pa.Array, field: Field, place: values.Place) -> Floats:
     counts = entry_counts(array)
     if (counts != field.size).any():
         row = int(np.argmax(counts != field.size))
-        raise LogError(f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere {field.size}")
-    flat = values.floats(array.flatten(), field.name, lambda index: place(index // max(field.size, 1)))
+        raise LogError(
+            f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere "
+            f"{field.size}"
+        )
+    flat = values.floats(
+        array.flatten(), field.name, lambda index: place(index // max(field.size, 1))
+    )
     return flat.reshape(len(array), field.size).copy()
 
 
@@ -179,14 +203,19 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
     infinite = np.isinf(result)
     if infinite.any():
         row, j = np.argwhere(infinite)[0]
-        raise LogError(f"context '{spec.context[j]}' is infinite at row {start + row}; use null for missing values")
+        raise LogError(
+            f"context '{spec.context[j]}' is infinite at row {start + row}; use null for missing "
+            "values"
+        )
     return result
 
 
 def _seconds(array: pa.Array, name: str) -> NDArray[np.float64]:
     """Points in time as seconds since 1970."""
     if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
-        raise LogError(f"context column '{name}' holds {array.type}; numbers, categories or times are wanted")
+        raise LogError(
+            f"context column '{name}' holds {array.type}; numbers, categories or times are wanted"
+        )
     stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
     return np.asarray(stamps.to_numpy(zero_copy_only=False), dtype=np.float64) / 1e6
 
@@ -201,7 +230,8 @@ def units(
     if array.null_count:
         row = pc.index(pc.is_null(array), True).as_py()
         raise LogError(
-            f"unit '{name}' is missing at row {start + row}; each ranking needs its user or session "
+            f"unit '{name}' is missing at row {start + row}; each ranking needs its user or "
+            "session "
             "(give anonymous ones an id of their own)"
         )
     return values.objects(array), _buckets(array)
@@ -222,8 +252,15 @@ def _text_buffers(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
     wide = pa.types.is_large_string(array.type)
     _, offsets, data = array.buffers()
     kind = np.int64 if wide else np.int32
-    # Copies: views of Arrow memory are read-only, and the kernel would be compiled a second time for them.
-    ends = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    # Copies: views of Arrow memory are read-only, and the kernel would be compiled a second time
+    # for them.
+    ends = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + len(array) + 1].astype(
+        np.int64
+    )
     first = int(ends[0]) if len(ends) else 0
-    content = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
+    content = (
+        np.frombuffer(data, dtype=np.uint8)
+        if data is not None and data.size
+        else np.empty(0, dtype=np.uint8)
+    )
     return ends - first, content[first : int(ends[-1])].copy()

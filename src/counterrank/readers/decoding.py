@@ -10,7 +10,12 @@ from counterrank.log import LOGGING, Probabilities, RankingLog
 from counterrank.propensity import Propensity
 from counterrank.readers import columns, long_format, values
 from counterrank.readers.candidates import Listed, with_saved_policies
-from counterrank.readers.messages import MISSING_PROPENSITY, MISSING_REWARD_ZERO, REWARD_PER_RANKING, listed
+from counterrank.readers.messages import (
+    MISSING_PROPENSITY,
+    MISSING_REWARD_ZERO,
+    REWARD_PER_RANKING,
+    listed,
+)
 from counterrank.readers.spec import Field, LogSpec
 
 Floats = NDArray[np.float64]
@@ -18,17 +23,24 @@ Ints = NDArray[np.int64]
 
 
 def decode(
-    table: pa.Table, spec: LogSpec, *, start: int = 0, bucket: Ints | None = None, first_row: int = 0
+    table: pa.Table,
+    spec: LogSpec,
+    *,
+    start: int = 0,
+    bucket: Ints | None = None,
+    first_row: int = 0,
 ) -> RankingLog:
     """Return the rankings of `table`, the first of which is ranking `start` of the whole data set.
 
-    `bucket` (n,) are the buckets of rows without units where rows were left out; `first_row` is the number of the
-    first row of a long-format piece in its file.
+    `bucket` (n,) are the buckets of rows without units where rows were left out; `first_row` is the
+    number of the first row of a long-format piece in its file.
     """
     present = set(table.column_names)
     missing = [name for name in spec.columns if name not in present]
     if missing:
-        raise LogError(f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}")
+        raise LogError(
+            f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}"
+        )
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
     if spec.layout == "long":
@@ -41,7 +53,9 @@ def decode(
     reward, notes = _rewards(table, spec, shape)
     unit, bucket = columns.units(table, spec.unit, start, bucket)
     parts = spec.candidates
-    beside = Listed(table, spec, start) if parts is not None and (parts.items or parts.scores) else None
+    beside = (
+        Listed(table, spec, start) if parts is not None and (parts.items or parts.scores) else None
+    )
     log = RankingLog(
         action=action,
         reward=reward,
@@ -97,7 +111,8 @@ class _Shape:
             have, want = (int(np.broadcast_to(x, wrong.shape)[row]) for x in (mine, action))
             raise LogError(
                 f"row {self.start + row}: '{name}' has {have} entries, "
-                f"'{self.spec.fields['action'].name}' has {want}; they must have one each per position"
+                f"'{self.spec.fields['action'].name}' has {want}; they must have one each per "
+                "position"
             )
 
     def padded(self, found: Floats, fill: float) -> Floats:
@@ -125,10 +140,13 @@ def _matrix(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Floa
 def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, list[str]]:
     field = spec.fields["reward"]
     if REWARD_PER_RANKING in spec.notes:
-        # The reward of a whole ranking may depend on every item: the last position sees all of them.
+        # The reward of a whole ranking may depend on every item: the last position sees all of
+        # them.
         found = np.zeros((table.num_rows, spec.K))
         last = np.full(table.num_rows, spec.K) if shape.used is None else shape.used
-        found[np.arange(table.num_rows), last - 1] = columns.column_numbers(table, field.name, shape.start)
+        found[np.arange(table.num_rows), last - 1] = columns.column_numbers(
+            table, field.name, shape.start
+        )
     else:
         found = _matrix(table, field, spec, shape)
     found = shape.padded(found, 0.0)
@@ -140,7 +158,9 @@ def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, lis
     return found, []
 
 
-def _propensity(table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | None) -> Probabilities:
+def _propensity(
+    table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | None
+) -> Probabilities:
     if beside is not None and LOGGING in beside.parts.scores:
         return beside.policy(LOGGING)
     if MISSING_PROPENSITY in spec.notes:
@@ -162,7 +182,9 @@ def _repeated(found: Floats) -> Floats:
     return np.where(np.isnan(found), found[:, :1], found)
 
 
-def _targets(table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | None) -> dict[str, Probabilities]:
+def _targets(
+    table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | None
+) -> dict[str, Probabilities]:
     result: dict[str, Probabilities] = {}
     if beside is not None:
         result = {name: beside.policy(name) for name in beside.parts.scores if name != LOGGING}
@@ -175,7 +197,9 @@ def _targets(table: pa.Table, spec: LogSpec, shape: _Shape, beside: Listed | Non
 
 
 def _dists(table: pa.Table, spec: LogSpec, shape: _Shape) -> dict[str, Floats]:
-    found = columns.distributions(table, spec, None if shape.order is not None else shape.used, shape.start)
+    found = columns.distributions(
+        table, spec, None if shape.order is not None else shape.used, shape.start
+    )
     return {name: shape.moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
 
 

@@ -19,7 +19,8 @@ Value = str | int | None
 class DataFile:
     """One file: where it is, its format and compression, and what the folders above it say.
 
-    `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV numbers.
+    `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV
+    numbers.
     """
 
     path: str
@@ -45,12 +46,24 @@ class DataFile:
         """Return the file written by `to_dict`."""
         partitions = tuple((key, value) for key, value in content["partitions"])
         stamp = None if content["stamp"] is None else tuple(content["stamp"])
-        return cls(content["path"], content["format"], content["compression"], partitions, content["decimal"], stamp)
+        return cls(
+            content["path"],
+            content["format"],
+            content["compression"],
+            partitions,
+            content["decimal"],
+            stamp,
+        )
 
     def refuse_change(self) -> None:
-        """Raise if the file is no longer the one that was found: sums over two versions of it mean nothing."""
+        """Raise if the file is no longer the one that was found: sums over two versions of it mean
+        nothing.
+        """
         if self.stamp is not None and _stamp(self.path) != self.stamp:
-            raise LogError(f"{self.path} was changed while it was being read; read a copy that nobody writes to")
+            raise LogError(
+                f"{self.path} was changed while it was being read; read a copy that nobody writes "
+                "to"
+            )
 
 
 @contextmanager
@@ -66,7 +79,9 @@ def _stamp(path: str | os.PathLike[str]) -> tuple[int, int, int]:
     return state.st_size, state.st_mtime_ns, state.st_ino
 
 
-def expand(path: str | os.PathLike[str], format: str | None = None, *, decimal: str = ".") -> list[DataFile]:
+def expand(
+    path: str | os.PathLike[str], format: str | None = None, *, decimal: str = "."
+) -> list[DataFile]:
     """Return the data files a path stands for, in the order of their names."""
     text = os.path.expanduser(os.fspath(path))
     where = Path(text)
@@ -79,19 +94,29 @@ def expand(path: str | os.PathLike[str], format: str | None = None, *, decimal: 
     else:
         found = sorted(Path(name) for name in glob.glob(text, recursive=True))
         if not found:
-            raise LogError(f"there is no file {text}" + (" that matches" if glob.has_magic(text) else ""))
+            raise LogError(
+                f"there is no file {text}" + (" that matches" if glob.has_magic(text) else "")
+            )
         found = [file for name in found for file in (_in_folder(name) if name.is_dir() else [name])]
     pairs = _typed([_partitions(file) for file in found])
     return [_file(file, format, pair, decimal) for file, pair in zip(found, pairs, strict=True)]
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and has_known_extension(file.name))
+    files = sorted(
+        file for file in folder.rglob("*") if file.is_file() and has_known_extension(file.name)
+    )
     # Spark and others keep markers and temporary files beside the data.
-    return [file for file in files if not any(part[:1] in "._" for part in file.relative_to(folder).parts)]
+    return [
+        file
+        for file in files
+        if not any(part[:1] in "._" for part in file.relative_to(folder).parts)
+    ]
 
 
-def _file(path: Path, format: str | None, partitions: tuple[tuple[str, Value], ...], decimal: str) -> DataFile:
+def _file(
+    path: Path, format: str | None, partitions: tuple[tuple[str, Value], ...], decimal: str
+) -> DataFile:
     found, compression = recognise(path, format)
     return DataFile(str(path), found, compression, partitions, decimal, _stamp(path))
 
@@ -102,13 +127,19 @@ def _partitions(path: Path) -> list[tuple[str, str]]:
 
 
 def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[tuple[tuple[str, Value], ...]]:
-    """Partition values as integers where every one of a key is, as text otherwise; Hive's name for null is None."""
+    """Partition values as integers where every one of a key is, as text otherwise; Hive's name for
+    null is None.
+    """
     texts: dict[str, set[str]] = {}
     for pairs in all_pairs:
         for key, value in pairs:
             texts.setdefault(key, set()).add(value)
     null = "__HIVE_DEFAULT_PARTITION__"
-    whole = {key for key, found in texts.items() if all(v.lstrip("-").isdecimal() for v in found - {null})}
+    whole = {
+        key
+        for key, found in texts.items()
+        if all(v.lstrip("-").isdecimal() for v in found - {null})
+    }
 
     def typed(key: str, value: str) -> Value:
         return None if value == null else int(value) if key in whole else value
@@ -170,7 +201,9 @@ def has_known_extension(name: str) -> bool:
 
 
 def recognise(path: Path, format: str | None) -> tuple[str, str | None]:
-    """Return the format and the compression of a file; its content decides where its name is silent or wrong."""
+    """Return the format and the compression of a file; its content decides where its name is silent
+    or wrong.
+    """
     with guard(str(path)):
         with open(path, "rb") as file:
             head = file.read(16)
@@ -192,8 +225,10 @@ def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | No
     if named in ("parquet", "arrow"):
         mark = "PAR1" if named == "parquet" else "ARROW1"
         raise LogError(
-            f"{path} is not {'a Parquet' if named == 'parquet' else 'an Arrow'} file: it does not start with {mark}, "
-            f"but with {head[:8]!r}" + (f"; it is packed with {packed}, unpack it first" if packed else "")
+            f"{path} is not {'a Parquet' if named == 'parquet' else 'an Arrow'} file: it does not "
+            f"start with {mark}, "
+            f"but with {head[:8]!r}"
+            + (f"; it is packed with {packed}, unpack it first" if packed else "")
         )
     if named is None and packed is None:
         named = "jsonl" if head.lstrip()[:1] == b"{" else None
@@ -209,7 +244,9 @@ def _named(format: str) -> str:
     found = ALIASES.get(format, format)
     if found not in FORMATS:
         known = [*FORMATS, *ALIASES]
-        raise LogError(f"format '{format}' is unknown{suggestion(format, known)}; use {', '.join(FORMATS)}")
+        raise LogError(
+            f"format '{format}' is unknown{suggestion(format, known)}; use {', '.join(FORMATS)}"
+        )
     return found
 
 

@@ -1,7 +1,8 @@
-"""A log's fingerprint: the same content has the same one, in whatever format, order or chunks it comes.
+"""A log's fingerprint: the same content has the same one, in whatever format, order or chunks it
+comes.
 
-Each ranking is hashed to 128 bits and the hashes are added, so the state of a part adds like any other sum.
-It tells accidental changes; it is no signature against forgery.
+Each ranking is hashed to 128 bits and the hashes are added, so the state of a part adds like any
+other sum. It tells accidental changes; it is no signature against forgery.
 """
 
 import hashlib
@@ -61,7 +62,8 @@ def _digest(sums: tuple[int, int], n: int, shape: str) -> str:
 def fingerprint(log: RankingLog | Source) -> str:
     """Return 32 hexadecimal digits for the content of a log.
 
-    What counts: actions, rewards, propensities, context, target policies, names and the kind of propensity.
+    What counts: actions, rewards, propensities, context, target policies, names and the kind of
+    propensity.
 
     >>> log = RankingLog(action=[[0, 1]], reward=[[1, 0]], propensity=[[.5, .5]])
     >>> other = RankingLog(action=[[0, 1]], reward=[[1, 0]], propensity=[[.5, .25]])
@@ -87,7 +89,11 @@ def partial(log: RankingLog) -> Fingerprint:
         _absorb_policy(state, log.targets[name], log.lengths)
     sums = row_hash.total(state)
     return Fingerprint(
-        (int(sums[0]), int(sums[1])), log.n, _shape(log, log.targets), (int(rows[0]), int(rows[1])), _shape(log, {})
+        (int(sums[0]), int(sums[1])),
+        log.n,
+        _shape(log, log.targets),
+        (int(rows[0]), int(rows[1])),
+        _shape(log, {}),
     )
 
 

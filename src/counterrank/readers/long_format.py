@@ -65,22 +65,29 @@ def _with_candidates(table: pa.Table, spec: LogSpec, first_row: int) -> tuple[pa
     assert spec.ranking is not None and spec.position is not None and spec.candidates is not None
     parts, items = spec.candidates, spec.candidates.items
     assert items is not None
-    place = values.floats(values.one_chunk(table[spec.position]), spec.position, lambda i: f"row {first_row + i}")
+    place = values.floats(
+        values.one_chunk(table[spec.position]), spec.position, lambda i: f"row {first_row + i}"
+    )
     rows = np.flatnonzero(place >= 0)
     lists, found, ids = _to_lists(
-        table.take(pa.array(rows)), replace(spec, candidates=None), lambda row: first_row + int(rows[row])
+        table.take(pa.array(rows)),
+        replace(spec, candidates=None),
+        lambda row: first_row + int(rows[row]),
     )
     ranking = values.plain(values.one_chunk(table[spec.ranking]))
     code = pc.index_in(ranking, value_set=ids)
     if code.null_count:
         row = pc.index(pc.is_null(code), True).as_py()
         raise LogError(
-            f"row {first_row + row}: ranking {ranking[row].as_py()!r} shows no item: all its rows lack "
+            f"row {first_row + row}: ranking {ranking[row].as_py()!r} shows no item: all its rows "
+            "lack "
             f"'{spec.position}'; give the position of what was shown, or drop the ranking"
         )
     codes = code.to_numpy(zero_copy_only=False).astype(np.int64)
     order = pa.array(np.argsort(codes, kind="stable"))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))]), type=pa.int64())
+    offsets = pa.array(
+        np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))]), type=pa.int64()
+    )
     for field in parts.fields:
         # The column of items holds what was shown too, which stands under its own name.
         name = _CANDIDATES if field is items else field.name
@@ -100,7 +107,9 @@ def _group(table: pa.Table, spec: LogSpec, row_of: RowOf) -> _Grouping:
     ranking = values.plain(values.one_chunk(table[spec.ranking]))
     if ranking.null_count:
         row = pc.index(pc.is_null(ranking), True).as_py()
-        raise LogError(f"row {row_of(row)}: '{spec.ranking}' is missing; every row needs the id of its ranking")
+        raise LogError(
+            f"row {row_of(row)}: '{spec.ranking}' is missing; every row needs the id of its ranking"
+        )
     encoded = ranking.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     position = _positions(table, spec, row_of)
@@ -113,7 +122,9 @@ def _group(table: pa.Table, spec: LogSpec, row_of: RowOf) -> _Grouping:
 
 
 def _order(code: Ints, position: Ints) -> Ints:
-    """Rows by ranking and position; most logs are in that order already, and then nothing is sorted."""
+    """Rows by ranking and position; most logs are in that order already, and then nothing is
+    sorted.
+    """
     step = np.diff(code)
     if ((step > 0) | ((step == 0) & (np.diff(position) >= 0))).all():
         return np.arange(len(code))
@@ -126,7 +137,10 @@ def _positions(table: pa.Table, spec: LogSpec, row_of: RowOf) -> Ints:
     bad = ~(found == np.rint(found))
     if bad.any():
         row = int(np.argmax(bad))
-        raise LogError(f"row {row_of(row)}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, ...")
+        raise LogError(
+            f"row {row_of(row)}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, "
+            "..."
+        )
     return found.astype(np.int64) - spec.first_position
 
 
@@ -144,12 +158,14 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
     if spec.renumber or (position[at] < expected[at] and position[at] >= 0):
         rows = sorted((groups.row_of(int(groups.order[at - 1])), row))
         raise LogError(
-            f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and {rows[1]}); "
+            f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and "
+            f"{rows[1]}); "
             "keep one row for each position"
         )
     if position[at] < 0:
         raise LogError(
-            f"row {row}: '{spec.position}' is {position[at] + base} in ranking {label!r}; positions start at {base}"
+            f"row {row}: '{spec.position}' is {position[at] + base} in ranking {label!r}; "
+            f"positions start at {base}"
         )
     raise LogError(
         f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} (row "
@@ -177,7 +193,10 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
     spread = result.take(pa.array(np.repeat(np.arange(len(groups.sizes)), groups.sizes)))
     same = pc.or_kleene(pc.equal(ordered, spread), pc.and_(pc.is_null(ordered), pc.is_null(spread)))
     if pa.types.is_floating(array.type):
-        same = pc.or_(pc.fill_null(same, False), pc.fill_null(pc.and_(pc.is_nan(ordered), pc.is_nan(spread)), False))
+        same = pc.or_(
+            pc.fill_null(same, False),
+            pc.fill_null(pc.and_(pc.is_nan(ordered), pc.is_nan(spread)), False),
+        )
     at = pc.index(pc.fill_null(same, False), False).as_py()
     if at < 0:
         return result
@@ -194,7 +213,10 @@ def _as_lists(spec: LogSpec) -> LogSpec:
         return replace(field, form="list")
 
     single = spec.kind == "joint"
-    fields = {role: field if single and role == "propensity" else listed(field) for role, field in spec.fields.items()}
+    fields = {
+        role: field if single and role == "propensity" else listed(field)
+        for role, field in spec.fields.items()
+    }
     targets = {name: field if single else listed(field) for name, field in spec.targets.items()}
     dists = {name: listed(field) for name, field in spec.dists.items()}
     return replace(spec, layout="list", fields=fields, targets=targets, dists=dists)

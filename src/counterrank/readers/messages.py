@@ -22,7 +22,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], *, most: int = 12) -> str:
-    """Return names for a message, cut after `most`; numbered columns stand together, a nameless one in quotes.
+    """Return names for a message, cut after `most`; numbered columns stand together, a nameless one
+    in quotes.
 
     >>> listed("abc", most=2)
     'a, b and 1 more'
@@ -51,13 +52,17 @@ STANDARD_DROPPED = "standard-rows-dropped"
 BY_INDEX = "actions-by-index"
 
 MEANING = {
-    MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else can be.",
-    REWARD_PER_RANKING: "There is one reward a ranking. It stands at the last item: IPS and RIPS use it correctly, "
+    MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else "
+    "can be.",
+    REWARD_PER_RANKING: "There is one reward a ranking. It stands at the last item: IPS and RIPS "
+    "use it correctly, "
     "IIPS cannot.",
     MISSING_REWARD_ZERO: "Missing rewards were read as 0, as asked.",
-    SINGLE_POSITION: "Each row is one item at one position; values are per item shown, not per page.",
+    SINGLE_POSITION: "Each row is one item at one position; values are per item shown, not per "
+    "page.",
     STANDARD_DROPPED: "Rows of the standard policy have no propensities and were left out.",
-    BY_INDEX: "Actions are known only by their index in each event: good for weights, not for reward models.",
+    BY_INDEX: "Actions are known only by their index in each event: good for weights, not for "
+    "reward models.",
 }
 
 
@@ -72,12 +77,17 @@ def explain(note: str) -> str:
 
 def not_utf8(what: str) -> LogError:
     """Return the error about bytes that are no UTF-8 text."""
-    return LogError(f"{what} holds text that is not UTF-8; write it again in UTF-8, with iconv -f latin1 -t utf-8, say")
+    return LogError(
+        f"{what} holds text that is not UTF-8; write it again in UTF-8, with iconv -f latin1 -t "
+        "utf-8, say"
+    )
 
 
 @contextmanager
 def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
-    """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it in our own."""
+    """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it
+    in our own.
+    """
     try:
         yield
     except CounterrankError as problem:
@@ -103,7 +113,9 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
 def _damaged(what: str, problem: BaseException) -> LogError:
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)
-    return LogError(f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}")
+    return LogError(
+        f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}"
+    )
 
 
 def _first_line(problem: BaseException) -> str:

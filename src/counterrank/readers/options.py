@@ -44,17 +44,19 @@ class Options(TypedDict, total=False):
 class ReadOptions:
     """How to read a log.
 
-    `columns` maps what we call a column to what the data calls it, {"action": "items"}, or to a list of columns,
-    {"action": ["slot_a", "slot_b"]}; a text "action=items,reward=clicks" says the same. `context` None means the
-    columns that start with x_. `propensity_kind` None means factored, or what an adapter knows of its format.
-    `segments` None carries scalar columns (at most 100) in memory and none in a stream, and those named in `keep`.
-    `targets` None finds list columns of probabilities in memory and asks for none in a stream.
-    `missing_reward` "zero" reads an absent reward as 0. `require_propensity` False reads a log that has none.
-    `encode_actions` gives integer ids the codes 0..A-1, as is always done for names; None does so for huge ids.
-    `dists` False leaves whole distributions unread. `decimal` "," reads 0,5 as a half, in text and CSV.
-    `logger` says how the scores in `propensity_scores` became rankings, "plackett-luce:temperature=1", and `policies`
-    the same for targets by name, {"new": "top"}, from NAME_scores; `items` is a file of features by item.
-    `renumber` True closes gaps in positions (slots of ads, items that were filtered out): the rest moves up.
+    `columns` maps what we call a column to what the data calls it, {"action": "items"}, or to a
+    list of columns, {"action": ["slot_a", "slot_b"]}; a text "action=items,reward=clicks" says the
+    same. `context` None means the columns that start with x_. `propensity_kind` None means
+    factored, or what an adapter knows of its format. `segments` None carries scalar columns (at
+    most 100) in memory and none in a stream, and those named in `keep`. `targets` None finds list
+    columns of probabilities in memory and asks for none in a stream. `missing_reward` "zero" reads
+    an absent reward as 0. `require_propensity` False reads a log that has none. `encode_actions`
+    gives integer ids the codes 0..A-1, as is always done for names; None does so for huge ids.
+    `dists` False leaves whole distributions unread. `decimal` "," reads 0,5 as a half, in text and
+    CSV. `logger` says how the scores in `propensity_scores` became rankings,
+    "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
+    NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
+    (slots of ads, items that were filtered out): the rest moves up.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -85,13 +87,18 @@ class ReadOptions:
         known = [item.name for item in fields(cls)]
         for key in given:
             if key not in known:
-                raise ConfigError(f"there is no option '{key}'{suggestion(key, known)}; options are {', '.join(known)}")
+                raise ConfigError(
+                    f"there is no option '{key}'{suggestion(key, known)}; options are "
+                    f"{', '.join(known)}"
+                )
         values: dict[str, Any] = {key: _CLEAN[key](key, value) for key, value in given.items()}
         return cls(**values)._checked()
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
-        """Return options from the [log] table of a TOML file, or from the whole file when there is none."""
+        """Return options from the [log] table of a TOML file, or from the whole file when there is
+        none.
+        """
         table = log_table(path)
         try:
             return cls.of(**table | more)
@@ -105,18 +112,27 @@ class ReadOptions:
 
     def is_named(self, role: str) -> bool:
         """Whether the user pointed at a column for this role, so that its absence is an error."""
-        return role in self.columns or bool({"unit": self.unit, "behavior": self.behavior}.get(role))
+        return role in self.columns or bool(
+            {"unit": self.unit, "behavior": self.behavior}.get(role)
+        )
 
     def _checked(self) -> Self:
         if self.propensity_kind is not None and self.propensity_kind not in MEANING:
             near = suggestion(self.propensity_kind, MEANING)
-            raise ConfigError(f"propensity kind '{self.propensity_kind}' is unknown{near}; use {', '.join(MEANING)}")
+            raise ConfigError(
+                f"propensity kind '{self.propensity_kind}' is unknown{near}; use "
+                f"{', '.join(MEANING)}"
+            )
         if self.missing_reward not in ("error", "zero"):
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
-        known = [*ROLES, *named[1:], *(f"{name}_{what}" for what in ("dist", "scores") for name in named)]
+        known = [
+            *ROLES,
+            *named[1:],
+            *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
+        ]
         for role in self.columns:
             if role not in known and (self.targets is not None or suggestion(role, ROLES)):
                 raise ConfigError(
@@ -127,12 +143,18 @@ class ReadOptions:
 
 
 def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the [log] table of a TOML file, or the whole file when there is none, with the names of options."""
+    """Return the [log] table of a TOML file, or the whole file when there is none, with the names
+    of options.
+    """
     content = load_toml(path)
     table = content.get("log", content)
     if not isinstance(table, dict):
         raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
-    beside = {key: content[key] for key in ("logger", "policies", "items") if key in content and key not in table}
+    beside = {
+        key: content[key]
+        for key in ("logger", "policies", "items")
+        if key in content and key not in table
+    }
     return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
 
 
@@ -151,7 +173,9 @@ def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
     if isinstance(given, str):
         given = _pairs(given)
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}")
+        raise ConfigError(
+            f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}"
+        )
     return {str(role): _column(role, value) for role, value in given.items()}
 
 
@@ -168,7 +192,8 @@ def _pairs(text: str) -> dict[str, str]:
     for role, column in (_pair(part) for part in text.split(",") if part.strip()):
         if role in found:
             raise ConfigError(
-                f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one column, or in a TOML file "
+                f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one "
+                "column, or in a TOML file "
                 f'a list of them, {role} = ["{found[role]}", "{column}"]'
             )
         found[role] = column
@@ -178,7 +203,10 @@ def _pairs(text: str) -> dict[str, str]:
 def _pair(text: str) -> tuple[str, str]:
     role, sign, column = text.partition("=")
     if not sign or not role.strip() or not column.strip():
-        raise ConfigError(f"columns: '{text.strip()}' is not understood; write pairs like action=items,reward=clicks")
+        raise ConfigError(
+            f"columns: '{text.strip()}' is not understood; write pairs like "
+            "action=items,reward=clicks"
+        )
     return role.strip(), column.strip()
 
 
@@ -199,7 +227,9 @@ def _weights(key: str, given: Any) -> str | tuple[float, ...]:
     try:
         return tuple(float(value) for value in given)
     except (TypeError, ValueError):
-        raise ConfigError(f"{key} must be 'uniform', 'dcg' or one number a position; got {given!r}") from None
+        raise ConfigError(
+            f"{key} must be 'uniform', 'dcg' or one number a position; got {given!r}"
+        ) from None
 
 
 def _text(key: str, given: Any) -> str | None:
@@ -221,7 +251,10 @@ def _policy(where: str, given: Any) -> PolicySpec | None:
         return policy_from_table(given, f"[{where}]")
     if isinstance(given, str):
         return parse_policy(given)
-    raise ConfigError(f"{where} must be a text like plackett-luce:temperature=1, or a table with kind; got {given!r}")
+    raise ConfigError(
+        f"{where} must be a text like plackett-luce:temperature=1, or a table with kind; got "
+        f"{given!r}"
+    )
 
 
 def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
@@ -233,7 +266,11 @@ def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
             if sum(name == other for other, _ in pairs) > 1:
                 raise ConfigError(f"policy '{name}' is given twice")
         return dict(pairs)
-    return {str(name): spec for name, one in given.items() if (spec := _policy(f"{key}.{name}", one)) is not None}
+    return {
+        str(name): spec
+        for name, one in given.items()
+        if (spec := _policy(f"{key}.{name}", one)) is not None
+    }
 
 
 _CLEAN: dict[str, Callable[[str, Any], Any]] = {

@@ -12,9 +12,11 @@ from counterrank.readers.files import has_known_extension
 
 
 def check_outputs(
-    inputs: Iterable[str | os.PathLike[str] | None], outputs: Mapping[str, str | os.PathLike[str] | None]
+    inputs: Iterable[str | os.PathLike[str] | None],
+    outputs: Mapping[str, str | os.PathLike[str] | None],
 ) -> None:
-    """Raise when an output is one of the inputs, would be read as one next time, is another output, or cannot be made.
+    """Raise when an output is one of the inputs, would be read as one next time, is another output,
+    or cannot be made.
 
     `outputs` maps what a user calls an output, "--json", to its path; None and "-" are no files.
     """
@@ -27,7 +29,9 @@ def check_outputs(
         for source in sources:
             _refuse_input(option, os.fspath(given), real, source)
         if real in seen:
-            raise OutputError(f"{seen[real]} and {option} would both write {given}; give each a file of its own")
+            raise OutputError(
+                f"{seen[real]} and {option} would both write {given}; give each a file of its own"
+            )
         seen[real] = option
         _refuse_unwritable(option, os.fspath(given), real)
 
@@ -36,14 +40,23 @@ def _refuse_input(option: str, given: str, real: str, source: str) -> None:
     where = os.path.realpath(source)
     if os.path.isdir(where):
         if Path(real).is_relative_to(where) and has_known_extension(real):
-            raise OutputError(f"{option} {given} lies in {source} and would be read as part of it; write elsewhere")
+            raise OutputError(
+                f"{option} {given} lies in {source} and would be read as part of it; write "
+                "elsewhere"
+            )
     elif real == where or _is_same(real, where):
-        raise OutputError(f"{option} {given} is the input {source}, which would be lost; write it elsewhere")
+        raise OutputError(
+            f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
+        )
     elif glob.has_magic(source) and not os.path.exists(source):
         if any(_is_same(real, found) for found in glob.iglob(source, recursive=True)):
-            raise OutputError(f"{option} {given} is one of the inputs {source} and would be lost; write elsewhere")
+            raise OutputError(
+                f"{option} {given} is one of the inputs {source} and would be lost; write elsewhere"
+            )
         if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source)):
-            raise OutputError(f"{option} {given} would be one of {source} next time; write it elsewhere")
+            raise OutputError(
+                f"{option} {given} would be one of {source} next time; write it elsewhere"
+            )
 
 
 def _refuse_unwritable(option: str, given: str, real: str) -> None:
@@ -61,7 +74,8 @@ def _refuse_unwritable(option: str, given: str, real: str) -> None:
 
 
 def _is_read_only(path: str) -> bool:
-    # The superuser may write anywhere; who took every permission to write away meant it all the same.
+    # The superuser may write anywhere; who took every permission to write away meant it all the
+    # same.
     return not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222
 
 

@@ -1,4 +1,5 @@
-"""A log in files as parts: where each starts and what its columns are, found out before the first pass.
+"""A log in files as parts: where each starts and what its columns are, found out before the first
+pass.
 
 Parts are light descriptions that another process can read by itself.
 """
@@ -34,7 +35,9 @@ Where = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first ranking."""
+    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first
+    ranking.
+    """
 
     file: DataFile
     start: int
@@ -60,7 +63,9 @@ class Part:
 def read_part(
     part: Part, spec: LogSpec, *, where: Where | None = None, rows: int | None = None
 ) -> Iterator[RankingLog]:
-    """Yield the rankings of a part in batches; `where` keeps one segment. Memory is that of a batch or two."""
+    """Yield the rankings of a part in batches; `where` keeps one segment. Memory is that of a batch
+    or two.
+    """
     rows = rows or batch_rows(spec)
     columns = tuple(dict.fromkeys([*spec.columns, *(where or ())]))
     if part.groups:
@@ -74,7 +79,8 @@ def read_part(
         with guard(part.file.path, prefix=True):
             log, count = _decoded(table, spec, (start, row), where)
         start, row = start + count, row + table.num_rows
-        # A suspended generator keeps its variables alive: let go of each batch before the next is read.
+        # A suspended generator keeps its variables alive: let go of each batch before the next is
+        # read.
         del table
         if log is not None:
             yield log
@@ -89,7 +95,11 @@ def allowed(wanted: Any) -> list[Any]:
 def batch_rows(spec: LogSpec) -> int:
     """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
     policies = len(spec.fields) + len(spec.targets)
-    width = spec.K * policies + len(spec.context) + sum(max(d.size, 1) * spec.K for d in spec.dists.values())
+    width = (
+        spec.K * policies
+        + len(spec.context)
+        + sum(max(d.size, 1) * spec.K for d in spec.dists.values())
+    )
     if spec.candidates is not None:
         width += spec.candidates.count * (1 + len(spec.candidates.fields))
     rankings = min(BATCH_ROWS, max(1, BATCH_NUMBERS // max(width, 1)))
@@ -122,7 +132,9 @@ def whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Tabl
     """Yield long-format pieces cut between rankings, never inside one."""
     rest: pa.Table | None = None
     for piece in pieces:
-        table = piece if rest is None else pa.concat_tables([rest, piece], promote_options="permissive")
+        table = (
+            piece if rest is None else pa.concat_tables([rest, piece], promote_options="permissive")
+        )
         cut = _last_ranking(values.plain(values.one_chunk(table[ranking])))
         rest = table.slice(cut)
         if cut:
@@ -133,12 +145,16 @@ def whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Tabl
 
 def _last_ranking(ids: pa.Array) -> int:
     """The row at which the last ranking starts."""
-    differs = pc.fill_null(pc.not_equal(ids, ids[len(ids) - 1]), True).to_numpy(zero_copy_only=False)
+    differs = pc.fill_null(pc.not_equal(ids, ids[len(ids) - 1]), True).to_numpy(
+        zero_copy_only=False
+    )
     rows = np.flatnonzero(differs)
     return int(rows[-1]) + 1 if len(rows) else 0
 
 
-def _decoded(table: pa.Table, spec: LogSpec, at: tuple[int, int], where: Where | None) -> tuple[RankingLog | None, int]:
+def _decoded(
+    table: pa.Table, spec: LogSpec, at: tuple[int, int], where: Where | None
+) -> tuple[RankingLog | None, int]:
     """The rankings of a piece that belong to the segment, and how many there are in all."""
     start, row = at
     if not where or spec.layout == "long":
@@ -154,7 +170,9 @@ def _decoded(table: pa.Table, spec: LogSpec, at: tuple[int, int], where: Where |
     try:
         log = decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket)
     except CounterrankError as problem:
-        raise type(problem)(f"{problem} (row numbers count the selected rows, from {start})") from None
+        raise type(problem)(
+            f"{problem} (row numbers count the selected rows, from {start})"
+        ) from None
     object.__setattr__(log, "selected", start + np.flatnonzero(keep))
     return log, table.num_rows
 
@@ -203,7 +221,9 @@ def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | No
 
 
 def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
-    """Return the files from the first that has rows, and its first rows; Spark writes part files without any."""
+    """Return the files from the first that has rows, and its first rows; Spark writes part files
+    without any.
+    """
     for index, file in enumerate(files):
         sample = tables.sample(file)
         if sample.num_rows:
@@ -212,20 +232,25 @@ def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
 
 
 def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
-    """Raise when the name of a folder would say what only the rows can: an item, a reward, a probability."""
+    """Raise when the name of a folder would say what only the rows can: an item, a reward, a
+    probability.
+    """
     fields = (*spec.fields.values(), *spec.targets.values(), *spec.dists.values())
     taken = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
     for file in files:
         for key, value in file.partitions:
             if key in taken:
                 raise LogError(
-                    f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', which each ranking has "
+                    f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', "
+                    "which each ranking has "
                     "its own of; put it into the file and rename the folder"
                 )
 
 
 def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
-    """Return the parts that can hold rows of the segment, by folder names and Parquet's column statistics."""
+    """Return the parts that can hold rows of the segment, by folder names and Parquet's column
+    statistics.
+    """
     wanted = {name: allowed(value) for name, value in where.items()}
     ranges: dict[str, list[dict[str, tuple[Any, Any]]]] = {}
     for part in parts:
@@ -234,7 +259,9 @@ def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
     return tuple(part for part in parts if _may_match(part, wanted, ranges.get(part.file.path, [])))
 
 
-def _may_match(part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[str, tuple[Any, Any]]]) -> bool:
+def _may_match(
+    part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[str, tuple[Any, Any]]]
+) -> bool:
     if any(value not in wanted.get(key, [value]) for key, value in part.file.partitions):
         return False
     return not part.groups or any(_overlaps(ranges[group], wanted) for group in part.groups)
@@ -242,7 +269,10 @@ def _may_match(part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[st
 
 def _overlaps(known: Mapping[str, tuple[Any, Any]], wanted: Mapping[str, list[Any]]) -> bool:
     try:
-        return all(any(low <= value <= high for value in wanted[name]) for name, (low, high) in known.items())
+        return all(
+            any(low <= value <= high for value in wanted[name])
+            for name, (low, high) in known.items()
+        )
     except TypeError:  # a text compared with a number: the statistics cannot tell
         return True
 
@@ -255,12 +285,16 @@ def _ranges(file: DataFile, names: Iterable[str]) -> list[dict[str, tuple[Any, A
         for g in range(meta.num_row_groups):
             chunks = [meta.row_group(g).column(j) for j in range(meta.num_columns)]
             kept = [(c.path_in_schema, c.statistics) for c in chunks if c.path_in_schema in names]
-            found.append({name: (s.min, s.max) for name, s in kept if s is not None and s.has_min_max})
+            found.append(
+                {name: (s.min, s.max) for name, s in kept if s is not None and s.has_min_max}
+            )
     return found
 
 
 def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
-    """Rankings in each file; a pass over the surveyed columns where the schema does not tell enough."""
+    """Rankings in each file; a pass over the surveyed columns where the schema does not tell
+    enough.
+    """
     parquet = all(file.format == "parquet" for file in files)
     if parquet and survey.spec.layout != "long":
         if not _settled(files, survey, sample):
@@ -275,7 +309,9 @@ def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int
 
 def _look(file: DataFile, survey: Survey) -> int:
     """Survey one file; return its number of rankings."""
-    columns = tuple(dict.fromkeys([*survey.columns, *([survey.spec.ranking] if survey.spec.ranking else [])]))
+    columns = tuple(
+        dict.fromkeys([*survey.columns, *([survey.spec.ranking] if survey.spec.ranking else [])])
+    )
     count, last = 0, None
     pieces = tables.batches(file, columns, types=_text_types(survey, file))
     if survey.spec.ranking is not None:
@@ -286,7 +322,9 @@ def _look(file: DataFile, survey: Survey) -> int:
             if survey.spec.ranking is None:
                 count += table.num_rows
             else:
-                changes, last = _changes(values.plain(values.one_chunk(table[survey.spec.ranking])), last)
+                changes, last = _changes(
+                    values.plain(values.one_chunk(table[survey.spec.ranking])), last
+                )
                 count += changes
     return count
 
@@ -315,7 +353,9 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     if action.form == "text" or not _largest_known(files, survey):
         return False
     counts = columns.entry_counts(values.one_chunk(sample[action.name]))
-    return bool((counts == counts[0]).all()) and all(_entries(f, action.name) in (counts[0], None) for f in files)
+    return bool((counts == counts[0]).all()) and all(
+        _entries(f, action.name) in (counts[0], None) for f in files
+    )
 
 
 def _largest_known(files: list[DataFile], survey: Survey) -> bool:
@@ -355,7 +395,9 @@ def _stored_rows(file: DataFile) -> int:
         return int(opened.metadata.num_rows)
 
 
-def _parts(files: list[DataFile], spec: LogSpec, counts: list[int | None]) -> tuple[tuple[Part, ...], int | None]:
+def _parts(
+    files: list[DataFile], spec: LogSpec, counts: list[int | None]
+) -> tuple[tuple[Part, ...], int | None]:
     parts: list[Part] = []
     start = 0
     for file, count in zip(files, counts, strict=True):
@@ -370,7 +412,9 @@ def _parts(files: list[DataFile], spec: LogSpec, counts: list[int | None]) -> tu
 def _groups(file: DataFile, start: int) -> Iterator[Part]:
     """Row groups, small neighbours together."""
     with guard(file.path, prefix=True), steady(file), tables.open_parquet(file) as opened:
-        sizes = [opened.metadata.row_group(g).num_rows for g in range(opened.metadata.num_row_groups)]
+        sizes = [
+            opened.metadata.row_group(g).num_rows for g in range(opened.metadata.num_row_groups)
+        ]
     group: list[int] = []
     rows = 0
     for g, size in enumerate(sizes):

@@ -23,15 +23,20 @@ from counterrank.readers.schema import resolve
 from counterrank.readers.survey import Survey
 
 
-def read_log(path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
+def read_log(
+    path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[Options]
+) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
-    `format` names one of these or an adapter (`counterrank.readers.ADAPTERS`); options as in `ReadOptions`.
+    `format` names one of these or an adapter (`counterrank.readers.ADAPTERS`); options as in
+    `ReadOptions`.
     """
     return load(path, ReadOptions.of(**options), format=format)
 
 
-def load(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> RankingLog:
+def load(
+    path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None
+) -> RankingLog:
     """Return the log at `path`; the form of `read_log` for ready-made options."""
     if format is not None:
         from counterrank.readers.adapters import adapter
@@ -50,13 +55,18 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     read = [tables.read_table(file, spec.columns) for file in files]
     pieces = [piece for piece in read if piece.num_rows] or read
     try:
-        return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces, promote_options="permissive")
+        return (
+            pieces[0]
+            if len(pieces) == 1
+            else pa.concat_tables(pieces, promote_options="permissive")
+        )
     except (pa.ArrowTypeError, pa.ArrowInvalid) as problem:
         raise LogError(f"the files disagree about the types of their columns: {problem}") from None
 
 
 def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
-    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays; options as in `ReadOptions`.
+    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays; options as in
+    `ReadOptions`.
 
     >>> log = from_frame({"action": [[0, 1], [2]], "reward": [[1, 0], [1]], "propensity": [[0.5, 0.5], [0.2]]})
     >>> log.action.tolist(), log.K
@@ -92,7 +102,8 @@ def as_table(frame: Any) -> pa.Table:
         table = pa.RecordBatchReader.from_stream(frame).read_all()
     else:
         raise LogError(
-            f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of arrays, "
+            f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
+            "arrays, "
             "or a path to read_log"
         )
     if len(set(table.column_names)) < table.num_columns:
@@ -112,7 +123,9 @@ def _from_pandas(frame: Any) -> pa.Table:
         try:
             arrays[str(name)] = pa.Array.from_pandas(frame[name])
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as problem:
-            raise LogError(f"column '{name}' mixes types that do not go together: {problem}") from None
+            raise LogError(
+                f"column '{name}' mixes types that do not go together: {problem}"
+            ) from None
     return pa.table(arrays)
 
 
@@ -129,7 +142,9 @@ def _column(name: object, given: Any) -> pa.Array:
 
 
 def concat(pieces: Sequence[RankingLog]) -> RankingLog:
-    """Return one log of all rows, in order; the pieces come from the same source and keep their buckets."""
+    """Return one log of all rows, in order; the pieces come from the same source and keep their
+    buckets.
+    """
     if not pieces:
         raise LogError("there is no ranking to put together")
     first = pieces[0]
@@ -152,12 +167,18 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
             if name not in rules
         },
         dists={name: _arrays([piece.dists[name] for piece in pieces]) for name in first.dists},
-        columns={name: _arrays([piece.columns[name] for piece in pieces]) for name in first.columns},
+        columns={
+            name: _arrays([piece.columns[name] for piece in pieces]) for name in first.columns
+        },
         bucket=np.concatenate([piece.bucket for piece in pieces]),
         selected=_places(pieces),
         notes=tuple(dict.fromkeys(note for piece in pieces for note in piece.notes)),
     )
-    return joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()}) if rules else joined
+    return (
+        joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()})
+        if rules
+        else joined
+    )
 
 
 def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:

@@ -21,7 +21,9 @@ _SAMPLE = 1000
 
 
 def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpec:
-    """Return the spec of data of which `table` is all or the start; K and vocabularies are still open."""
+    """Return the spec of data of which `table` is all or the start; K and vocabularies are still
+    open.
+    """
     return _Resolver(table, options, in_memory).spec()
 
 
@@ -47,13 +49,19 @@ class _Resolver:
         targets, guessed = self.targets(fields)
         dists = self.dists(targets) if options.dists else {}
         context = self.context()
-        ranking, position = (self.single("ranking"), self.single("position")) if long else (None, None)
+        ranking, position = (
+            (self.single("ranking"), self.single("position")) if long else (None, None)
+        )
         unit, behavior = self.single("unit"), self.single("behavior")
         # Text that only looks like lists of probabilities may still be a segment.
-        sure = [field for name, field in targets.items() if name not in guessed or field.form != "text"]
+        sure = [
+            field for name, field in targets.items() if name not in guessed or field.form != "text"
+        ]
         parts = self.candidates(action, long)
         beside = () if parts is None else parts.fields
-        used = _used([*fields.values(), *sure, *dists.values(), *beside], [ranking, position, unit, behavior])
+        used = _used(
+            [*fields.values(), *sure, *dists.values(), *beside], [ranking, position, unit, behavior]
+        )
         segments = self.segments(used)
         return LogSpec(
             layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
@@ -71,7 +79,10 @@ class _Resolver:
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
             renumber=options.renumber,
-            guessed=(*guessed, *(name for name in segments if not options.segments and name not in options.keep)),
+            guessed=(
+                *guessed,
+                *(name for name in segments if not options.segments and name not in options.keep),
+            ),
             notes=tuple(notes),
         )
 
@@ -91,7 +102,9 @@ class _Resolver:
         return found
 
     def kind(self) -> str:
-        """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
+        """What the numbers are: as the user says, else as the file says of its own `propensity`,
+        else factored.
+        """
         if self.options.propensity_kind is not None:
             return self.options.propensity_kind
         if self.options.logger is not None:
@@ -108,7 +121,8 @@ class _Resolver:
         shown = name if isinstance(name, str) else ", ".join(name)
         if role not in ROLES and self.find(f"{shown}_scores") is not None:
             raise LogError(
-                f"policy '{role}' has scores in '{shown}_scores', but no probabilities; say how it ranks by them: "
+                f"policy '{role}' has scores in '{shown}_scores', but no probabilities; say how "
+                "it ranks by them: "
                 f"--policy {role}=plackett-luce, softmax, top or another kind"
             )
         hint = suggestion(shown, self.names)
@@ -116,17 +130,25 @@ class _Resolver:
         also = f" (nor for {', '.join(others)})" if others else ""
         mapping = {one: self.usual(one) or "NAME" for one in (role, *others)}
         if role in ROLES and self.usual("position") and not self.is_long:
-            mapping = {"ranking": self.usual("ranking") or "NAME", "position": self.usual("position") or "", **mapping}
+            mapping = {
+                "ranking": self.usual("ranking") or "NAME",
+                "position": self.usual("position") or "",
+                **mapping,
+            }
         wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
         python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
         raise LogError(
-            f"there is no column '{shown}' for the {role if role in ROLES else f'target policy {role}'}{hint}, "
-            f"nor '{shown}_1'{also}; columns are {listed(self.names)}. Map names with --columns {wanted} "
+            f"there is no column '{shown}' for the "
+            f"{role if role in ROLES else f'target policy {role}'}{hint}, "
+            f"nor '{shown}_1'{also}; columns are {listed(self.names)}. Map names with --columns "
+            f"{wanted} "
             f"(columns={{{python}}} in Python){self.known_format() if role in ROLES else ''}"
         )
 
     def missing(self) -> list[str]:
-        """Return the roles that every log needs and this one lacks, so that one message can name them all."""
+        """Return the roles that every log needs and this one lacks, so that one message can name
+        them all.
+        """
         needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
         return [role for role in needed if self.find(self.options.column(role)) is None]
 
@@ -143,7 +165,9 @@ class _Resolver:
             missing = [part for part in name if part not in self.names]
             if missing:
                 near = suggestion(missing[0], self.names)
-                raise LogError(f"there is no column '{missing[0]}'{near}; columns are {listed(self.names)}")
+                raise LogError(
+                    f"there is no column '{missing[0]}'{near}; columns are {listed(self.names)}"
+                )
             return Field(name, "wide") if len(name) > 1 else self.find(name[0])
         if name in self.names:
             return Field((name,), self.form(name))
@@ -172,32 +196,49 @@ class _Resolver:
             run.append(f"{stem}_{k}")
         if run and len(self.runs[stem]) > len(run):
             last = max(self.runs[stem], key=int)
-            raise LogError(f"columns go from '{run[-1]}' to '{stem}_{last}': '{stem}_{first + len(run)}' is missing")
+            raise LogError(
+                f"columns go from '{run[-1]}' to '{stem}_{last}': '{stem}_{first + len(run)}' is "
+                "missing"
+            )
         return tuple(run)
 
     def usual(self, role: str) -> str | None:
-        """Return the column that has one of the names people give to a role, unless it is spoken for."""
+        """Return the column that has one of the names people give to a role, unless it is spoken
+        for.
+        """
         options = self.options
         named = options.columns.get(role)
         if isinstance(named, str) and named in self.names:
             return named
         mapped = [value for value in options.columns.values() if isinstance(value, str)]
-        spoken = {*(options.context or ()), *(options.segments or ()), *options.keep, options.unit, *mapped}
+        spoken = {
+            *(options.context or ()),
+            *(options.segments or ()),
+            *options.keep,
+            options.unit,
+            *mapped,
+        }
         lower = {name.lower(): name for name in self.names if name not in spoken}
         return next((lower[name] for name in _USUAL.get(role, ()) if name in lower), None)
 
     def refuse_unmarked_positions(self) -> None:
-        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
+        """Raise when rows look like positions: read as rankings of one item, they would give a
+        wrong answer.
+        """
         position, ranking = self.usual("position"), self.usual("ranking")
         counted = position is not None and _counts_up(self.table[position])
         if not counted and (ranking is None or not _repeats(self.table[ranking])):
             return
-        found = {role: self.usual(role) or (role if role in self.names else "NAME") for role in _LONG_ROLES}
+        found = {
+            role: self.usual(role) or (role if role in self.names else "NAME")
+            for role in _LONG_ROLES
+        }
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
         seen = f"'{position}' counts them" if counted else f"'{ranking}' repeats from row to row"
         own = f"--context {position}" if counted else f"--unit {ranking}"
         raise LogError(
-            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say --columns {columns} to have "
+            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
+            f"--columns {columns} to have "
             f"them put together; if each row is a ranking of its own, say {own}"
         )
 
@@ -212,11 +253,14 @@ class _Resolver:
 
     def propensity(self) -> Field | None:
         found = self.find(self.options.column("propensity"))
-        if found is not None and (self.options.require_propensity or not _is_empty(self.table, found)):
+        if found is not None and (
+            self.options.require_propensity or not _is_empty(self.table, found)
+        ):
             return found
         if found is None and self.find("propensity_scores") is not None:
             raise PropensityError(
-                "there are scores of the logger in 'propensity_scores', but no propensities; say how it ranked "
+                "there are scores of the logger in 'propensity_scores', but no propensities; say "
+                "how it ranked "
                 "by them: --logger plackett-luce, softmax, top, epsilon:epsilon=0.1 or another kind"
             )
         if self.options.require_propensity or "propensity" in self.options.columns:
@@ -225,14 +269,23 @@ class _Resolver:
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
-                f"--columns propensity=NAME; if none were logged, --estimate-propensity estimates them"
+                "--columns propensity=NAME; if none were logged, --estimate-propensity estimates "
+                "them"
             )
         return None
 
     def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
         if self.options.targets is not None:
-            return {name: self.field(name) for name in self.options.targets if name not in self.options.policies}, []
-        mapped = [name for name in self.options.columns if name not in ROLES and not name.endswith(_BESIDE)]
+            return {
+                name: self.field(name)
+                for name in self.options.targets
+                if name not in self.options.policies
+            }, []
+        mapped = [
+            name
+            for name in self.options.columns
+            if name not in ROLES and not name.endswith(_BESIDE)
+        ]
         found = {name: self.field(name) for name in mapped if name not in self.options.policies}
         if not self.in_memory:
             return found, []
@@ -245,7 +298,12 @@ class _Resolver:
         stems = {stem for stem, found in self.runs.items() if "1" in found} - {"x", ""}
         context = set(self.context())
         for name in self.names:
-            if name in context or name.endswith(_BESIDE) or name == "candidates" or name.startswith("z_"):
+            if (
+                name in context
+                or name.endswith(_BESIDE)
+                or name == "candidates"
+                or name.startswith("z_")
+            ):
                 continue
             kind, form = self.table.schema.field(name).type, self.form(name)
             fraction = kind.value_type if form == "list" else kind
@@ -253,7 +311,9 @@ class _Resolver:
             if written or ((form == "list" or self.is_long) and pa.types.is_floating(fraction)):
                 yield name, Field((name,), form)
         for stem in sorted(stems):
-            columns = self.numbered(stem) if not stem.endswith(_BESIDE) and stem not in self.names else ()
+            columns = (
+                self.numbered(stem) if not stem.endswith(_BESIDE) and stem not in self.names else ()
+            )
             kinds = [self.table.schema.field(name).type for name in columns]
             if columns and all(map(pa.types.is_floating, kinds)) and not context & set(columns):
                 yield stem, Field(columns, "wide")
@@ -265,8 +325,13 @@ class _Resolver:
         wanted = options.policies if options.targets is None else options.targets
         policies |= {name: options.policies[name] for name in wanted if name in options.policies}
         if options.logger is not None and not options.logger.needs_scores:
-            raise ConfigError("the logger's scores stand in the log: give its kind, such as plackett-luce, and no file")
-        scores = {name: self.scores(name) for name, policy in policies.items() if policy.needs_scores}
+            raise ConfigError(
+                "the logger's scores stand in the log: give its kind, such as plackett-luce, and "
+                "no file"
+            )
+        scores = {
+            name: self.scores(name) for name, policy in policies.items() if policy.needs_scores
+        }
         items = self.beside(options.column("candidates"))
         if long:
             # A row for each candidate, shown or not, whose position is missing where it was not.
@@ -287,9 +352,15 @@ class _Resolver:
         )
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
-        """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
+        """Return a field of lists; text without brackets, "a b c", is one where only lists can
+        stand.
+        """
         found = self.find(name)
-        if found is not None and found.form == "scalar" and values.is_text(self.table.schema.field(found.name).type):
+        if (
+            found is not None
+            and found.form == "scalar"
+            and values.is_text(self.table.schema.field(found.name).type)
+        ):
             return Field(found.columns, "text")
         return found
 
@@ -300,8 +371,10 @@ class _Resolver:
             if found is not None:
                 return found
         raise LogError(
-            f"there is no column '{key}' with the scores of {'the logger' if name == LOGGING else f'policy {name}'}"
-            f"{suggestion(key, self.names)}; columns are {listed(self.names)}. Map it with --columns {key}=NAME"
+            f"there is no column '{key}' with the scores of "
+            f"{'the logger' if name == LOGGING else f'policy {name}'}"
+            f"{suggestion(key, self.names)}; columns are {listed(self.names)}. Map it with "
+            f"--columns {key}=NAME"
         )
 
     def has_unshown(self) -> bool:
@@ -334,7 +407,11 @@ class _Resolver:
     def context(self) -> tuple[str, ...]:
         if self.options.context is None:
             schema = self.table.schema
-            return tuple(n for n in self.names if n.startswith("x_") and not values.is_list(schema.field(n).type))
+            return tuple(
+                n
+                for n in self.names
+                if n.startswith("x_") and not values.is_list(schema.field(n).type)
+            )
         for name in self.options.context:
             self.require(name, "context")
         return self.options.context
@@ -348,7 +425,9 @@ class _Resolver:
             self.require(name, "segment")
         guessed: list[str] = []
         if self.in_memory:
-            guessed = [f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)]
+            guessed = [
+                f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)
+            ]
         return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *self.options.keep]))
 
     def single(self, role: str) -> str | None:
@@ -362,10 +441,16 @@ class _Resolver:
     def require(self, name: str, role: str) -> None:
         if name not in self.names:
             near = suggestion(name, self.names)
-            raise LogError(f"there is no column '{name}' for {role}{near}; columns are {listed(self.names)}")
-        if role in ("context", "segment") and not values.is_scalar(self.table.schema.field(name).type):
+            raise LogError(
+                f"there is no column '{name}' for {role}{near}; columns are {listed(self.names)}"
+            )
+        if role in ("context", "segment") and not values.is_scalar(
+            self.table.schema.field(name).type
+        ):
             kind = self.table.schema.field(name).type
-            raise LogError(f"column '{name}' holds {kind}; a {role} column needs one value a ranking")
+            raise LogError(
+                f"column '{name}' holds {kind}; a {role} column needs one value a ranking"
+            )
 
 
 #: Endings of columns that belong to a policy.

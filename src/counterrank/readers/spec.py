@@ -11,8 +11,9 @@ from counterrank.policies import ItemFeatures
 class Field:
     """Where the numbers of one role or policy are.
 
-    `form` is "list" (one column of lists), "text" (lists written as text), "wide" (a column a position) or
-    "scalar" (one number a row). `size` is the number of actions of a whole distribution.
+    `form` is "list" (one column of lists), "text" (lists written as text), "wide" (a column a
+    position) or "scalar" (one number a row). `size` is the number of actions of a whole
+    distribution.
     """
 
     columns: tuple[str, ...]
@@ -22,16 +23,21 @@ class Field:
     @property
     def name(self) -> str:
         """The column, or the stem of the columns, as a person would call it."""
-        return self.columns[0] if len(self.columns) == 1 else f"{self.columns[0]} .. {self.columns[-1]}"
+        return (
+            self.columns[0]
+            if len(self.columns) == 1
+            else f"{self.columns[0]} .. {self.columns[-1]}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSpec:
     """Where candidates are, and what stands beside them, one entry for each.
 
-    `items` None means that every item is a candidate. `policies` says how scores become a policy ("top",
-    "plackett-luce:temperature=1") by name, "propensity" for the logger; those without `scores` are rules in files.
-    `categories` has the labels of features that are no numbers. `count` is how many candidates a row has, about.
+    `items` None means that every item is a candidate. `policies` says how scores become a policy
+    ("top", "plackett-luce:temperature=1") by name, "propensity" for the logger; those without
+    `scores` are rules in files. `categories` has the labels of features that are no numbers.
+    `count` is how many candidates a row has, about.
     """
 
     items: Field | None = None
@@ -71,10 +77,12 @@ def _field(content: Mapping[str, Any]) -> Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSpec:
-    """Everything needed to decode any piece of a data set into a RankingLog, also on another machine.
+    """Everything needed to decode any piece of a data set into a RankingLog, also on another
+    machine.
 
-    `layout` is "list", "numbered" or "long" (one row a position; then `ranking` and `position` are set).
-    `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so that pieces agree.
+    `layout` is "list", "numbered" or "long" (one row a position; then `ranking` and `position` are
+    set). `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so
+    that pieces agree.
     """
 
     layout: str
@@ -97,7 +105,8 @@ class LogSpec:
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
     renumber: bool = False
-    #: Names of segments and targets that nobody asked for: left out, rather than refused, when they do not fit.
+    # : Names of segments and targets that nobody asked for: left out, rather than refused, when
+    # they do not fit.
     guessed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -119,7 +128,9 @@ class LogSpec:
         """Return JSON-serialisable content."""
         content = asdict(self)
         if self.candidates is not None and self.candidates.item_features is not None:
-            content["candidates"]["item_features"]["values"] = self.candidates.item_features.values.tolist()
+            content["candidates"]["item_features"]["values"] = (
+                self.candidates.item_features.values.tolist()
+            )
         return content
 
     @classmethod

@@ -1,4 +1,6 @@
-"""What only a look at all rows can tell: the longest ranking, the vocabularies. Surveys of pieces add up."""
+"""What only a look at all rows can tell: the longest ranking, the vocabularies. Surveys of pieces
+add up.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -30,11 +32,16 @@ class Survey:
 
     @classmethod
     def of(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
-        """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
+        """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says
+        otherwise.
+        """
         encode = options.encode_actions
         if encode is None:
             listed = spec.candidates.items if spec.candidates is not None else None
-            names = (*spec.fields["action"].columns, *(listed.columns if listed is not None else ()))
+            names = (
+                *spec.fields["action"].columns,
+                *(listed.columns if listed is not None else ()),
+            )
             encode = any(_is_huge(sample[name]) for name in names)
         return cls(spec, encode)
 
@@ -60,7 +67,9 @@ class Survey:
         if parts is not None:
             for item in parts.features:
                 if item.name in parts.categories:
-                    self._note(_entries(table[item.name], item), item.name, f"feature '{item.name}'")
+                    self._note(
+                        _entries(table[item.name], item), item.name, f"feature '{item.name}'"
+                    )
         for name in self.spec.context:
             if values.is_text(table.schema.field(name).type):
                 self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
@@ -68,12 +77,20 @@ class Survey:
     def finish(self, sample: pa.Table) -> LogSpec:
         """Return the spec with K, vocabularies and the number of actions of whole distributions."""
         spec = self.spec
-        categories = {name: _ordered(self.labels[name]) for name in spec.context if name in self.labels}
-        names = _ordered(self.labels.get("", set())) if self.encode_actions or self.has_names else None
-        dists = {key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()}
+        categories = {
+            name: _ordered(self.labels[name]) for name in spec.context if name in self.labels
+        }
+        names = (
+            _ordered(self.labels.get("", set())) if self.encode_actions or self.has_names else None
+        )
+        dists = {
+            key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()
+        }
         first = min(self.lowest, 1)
         if self.longest <= 0:
-            raise LogError(f"no ranking shows an item: '{spec.fields['action'].name}' is empty in every row")
+            raise LogError(
+                f"no ranking shows an item: '{spec.fields['action'].name}' is empty in every row"
+            )
         return replace(
             spec,
             K=self.longest - first + 1 if spec.position and not spec.renumber else self.longest,
@@ -81,14 +98,20 @@ class Survey:
             action_names=names,
             dists=dists,
             first_position=first,
-            candidates=None if spec.candidates is None else self._candidates(spec.candidates, names, sample),
+            candidates=None
+            if spec.candidates is None
+            else self._candidates(spec.candidates, names, sample),
         )
 
-    def _candidates(self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table) -> CandidateSpec:
+    def _candidates(
+        self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table
+    ) -> CandidateSpec:
         listed = parts.items is not None
         size = (self.largest + 1 if names is None else len(names)) if listed else 0
         categories = {name: _ordered(self.labels.get(name, set())) for name in parts.categories}
-        found = replace(parts, n_items=size, categories=categories, count=self._count(parts, sample))
+        found = replace(
+            parts, n_items=size, categories=categories, count=self._count(parts, sample)
+        )
         if parts.item_file is None:
             return found
         from counterrank.readers.candidates import read_item_features
@@ -98,9 +121,16 @@ class Survey:
     def _count(self, parts: CandidateSpec, sample: pa.Table) -> int:
         """Return how many candidates a row has, about."""
         if self.spec.ranking is not None:
-            return -(-int(sample.num_rows) // max(1, int(pc.count_distinct(sample[self.spec.ranking]).as_py())))
+            return -(
+                -int(sample.num_rows)
+                // max(1, int(pc.count_distinct(sample[self.spec.ranking]).as_py()))
+            )
         some = parts.items or next(iter(parts.scores.values()), None)
-        return 0 if some is None else int(columns.entry_counts(_lists(sample[some.name], some)).mean()) + 1
+        return (
+            0
+            if some is None
+            else int(columns.entry_counts(_lists(sample[some.name], some)).mean()) + 1
+        )
 
     def _length(self, table: pa.Table) -> None:
         action = self.spec.fields["action"]
@@ -138,8 +168,13 @@ class Survey:
         known.update(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
         if len(known) > MOST_LABELS:
             raise LogError(
-                f"{what} has more than {MOST_LABELS:,} different names (such as '{min(known)[:40]}'); "
-                + ("use integer ids" if key == "" else "choose other context columns with --context")
+                f"{what} has more than {MOST_LABELS:,} different names (such as "
+                f"'{min(known)[:40]}'); "
+                + (
+                    "use integer ids"
+                    if key == ""
+                    else "choose other context columns with --context"
+                )
             )
 
 
@@ -147,7 +182,9 @@ def _is_huge(column: pa.ChunkedArray) -> bool:
     """Whether whole numbers are too large to number rows of a table with."""
     array = values.one_chunk(column)
     array = array.flatten() if values.is_list(array.type) else array
-    return bool(pa.types.is_integer(array.type)) and (pc.max(array).as_py() or 0) > values.LARGEST_ID
+    return (
+        bool(pa.types.is_integer(array.type)) and (pc.max(array).as_py() or 0) > values.LARGEST_ID
+    )
 
 
 def _ordered(labels: set[str]) -> tuple[str, ...]:
@@ -168,7 +205,9 @@ def _entries(column: pa.ChunkedArray, item: Field) -> pa.Array:
 
 
 def _all_whole(array: pa.Array) -> bool:
-    return bool(pc.all(pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")).as_py() is not False)
+    return bool(
+        pc.all(pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")).as_py() is not False
+    )
 
 
 def _actions_of(sample: pa.Table, item: Field) -> int:

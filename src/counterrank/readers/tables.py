@@ -45,11 +45,15 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
         for table in _pieces(file, None, rows, None):
             if table.num_rows:
                 # Columns of bytes that are no text matter only once they are asked for.
-                return _with_partitions(with_points(_checked(table, file), file.decimal), file, None).slice(0, rows)
+                return _with_partitions(
+                    with_points(_checked(table, file), file.decimal), file, None
+                ).slice(0, rows)
     return read_table(file)
 
 
-def batches(file: DataFile, columns: Columns = None, *, rows: int = BATCH, types: Types = None) -> Iterator[pa.Table]:
+def batches(
+    file: DataFile, columns: Columns = None, *, rows: int = BATCH, types: Types = None
+) -> Iterator[pa.Table]:
     """Yield consecutive pieces of a file; only a few batches are held at a time.
 
     `types` are those of CSV columns, which would else be guessed from the first block alone.
@@ -66,7 +70,9 @@ def _pieces(file: DataFile, wanted: Columns, rows: int, types: Types) -> Iterato
     return _BATCHES[file.format](file, wanted, rows)
 
 
-def row_groups(file: DataFile, groups: Sequence[int], columns: Columns, *, rows: int) -> Iterator[pa.Table]:
+def row_groups(
+    file: DataFile, groups: Sequence[int], columns: Columns, *, rows: int
+) -> Iterator[pa.Table]:
     """Yield consecutive pieces of some row groups of a Parquet file."""
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
     with guard(where, prefix=True), steady(file), open_parquet(file) as opened:
@@ -74,7 +80,11 @@ def row_groups(file: DataFile, groups: Sequence[int], columns: Columns, *, rows:
         found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
         # A chain of `map` and `filter` holds no batch while the caller works on it.
         pieces = map(_as_table, filter(_has_rows, found))
-        yield from (_with_partitions(piece, file, columns) for piece in pieces) if file.partitions else pieces
+        yield from (
+            (_with_partitions(piece, file, columns) for piece in pieces)
+            if file.partitions
+            else pieces
+        )
 
 
 def _as_table(batch: Any) -> pa.Table:
@@ -114,7 +124,9 @@ def _checked(table: pa.Table, file: DataFile) -> pa.Table:
 
 
 def _decoded(table: pa.Table, file: DataFile) -> pa.Table:
-    """Text as it was meant: bytes that Arrow could not decode are named, decimal commas become points."""
+    """Text as it was meant: bytes that Arrow could not decode are named, decimal commas become
+    points.
+    """
     if file.format == "csv":
         for item in table.schema:
             if pa.types.is_binary(item.type):
@@ -131,7 +143,9 @@ def with_points(table: pa.Table, decimal: str) -> pa.Table:
             text = values.plain(values.one_chunk(table.column(j)))
             cells = [cell for cell in text.slice(0, 1000).to_pylist() if cell]
             if cells and all(_COMMA_NUMBERS.match(cell) for cell in cells):
-                table = table.set_column(j, item.name, pc.replace_substring_regex(text, r"(\d),(\d)", r"\1.\2"))
+                table = table.set_column(
+                    j, item.name, pc.replace_substring_regex(text, r"(\d),(\d)", r"\1.\2")
+                )
     return table
 
 
@@ -145,7 +159,9 @@ def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list
     known = set(available)
     missing = [name for name in columns if name not in known]
     if missing:
-        raise LogError(f"{file.path} has no column '{missing[0]}', which other files of this log have")
+        raise LogError(
+            f"{file.path} has no column '{missing[0]}', which other files of this log have"
+        )
     return list(columns)
 
 
@@ -155,7 +171,8 @@ def _parquet(file: DataFile, columns: Columns) -> pa.Table:
         bounds.refuse_bomb(opened, file, wanted)
         if not _holds_text(opened, wanted):
             return opened.read(columns=wanted)
-        # A dictionary of long texts is small in the file and in its metadata, and huge once written out.
+        # A dictionary of long texts is small in the file and in its metadata, and huge once written
+        # out.
         pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
         found = list(bounds.bounded(map(_as_table, pieces), file))
         return pa.concat_tables(found) if found else opened.read(columns=wanted)
@@ -164,7 +181,8 @@ def _parquet(file: DataFile, columns: Columns) -> pa.Table:
 def _holds_text(opened: Any, columns: Columns) -> bool:
     leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
     return any(
-        leaf.physical_type == "BYTE_ARRAY" and (columns is None or leaf.path.partition(".")[0] in columns)
+        leaf.physical_type == "BYTE_ARRAY"
+        and (columns is None or leaf.path.partition(".")[0] in columns)
         for leaf in leaves
     )
 
@@ -187,9 +205,15 @@ def _arrow_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.T
     import pyarrow.ipc as ipc
 
     with pa.memory_map(file.path) as source:
-        reader: Any = ipc.open_stream(source) if file.format == "arrow-stream" else ipc.open_file(source)
+        reader: Any = (
+            ipc.open_stream(source) if file.format == "arrow-stream" else ipc.open_file(source)
+        )
         wanted = _present(reader.schema.names, columns, file)
-        every: Any = (reader.get_batch(i) for i in range(reader.num_record_batches)) if _is_file(file) else reader
+        every: Any = (
+            (reader.get_batch(i) for i in range(reader.num_record_batches))
+            if _is_file(file)
+            else reader
+        )
         for batch in every:
             # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
             batch.validate(full=True)
@@ -203,7 +227,9 @@ def _is_file(file: DataFile) -> bool:
     return file.format == "arrow"
 
 
-def _csv_options(file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
+def _csv_options(
+    file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None
+) -> dict[str, Any]:
     from pyarrow import csv as arrow_csv
 
     delimiter, names = _header(file)
@@ -236,7 +262,8 @@ def _csv(file: DataFile, columns: Columns) -> pa.Table:
     options = _csv_options(file, columns)
     growth = 0.0
     if bounds.unpacked_size(file, BLOCK) == BLOCK:
-        # Types are guessed from the whole file, which is parsed in one go: what it will take is told by its start.
+        # Types are guessed from the whole file, which is parsed in one go: what it will take is
+        # told by its start.
         with bounds.arrow_stream(file) as stream:
             growth = next(iter(arrow_csv.open_csv(stream, **options))).nbytes / BLOCK
     with bounds.arrow_stream(file, growth=growth) as stream:
@@ -287,7 +314,9 @@ def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
     """Raise for objects nested so deeply that Arrow's parser, which recurses, would crash."""
     depth = 0
     for first in range(0, len(block), _LOOK):
-        letters = np.frombuffer(block, dtype=np.uint8, count=min(_LOOK, len(block) - first), offset=first)
+        letters = np.frombuffer(
+            block, dtype=np.uint8, count=min(_LOOK, len(block) - first), offset=first
+        )
         steps = np.isin(letters, (91, 123)).astype(np.int32) - np.isin(letters, (93, 125))
         levels = np.cumsum(steps, dtype=np.int32)
         if depth + int(levels.max(initial=0)) > MOST_LEVELS:
@@ -295,18 +324,23 @@ def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
         depth = max(0, depth + int(levels[-1]))
     else:
         return
-    # Brackets inside texts do not count; looking at them closely takes time, so only where there is doubt.
+    # Brackets inside texts do not count; looking at them closely takes time, so only where there is
+    # doubt.
     for number, line in enumerate(block.split(b"\n"), first_line + 1):
         bare = np.frombuffer(re.sub(rb'"(?:\\.|[^"\\])*"?', b"", line), dtype=np.uint8)
         steps = np.isin(bare, (91, 123)).astype(np.int32) - np.isin(bare, (93, 125))
         if len(bare) and int(np.cumsum(steps).max()) > MOST_LEVELS:
-            raise LogError(f"{file.path}, line {number}: lists and objects are nested more than {MOST_LEVELS} deep")
+            raise LogError(
+                f"{file.path}, line {number}: lists and objects are nested more than "
+                f"{MOST_LEVELS} deep"
+            )
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """JSON objects may leave keys out; a block without a key has nulls there."""
     found = [
-        table[name] if name in table.column_names else pa.chunked_array([pa.nulls(table.num_rows)]) for name in columns
+        table[name] if name in table.column_names else pa.chunked_array([pa.nulls(table.num_rows)])
+        for name in columns
     ]
     return pa.table(found, names=list(columns))
 
@@ -320,7 +354,10 @@ def _line_blocks(file: DataFile) -> Iterator[bytes]:
                 yield whole + newline
             rest = tail
             if len(rest) > MOST_LINE:
-                raise LogError(f"{file.path} has a line of more than {MOST_LINE >> 20} MB; write one object a line")
+                raise LogError(
+                    f"{file.path} has a line of more than {MOST_LINE >> 20} MB; write one object "
+                    "a line"
+                )
         if rest.strip():
             yield rest + b"\n"
 

@@ -17,7 +17,8 @@ from counterrank.errors import LogError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: Ids count things (tables with a row for each item are made); larger ones are hashes, to be encoded.
+# : Ids count things (tables with a row for each item are made); larger ones are hashes, to be
+# encoded.
 LARGEST_ID = 100_000_000
 
 #: Turns the index of a value into words: "row 17, position 2".
@@ -26,19 +27,27 @@ Place = Callable[[int], str]
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a column holds lists."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column holds text, also as a dictionary."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def is_scalar(kind: pa.DataType) -> bool:
     """Whether a column can be carried along as a segment: one plain value a row."""
-    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
+    return (
+        not pa.types.is_nested(kind)
+        and not pa.types.is_binary(kind)
+        and not pa.types.is_large_binary(kind)
+    )
 
 
 def plain(array: pa.Array) -> pa.Array:
@@ -61,7 +70,9 @@ def floats(array: pa.Array, name: str, place: Place) -> Floats:
     elif is_text(kind):
         array = _parsed(array, name, place)
     elif pa.types.is_temporal(kind) or pa.types.is_nested(kind) or not _is_number(kind):
-        raise LogError(f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})")
+        raise LogError(
+            f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})"
+        )
     return _numpy(array)
 
 
@@ -85,13 +96,16 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
     bad = ~missing & ((values != np.rint(values)) | (np.abs(values) > 2.0**53))
     if bad.any():
         index = int(np.argmax(bad))
-        raise LogError(f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names")
+        raise LogError(
+            f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names"
+        )
     return np.where(missing, -1.0, values).astype(np.int64)
 
 
 def _too_large(name: str) -> LogError:
     return LogError(
-        f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the first rows: say "
+        f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the "
+        "first rows: say "
         "--encode-actions (encode_actions=True in Python)"
     )
 
@@ -104,7 +118,8 @@ def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> In
         unknown = pc.and_(pc.is_valid(text), pc.is_null(found))
         index = pc.index(unknown, True).as_py()
         raise LogError(
-            f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the vocabulary of "
+            f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the "
+            "vocabulary of "
             f"{len(labels)} was collected; read the data again from the start"
         )
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -117,16 +132,21 @@ def as_text(array: pa.Array) -> pa.Array:
 
 
 def objects(array: pa.Array) -> NDArray[Any]:
-    """Return a column as NumPy: numbers as they are, text as shared Python strings, None where null."""
+    """Return a column as NumPy: numbers as they are, text as shared Python strings, None where
+    null.
+    """
     if is_text(array.type) or pa.types.is_dictionary(array.type):
         encoded = plain(array).dictionary_encode()
         labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-        return np.asarray(labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)])
+        return np.asarray(
+            labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)]
+        )
     if pa.types.is_null(array.type):
         return np.full(len(array), None, dtype=object)
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
-    # A copy: views of Arrow memory are read-only, and every kernel would be compiled a second time for them.
+    # A copy: views of Arrow memory are read-only, and every kernel would be compiled a second time
+    # for them.
     return np.array(array.to_numpy(zero_copy_only=False))
 
 
@@ -147,12 +167,17 @@ def _numpy(array: pa.Array) -> Floats:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(array)
-    empty = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(["", "null", "none", "na", "nan"], type=trimmed.type))
+    empty = pc.is_in(
+        pc.utf8_lower(trimmed),
+        value_set=pa.array(["", "null", "none", "na", "nan"], type=trimmed.type),
+    )
     trimmed = pc.if_else(empty, pa.scalar(None, type=trimmed.type), trimmed)
     try:
         return trimmed.cast(pa.float64())
@@ -161,7 +186,8 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
             if text is not None and not _is_float(text):
                 comma = "; write decimals with a point" if _is_float(text.replace(",", ".")) else ""
                 raise LogError(
-                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are wanted{comma}"
+                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are "
+                    f"wanted{comma}"
                 ) from None
         raise LogError(f"column '{name}' holds text where numbers are wanted") from None
 
@@ -212,7 +238,8 @@ def parse_lists(array: pa.Array, name: str, start: int) -> pa.Array:
     if (broken := _first_broken(text)) is not None:
         row, cell = broken
         raise LogError(
-            f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a whole list; write [1, 2, 3] or 1 2 3"
+            f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a whole list; write [1, "
+            "2, 3] or 1 2 3"
         )
     parts = pc.split_pattern_regex(bare, r"\s*[,;|]\s*|\s+")
     return _without_nothing(parts, bare)
@@ -227,7 +254,9 @@ def _first_broken(text: pa.Array) -> tuple[int, str] | None:
 
 def _without_nothing(parts: pa.Array, bare: pa.Array) -> pa.Array:
     words = parts.values
-    words = pc.if_else(pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type)), None, words)
+    words = pc.if_else(
+        pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type)), None, words
+    )
     empty = pc.fill_null(pc.equal(bare, ""), True)
     result = type(parts).from_arrays(parts.offsets, words)
     return pc.if_else(empty, pa.scalar(None, type=result.type), result)
@@ -243,7 +272,9 @@ def _nested(text: pa.Array, name: str, start: int) -> pa.Array:
         try:
             rows.append(None if cell is None else json.loads(cell))
         except (ValueError, RecursionError):
-            raise LogError(f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a list of lists") from None
+            raise LogError(
+                f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a list of lists"
+            ) from None
     try:
         return pa.array(rows, type=pa.list_(pa.list_(pa.float64())))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:

@@ -1,4 +1,6 @@
-"""What a person sees: the same model in a terminal, a notebook, a self-contained page and as pictures."""
+"""What a person sees: the same model in a terminal, a notebook, a self-contained page and as
+pictures.
+"""
 
 from counterrank.report.charts.plot import Drawing as Plot
 from counterrank.report.charts.plot import Frame, Point, Series

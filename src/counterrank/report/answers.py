@@ -1,4 +1,6 @@
-"""The top of the page: one card a target, the outcome and the evidence side by side and never mixed."""
+"""The top of the page: one card a target, the outcome and the evidence side by side and never
+mixed.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +11,11 @@ from counterrank.report.numbers import known, percent, plain, span
 from counterrank.report.reading import Reading
 from counterrank.report.sections.parts import key, style_of
 
-WORDS = {"better": "▲ better than today", "worse": "▼ worse than today", "unclear": "◆ no clear difference"}
+WORDS = {
+    "better": "▲ better than today",
+    "worse": "▼ worse than today",
+    "unclear": "◆ no clear difference",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +74,14 @@ def _numbers(reading: Reading, target: str) -> tuple[str, str]:
     if reading.not_estimable(target):
         return "not estimable", ""
     if known(lift.get("relative")):
-        return percent(lift["relative"], sign=True), sentences.interval(reading, sentences.relative_ends(lift))
+        return percent(lift["relative"], sign=True), sentences.interval(
+            reading, sentences.relative_ends(lift)
+        )
     if known(lift.get("value")):
         ends = span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True)
-        return plain(lift["value"], lift.get("stderr"), sign=True), sentences.interval(reading, ends)
+        return plain(lift["value"], lift.get("stderr"), sign=True), sentences.interval(
+            reading, ends
+        )
     ends = span(best.get("low"), best.get("high"), best.get("stderr"))
     return plain(best.get("value"), best.get("stderr")), sentences.interval(reading, ends)
 

@@ -1,4 +1,6 @@
-"""The behaviour tree as a report reads it: groups of users, each with the items that matter to them."""
+"""The behaviour tree as a report reads it: groups of users, each with the items that matter to
+them.
+"""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +33,9 @@ Mask = tuple[tuple[int, ...] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Users for whom a rule holds; `mask` has a row for each position, None where another rule decides."""
+    """Users for whom a rule holds; `mask` has a row for each position, None where another rule
+    decides.
+    """
 
     rule: str
     share: float | None
@@ -41,7 +45,8 @@ class Group:
 
 
 def by_target(described: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the targets whose trees were fitted, in order: the first's description holds the others'.
+    """Return the targets whose trees were fitted, in order: the first's description holds the
+    others'.
 
     >>> by_target({"target": "a", "folds": [], "others": {"b": {"folds": []}}})[1]
     ('b', {'folds': []})
@@ -60,7 +65,9 @@ def forests(described: Any) -> list[Mapping[str, Any]]:
 
 def groups(forest: Mapping[str, Any]) -> list[Group]:
     """Return the groups of a forest; positions split by the same rules share their groups."""
-    trees = [(tree.get("position"), rows(tree.get("groups"))) for tree in rows(forest.get("positions"))]
+    trees = [
+        (tree.get("position"), rows(tree.get("groups"))) for tree in rows(forest.get("positions"))
+    ]
     length = len(trees)
     partitions: dict[tuple[str, ...], list[tuple[int, list[Mapping[str, Any]]]]] = {}
     found = []
@@ -72,7 +79,10 @@ def groups(forest: Mapping[str, Any]) -> list[Group]:
             found += [_whole(leaf) for leaf in leaves]
     for members in partitions.values():
         found += [_joined(rule_of(leaf), members, length) for leaf in members[0][1]]
-    return sorted(found, key=lambda group: (group.rule != EVERYONE, group.positions[:1], -(group.share or 0.0)))
+    return sorted(
+        found,
+        key=lambda group: (group.rule != EVERYONE, group.positions[:1], -(group.share or 0.0)),
+    )
 
 
 def _whole(leaf: Mapping[str, Any]) -> Group:
@@ -82,9 +92,13 @@ def _whole(leaf: Mapping[str, Any]) -> Group:
 
 
 def _joined(rule: str, members: list[tuple[int, list[Mapping[str, Any]]]], length: int) -> Group:
-    leaves = {position: leaf for position, found in members for leaf in found if rule_of(leaf) == rule}
+    leaves = {
+        position: leaf for position, found in members for leaf in found if rule_of(leaf) == rule
+    }
     shares = [float(leaf["share"]) for leaf in leaves.values() if known(leaf.get("share"))]
-    mask = tuple(_row(leaves[k].get("items")) if k in leaves else None for k in range(1, length + 1))
+    mask = tuple(
+        _row(leaves[k].get("items")) if k in leaves else None for k in range(1, length + 1)
+    )
     models = tuple(dict.fromkeys(str(leaf.get("model")) for leaf in leaves.values()))
     share = sum(shares) / len(shares) if shares else None
     return Group(rule, share, models, mask, tuple(sorted(leaves)))
@@ -103,7 +117,9 @@ def rule_of(leaf: Mapping[str, Any]) -> str:
     pieces = texts(leaf.get("rules")) or [str(leaf.get("rule") or "")]
     text = ", ".join(pieces)
     text = re.sub(r"\bx_(\w+)", lambda found: column_name(found[0]), text)
-    text = re.sub(r"not in \{([^}]*)\}", lambda found: "is not " + found[1].replace(", ", " or "), text)
+    text = re.sub(
+        r"not in \{([^}]*)\}", lambda found: "is not " + found[1].replace(", ", " or "), text
+    )
     text = re.sub(r"in \{([^}]*)\}", lambda found: "is " + found[1].replace(", ", " or "), text)
     text = text.replace(">=", "≥").replace("<=", "≤")
     return EVERYONE if text in ("", "all rankings") else text
@@ -113,7 +129,8 @@ def model_words(name: str) -> str:
     """Return what the name of a behaviour model means.
 
     >>> model_words("C"), model_words("N2"), model_words("S, order 2")
-    ('the items above matter', '2 neighbours on either side matter', 'every item matters, at most 2 at a time')
+    ('the items above matter', '2 neighbours on either side matter', 'every item matters, at most 2
+    at a time')
     """
     name, _, order = name.partition(", order ")
     if order:

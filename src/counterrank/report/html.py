@@ -49,7 +49,9 @@ SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
 
 
 def render(model: Model, *, back: str | None = None) -> str:
-    """Return the whole report as one HTML page that needs nothing else; `back` links to a list of reports."""
+    """Return the whole report as one HTML page that needs nothing else; `back` links to a list of
+    reports.
+    """
     reading = Reading(model)
     return page(
         "page.html.j2",
@@ -68,11 +70,17 @@ def page(template: str, **values: object) -> str:
     script = asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src "
+        "data:; "
         "base-uri 'none'; form-action 'self'"
     )
     # Both come from this package, never from a user; the digest pins the script to the byte.
-    fixed = {"style": Markup(asset("style.css")), "script": Markup(script), "policy": policy, "version": __version__}
+    fixed = {
+        "style": Markup(asset("style.css")),
+        "script": Markup(script),
+        "policy": policy,
+        "version": __version__,
+    }
     return environment().get_template(template).render(**fixed, **values)
 
 
@@ -90,7 +98,11 @@ def environment() -> "Environment":
 @cache
 def asset(name: str) -> str:
     """Return a file shipped beside the templates."""
-    return resources.files("counterrank.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return (
+        resources.files("counterrank.report")
+        .joinpath("templates", name)
+        .read_text(encoding="utf-8")
+    )
 
 
 def _embedded(model: Model) -> Markup:

@@ -1,4 +1,6 @@
-"""Kinds of users, as a reward model with classes found them: coinciding classes joined, each put into words."""
+"""Kinds of users, as a reward model with classes found them: coinciding classes joined, each put
+into words.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +30,9 @@ _LARGEST = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Users who see the same: their share of the rankings, how far they see (K, K), 1 = average, and what, in words."""
+    """Users who see the same: their share of the rankings, how far they see (K, K), 1 = average,
+    and what, in words.
+    """
 
     share: float
     sees: tuple[tuple[float, ...], ...]
@@ -37,7 +41,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds, most common first; the share of all others; the largest number, which a colour scale ends at."""
+    """The kinds, most common first; the share of all others; the largest number, which a colour
+    scale ends at.
+    """
 
     found: tuple[Kind, ...]
     others: float
@@ -45,7 +51,8 @@ class Kinds:
 
 
 def kinds(regression: Mapping[str, Any]) -> Kinds | None:
-    """Return the kinds of users of a model's details, or None where it has no classes or damaged ones.
+    """Return the kinds of users of a model's details, or None where it has no classes or damaged
+    ones.
 
     >>> everything, nothing = [[0, 2], [2, 0]], [[0, 0.01], [0, 0]]
     >>> classes = [{"share": s, "sees": m} for s, m in ((0.5, everything), (0.3, nothing), (0.2, everything))]
@@ -73,10 +80,17 @@ def _classes(given: Any) -> Iterator[tuple[float, Floats]]:
     """Yield share and matrix of every class that has both, whole."""
     for row in rows(given):
         share, sees = row.get("share"), row.get("sees")
-        if not known(share) or not 0.0 <= share <= 1.0 or not isinstance(sees, Sequence) or len(sees) < 2:
+        if (
+            not known(share)
+            or not 0.0 <= share <= 1.0
+            or not isinstance(sees, Sequence)
+            or len(sees) < 2
+        ):
             continue
         lines = [line for line in sees if isinstance(line, Sequence) and len(line) == len(sees)]
-        if len(lines) == len(sees) and all(known(v) and abs(v) < _LARGEST for line in lines for v in line):
+        if len(lines) == len(sees) and all(
+            known(v) and abs(v) < _LARGEST for line in lines for v in line
+        ):
             yield float(share), np.array(lines, dtype=np.float64) * ~np.eye(len(sees), dtype=bool)
 
 
@@ -89,18 +103,26 @@ def _joined(classes: list[tuple[float, Floats]], scale: float) -> list[tuple[flo
             out.append((share, sees))
         else:
             total = out[same][0] + share
-            mean = (out[same][0] * out[same][1] + share * sees) / total if total > 0.0 else out[same][1]
+            mean = (
+                (out[same][0] * out[same][1] + share * sees) / total
+                if total > 0.0
+                else out[same][1]
+            )
             out[same] = (total, mean)
     return out
 
 
 def _coincide(one: Floats, other: Floats, scale: float) -> bool:
-    """Return whether all numbers are close, or the same items are seen and the numbers are close on average.
+    """Return whether all numbers are close, or the same items are seen and the numbers are close on
+    average.
 
     A rare class's numbers are noisy: one of them may be far off where the others leave no doubt.
     """
     apart = np.abs(one - other) / scale
-    return bool(apart.max() < SAME or (apart.mean() < SAME and (seen(one, scale) == seen(other, scale)).all()))
+    return bool(
+        apart.max() < SAME
+        or (apart.mean() < SAME and (seen(one, scale) == seen(other, scale)).all())
+    )
 
 
 def seen(sees: Floats, scale: float) -> Bools:
@@ -118,7 +140,8 @@ def seen(sees: Floats, scale: float) -> Bools:
 
 
 def looks_at(sees: Floats, scale: float) -> str:
-    """Return what is seen, in words that follow "look at": the simple behaviour model that agrees best, or how much.
+    """Return what is seen, in words that follow "look at": the simple behaviour model that agrees
+    best, or how much.
 
     >>> looks_at(np.tri(4, k=-1), 1.0), looks_at(np.eye(4, k=1) + np.eye(4, k=-1), 1.0)
     ('what stands above', 'direct neighbours')
@@ -130,12 +153,18 @@ def looks_at(sees: Floats, scale: float) -> str:
     best = max(agreement, key=lambda words: agreement[words])
     if agreement[best] >= ALIKE:
         return best
-    words = {0.3: "few things here and there", 0.6: "some things here and there", np.inf: "most things, with gaps"}
+    words = {
+        0.3: "few things here and there",
+        0.6: "some things here and there",
+        np.inf: "most things, with gaps",
+    }
     return next(name for most, name in words.items() if shown[off].mean() < most)
 
 
 def _simple(length: int) -> Iterator[tuple[str, Bools]]:
-    """Yield simple behaviour models in words, the plainest first: of two that agree equally, it is named."""
+    """Yield simple behaviour models in words, the plainest first: of two that agree equally, it is
+    named.
+    """
     yield "everything", masks.standard(length)
     yield "the item itself only", masks.independent(length)
     yield "what stands above", masks.cascade(length)

@@ -1,4 +1,6 @@
-"""The page a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
+"""The page a manager reads before shipping what was learned: the certificate, the path, who gains,
+what moves.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,19 +22,26 @@ if TYPE_CHECKING:
 
 _ASSUMED = {
     "free": (
-        "Nothing is assumed about how users behave, and the bound holds for any number of rows. Assumed is that the "
-        "log is right (today's policy drew what it says it drew, rewards were recorded), that users do not influence "
+        "Nothing is assumed about how users behave, and the bound holds for any number of rows. "
+        "Assumed is that the "
+        "log is right (today's policy drew what it says it drew, rewards were recorded), that "
+        "users do not influence "
         "each other, and that tomorrow's users are like those of the log."
     ),
     "assumed": (
-        "The bound is that of a t test: it holds for many rows with rewards of ordinary tails. Assumed is also that "
-        "the log is right, that users do not influence each other, and that tomorrow's users are like those of it."
+        "The bound is that of a t test: it holds for many rows with rewards of ordinary tails. "
+        "Assumed is also that "
+        "the log is right, that users do not influence each other, and that tomorrow's users are "
+        "like those of it."
     ),
 }
 _NEXT_TIME = (
-    "Log more randomness: the better of two rankings can only be found among rankings that were shown.",
-    "Log every candidate with its features, not only what was shown: then the model can tell items apart.",
-    "Log what users did after the click, if that is what you care about: a policy that is learned from clicks earns "
+    "Log more randomness: the better of two rankings can only be found among rankings that were "
+    "shown.",
+    "Log every candidate with its features, not only what was shown: then the model can tell "
+    "items apart.",
+    "Log what users did after the click, if that is what you care about: a policy that is learned "
+    "from clicks earns "
     "clicks, not satisfaction.",
 )
 
@@ -44,10 +53,17 @@ def path_drawing(model: Model) -> plot.Drawing:
         m, value, low = step.get("m"), step.get("value"), step.get("low")
         if not (known(m) and known(value)):
             continue
-        words = f"best of {m:g}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} effective rows"
+        words = (
+            f"best of {m:g}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} "
+            "effective rows"
+        )
         points.append(plot.Point(float(m), float(value), tip=words))
         if known(low):
-            bounds.append(plot.Point(float(m), float(low), tip=f"best of {m:g}\nbound {plain(low, sign=True)}"))
+            bounds.append(
+                plot.Point(
+                    float(m), float(low), tip=f"best of {m:g}\nbound {plain(low, sign=True)}"
+                )
+            )
     last = max((p.x for p in points), default=2.0)
     frame = plot.Frame(
         x=Scale(0.9, max(last, 2.0) * 1.1, log=True),
@@ -59,7 +75,9 @@ def path_drawing(model: Model) -> plot.Drawing:
         x_ticks=[(p.x, f"{p.x:g}") for p in points],
     )
     series = [plot.Series(points=points), plot.Series(points=bounds, look="t1 dash1", shape=1)]
-    return plot.Drawing(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
+    return plot.Drawing(
+        series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"]
+    )
 
 
 def segments_drawing(model: Model) -> rows.Drawing:
@@ -68,7 +86,9 @@ def segments_drawing(model: Model) -> rows.Drawing:
     found = listed(model.get("segments"))
     for column in dict.fromkeys(str(row.get("column")) for row in found):
         shown.append(rows.Row(label=column_name(column), value=None, heading=True))
-        for row in sorted((r for r in found if str(r.get("column")) == column), key=lambda r: -float(r["value"])):
+        for row in sorted(
+            (r for r in found if str(r.get("column")) == column), key=lambda r: -float(r["value"])
+        ):
             error = row.get("stderr")
             text = plain(row.get("value"), error, sign=True)
             shown.append(
@@ -81,7 +101,9 @@ def segments_drawing(model: Model) -> rows.Drawing:
 
 def losers(model: Model) -> list[str]:
     """Return the segments that lose for certain, after looking at all."""
-    found = [row for row in listed(model.get("segments")) if known(row.get("high")) and row["high"] < 0]
+    found = [
+        row for row in listed(model.get("segments")) if known(row.get("high")) and row["high"] < 0
+    ]
     return [f"{column_name(row.get('column'))} = {row.get('label')}" for row in found]
 
 
@@ -92,8 +114,13 @@ def learning_page(model: Model) -> str:
         [(f"{s.get('m')}", plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
          for s in listed(model.get("path"))],
     )  # fmt: skip
-    aid = "More draws are more ambitious; the further the bound falls behind, the less of it this log can show."
-    figures = [parts.figure("Ambition against evidence", aid, path_drawing(model).svg(), path_table)]
+    aid = (
+        "More draws are more ambitious; the further the bound falls behind, the less of it this "
+        "log can show."
+    )
+    figures = [
+        parts.figure("Ambition against evidence", aid, path_drawing(model).svg(), path_table)
+    ]
     if listed(model.get("segments")):
         told = "Bars are adjusted for looking at all of them."
         figures.append(parts.figure("For whom", told, segments_drawing(model).svg()))
@@ -125,7 +152,11 @@ def _exposure(model: Model) -> Markup:
          percent((row.get("after") or 0.0) - (row.get("before") or 0.0), sign=True))
         for row in found
     ]  # fmt: skip
-    return parts.table(("shown", "share today", "share learned", "change"), body) if body else Markup("")
+    return (
+        parts.table(("shown", "share today", "share learned", "change"), body)
+        if body
+        else Markup("")
+    )
 
 
 def _rows_in_words(model: Model) -> str:
@@ -145,9 +176,14 @@ def learning_picture(model: Model, kind: str) -> "Figure":
         "segments": segments_drawing,
     }
     if kind not in kinds:
-        raise ConfigError(f"there is no plot '{kind}' of learning; choose one of {', '.join(kinds)}")
+        raise ConfigError(
+            f"there is no plot '{kind}' of learning; choose one of {', '.join(kinds)}"
+        )
     if kind == "segments" and not listed(model.get("segments")):
-        raise ConfigError("nothing to draw for 'segments': there are none; name some with learn(..., segments=[...])")
+        raise ConfigError(
+            "nothing to draw for 'segments': there are none; name some with learn(..., "
+            "segments=[...])"
+        )
     return figure_of([kinds[kind](model)])
 
 
@@ -164,11 +200,19 @@ def learning_terminal(model: Model) -> "Iterator[RenderableType]":
         shown.add_column(name, justify="right" if name else "left")
     for step in listed(model.get("path")):
         mark = "← chosen" if step.get("m") == model.get("m") else ""
-        cells = (step.get("m"), plain(step.get("value"), sign=True), plain(step.get("low"), sign=True))
+        cells = (
+            step.get("m"),
+            plain(step.get("value"), sign=True),
+            plain(step.get("low"), sign=True),
+        )
         shown.add_row(*(safe(cell) for cell in (*cells, count(step.get("ess")), mark)))
     yield shown
     if known(ambitious := table(model.get("sort")).get("value")):
-        yield safe(f"  a plain sort by score: the model expects {plain(ambitious, sign=True)}; not certified", "dim")
+        yield safe(
+            f"  a plain sort by score: the model expects {plain(ambitious, sign=True)}; not "
+            "certified",
+            "dim",
+        )
     for row in listed(model.get("segments")):
         ends = span(row.get("low"), row.get("high"), row.get("stderr"), sign=True)
         label = f"{column_name(row.get('column'))} = {row.get('label')}"

@@ -11,9 +11,11 @@ from counterrank.report.reading import Model, Reading, family, texts
 
 
 def render(model: Model) -> str:
-    """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a frame of its own.
+    """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a
+    frame of its own.
 
-    The frame is sandboxed: the page may run its script and save files, and knows nothing of the notebook.
+    The frame is sandboxed: the page may run its script and save files, and knows nothing of the
+    notebook.
     """
     reading = Reading(model)
     return environment().get_template("notebook.html.j2").render(

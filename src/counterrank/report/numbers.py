@@ -1,4 +1,6 @@
-"""Numbers as people read them: as many digits as the error supports, signs where they matter, units always."""
+"""Numbers as people read them: as many digits as the error supports, signs where they matter, units
+always.
+"""
 
 import math
 from typing import Any, TypeGuard
@@ -6,7 +8,8 @@ from typing import Any, TypeGuard
 #: Shown where a number is missing.
 NONE = "–"
 MINUS = "−"
-#: From here on a number is written with a power of ten: all its digits would break a table and mean nothing.
+# : From here on a number is written with a power of ten: all its digits would break a table and
+# mean nothing.
 _HUGE = 1e9
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 
@@ -21,7 +24,8 @@ def known(value: Any) -> TypeGuard[float]:
 
 
 def decimals(error: Any, *, most: int = 8) -> int:
-    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else one.
+    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else
+    one.
 
     The rule of the Particle Data Group (2024, section 5.3), which keeps rounding below the noise.
 
@@ -86,7 +90,11 @@ def count(value: Any) -> str:
     for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if abs(value) >= size:
             scaled = value / size
-            return f"{scaled:,.1f}".removesuffix(".0") + f" {name}" if scaled < 1000 else f"{scaled:.1e} {name}"
+            return (
+                f"{scaled:,.1f}".removesuffix(".0") + f" {name}"
+                if scaled < 1000
+                else f"{scaled:.1e} {name}"
+            )
     return _tidy(f"{value:,.0f}")
 
 

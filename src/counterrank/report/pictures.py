@@ -1,4 +1,6 @@
-"""The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides and notebooks."""
+"""The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides
+and notebooks.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,7 +13,14 @@ from counterrank.report.charts.scale import Scale
 from counterrank.report.html import asset
 from counterrank.report.numbers import known, short
 from counterrank.report.reading import Model, Reading
-from counterrank.report.sections import agreement, numberline, order_path, positions, segments, weights
+from counterrank.report.sections import (
+    agreement,
+    numberline,
+    order_path,
+    positions,
+    segments,
+    weights,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +32,9 @@ Drawing = rows.Drawing | plot.Drawing
 KINDS: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
     "values": lambda reading: [numberline.drawing(reading)],
     "agreement": lambda reading: [agreement.drawing(reading, target) for target in reading.targets],
-    "order-path": lambda reading: [order_path.drawing(reading, target) for target in reading.targets],
+    "order-path": lambda reading: [
+        order_path.drawing(reading, target) for target in reading.targets
+    ],
     "positions": lambda reading: [positions.drawing(reading, target) for target in reading.targets],
     "segments": lambda reading: [segments.drawing(reading, target) for target in reading.targets],
     "weights": lambda reading: [weights.drawing(reading, target) for target in reading.targets],
@@ -43,13 +54,17 @@ _ROW = 0.32
 def draw(model: Model, kind: str) -> "Figure":
     """Return one kind of chart of an evaluation as a matplotlib figure, a panel for each target.
 
-    The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook show it.
+    The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook
+    show it.
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(KINDS)}")
     drawings = [one for one in KINDS[kind](Reading(model)) if one is not None and _filled(one)]
     if not drawings:
-        raise ConfigError(f"nothing to draw for '{kind}': {_ABSENT.get(kind, 'this evaluation has no such numbers')}")
+        raise ConfigError(
+            f"nothing to draw for '{kind}': "
+            f"{_ABSENT.get(kind, 'this evaluation has no such numbers')}"
+        )
     return figure_of(drawings)
 
 
@@ -62,7 +77,9 @@ def figure_of(drawings: Sequence[Drawing]) -> "Figure":
     figure = Figure(figsize=(8.0, sum(heights)), layout="constrained", facecolor=_colours()["card"])
     panels = figure.subplots(len(drawings), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, one in zip(panels, drawings, strict=True):
-        axes.set_title(one.name, loc="left", fontsize=11, fontweight="bold", color=_colours()["ink"])
+        axes.set_title(
+            one.name, loc="left", fontsize=11, fontweight="bold", color=_colours()["ink"]
+        )
         _bare(axes)
         if isinstance(one, rows.Drawing):
             _draw_rows(axes, one)
@@ -144,7 +161,9 @@ def _draw_row(axes: "Axes", place: int, row: rows.Row, scale: Scale) -> None:
     if row.outer is not None and all(map(known, row.outer)):
         axes.plot(row.outer, [place, place], linewidth=1, **fade)
     if known(row.low) and known(row.high):
-        axes.plot([row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round", **fade)
+        axes.plot(
+            [row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round", **fade
+        )
         for end, mark in ((row.low, "<"), (row.high, ">")):
             if not scale.inside(end):
                 edge = scale.low if mark == "<" else scale.high
@@ -165,7 +184,14 @@ def _draw_plot(axes: "Axes", one: plot.Drawing) -> None:
     _label_axes(axes, frame)
     for value, name in frame.lines:
         axes.axhline(value, color=colours["zero"], linewidth=1)
-        axes.annotate(name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8)
+        axes.annotate(
+            name,
+            (1, value),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=8,
+        )
     for value, _ in frame.uprights:
         axes.axvline(value, color=colours["zero"], linewidth=1)
     for index, series in enumerate(one.series):

@@ -67,7 +67,9 @@ class Reading:
 
     def silent(self, target: str) -> list[str]:
         """Return the estimators that have no value for a target and say why."""
-        found = (e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target)
+        found = (
+            e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target
+        )
         return [str(e.get("estimator")) for e in found if e.get("not_estimable")]
 
     @property
@@ -78,12 +80,16 @@ class Reading:
     @property
     def targets(self) -> list[str]:
         """The target policies in the order they were given."""
-        return list(dict.fromkeys(str(e.get("target", "target")) for e in rows(self.model.get("estimates"))))
+        return list(
+            dict.fromkeys(str(e.get("target", "target")) for e in rows(self.model.get("estimates")))
+        )
 
     def not_estimable(self, target: str) -> str:
         """Return why the recommended estimate of a target has no value; nothing where it has one."""
         name = table(self.model.get("recommended")).get(target)
-        found = [e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target]
+        found = [
+            e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target
+        ]
         chosen = next((e for e in found if e.get("estimator") == name), found[0] if found else {})
         if known(chosen.get("value")):
             return ""
@@ -110,7 +116,11 @@ class Reading:
     def recommended(self, target: str) -> str:
         """Return the name of the recommended estimator of a target."""
         named = table(self.model.get("recommended")).get(target)
-        names = [str(e.get("estimator")) for e in self.estimates if str(e.get("target", "target")) == target]
+        names = [
+            str(e.get("estimator"))
+            for e in self.estimates
+            if str(e.get("target", "target")) == target
+        ]
         if named in names or named in self.silent(target):
             return str(named)
         return "auto" if "auto" in names else (names[0] if names else "")
@@ -140,7 +150,11 @@ class Reading:
         """Return the evidence level of a target, or of the whole evaluation; empty when unknown."""
         verdict = table(self.model.get("verdict"))
         of_target = table(verdict.get("targets")).get(target) if target is not None else None
-        level = table(of_target).get("level", of_target) if of_target is not None else verdict.get("level")
+        level = (
+            table(of_target).get("level", of_target)
+            if of_target is not None
+            else verdict.get("level")
+        )
         return str(level) if level in LEVELS else ""
 
     def reasons(self, target: str | None = None) -> list[Mapping[str, Any]]:
@@ -154,7 +168,9 @@ class Reading:
         return str(words.get("reward") or "reward"), str(words.get("ranking") or "ranking")
 
     def order_path(self, target: str) -> list[Mapping[str, Any]]:
-        """Return {order, value, low, high, ...} of the weights alone from IIPS to IPS, as recorded or as estimated."""
+        """Return {order, value, low, high, ...} of the weights alone from IIPS to IPS, as recorded
+        or as estimated.
+        """
         path = rows(table(table(self.model.get("diagnostics")).get("order_path")).get(target))
         return _path(path) if len(path) > 1 else self._path_of_estimates(target)
 
@@ -170,7 +186,11 @@ class Reading:
         last = int(self.log.get("K") or 0)
         found = {str(e.get("estimator")): e for e in self.of(target)}
         named = dict(order_path(found, last)) if last else {}
-        return [{**found[name], "order": order} for order, name in named.items()] if len(named) > 1 else []
+        return (
+            [{**found[name], "order": order} for order, name in named.items()]
+            if len(named) > 1
+            else []
+        )
 
 
 def _path(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

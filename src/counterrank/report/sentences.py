@@ -1,4 +1,6 @@
-"""Plain sentences: what was found, how sure it is, what would settle it. Pure functions of the model."""
+"""Plain sentences: what was found, how sure it is, what would settle it. Pure functions of the
+model.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +10,14 @@ from counterrank.report.reading import Reading, rows, table
 
 EVIDENCE = {
     "reliable": ("Reliable", "Intervals and checks can be taken at face value."),
-    "directional": ("Directional", "Trust the direction more than the size; some checks raised doubts."),
-    "insufficient": ("Insufficient", "This log cannot answer the question; treat the numbers as a guess."),
+    "directional": (
+        "Directional",
+        "Trust the direction more than the size; some checks raised doubts.",
+    ),
+    "insufficient": (
+        "Insufficient",
+        "This log cannot answer the question; treat the numbers as a guess.",
+    ),
 }
 
 #: Never colour alone: each level has its own sign.
@@ -33,7 +41,9 @@ def outcome(lift: Mapping[str, Any]) -> str:
 
 
 def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
-    """Return the answer for one target in one sentence; `absolute` where the share stands beside it already."""
+    """Return the answer for one target in one sentence; `absolute` where the share stands beside it
+    already.
+    """
     lift = reading.lift(target)
     best = reading.best(target)
     reward, ranking = reading.words()
@@ -41,13 +51,18 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
         return f"What {target} would earn is not estimable from this log: {reason}."
     if not known(lift.get("value")):
         value = plain(best.get("value"), best.get("stderr"))
-        return f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
-    beside = absolute and not known(lift.get("relative"))  # the lift itself stands there, with its interval
+        return (
+            f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
+        )
+    beside = absolute and not known(
+        lift.get("relative")
+    )  # the lift itself stands there, with its interval
     ends = _interval(reading, lift, sign=True) if absolute else _relative(reading, lift)
     bracket = "" if beside else f" ({ends})"
     if reading.evidence(target) == "insufficient":
         return (
-            f"This log cannot tell what {target} would earn. The best guess is {_change(reading, lift)} "
+            f"This log cannot tell what {target} would earn. The best guess is "
+            f"{_change(reading, lift)} "
             f"per {ranking}{bracket}."
         )
     if no_difference(lift):
@@ -58,7 +73,8 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     found = outcome(lift)
     if found == "unclear":
         return (
-            f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no change at all "
+            f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no "
+            "change at all "
             f"is just as plausible{bracket}."
         )
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
@@ -66,7 +82,9 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
 
 
 def margin(reading: Reading, target: str) -> str:
-    """Return how wrong the logged propensities may be before the sign of the lift flips; nothing where unknown."""
+    """Return how wrong the logged propensities may be before the sign of the lift flips; nothing
+    where unknown.
+    """
     found = table(table(reading.model.get("sensitivity")).get(target))
     turn, lift = found.get("sign_changes_at"), reading.lift(target)
     if outcome(lift) == "unclear" or reading.evidence(target) == "insufficient":
@@ -99,7 +117,9 @@ def _relative(reading: Reading, lift: Mapping[str, Any]) -> str:
 
 
 def relative_ends(lift: Mapping[str, Any]) -> str:
-    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
+    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no
+    width.
+    """
     low, high = lift.get("relative_low"), lift.get("relative_high")
     if not (known(low) and known(high)) or low == high:
         return ""
@@ -123,7 +143,10 @@ def level(reading: Reading) -> str:
 def logged(reading: Reading) -> str:
     """Return what the log is and what the logging policy earned."""
     reward, ranking = reading.words()
-    size = f"{_counted(reading.log.get('n'), ranking)} of {_counted(reading.log.get('K', '?'), 'position')}"
+    size = (
+        f"{_counted(reading.log.get('n'), ranking)} of "
+        f"{_counted(reading.log.get('K', '?'), 'position')}"
+    )
     if not known(reading.log.get("value")):
         return f"From {size}."
     today = plain(reading.log["value"], reading.log.get("stderr"))
@@ -161,10 +184,16 @@ def settle(reading: Reading, target: str) -> list[str]:
 
 def _advice(reading: Reading, target: str) -> list[str]:
     """The verdict's advice; of several numbers of rows only the largest, which does for all."""
-    doubts = [r for r in reading.reasons(target) if r.get("help") and r.get("status") in ("warn", "fail")]
+    doubts = [
+        r for r in reading.reasons(target) if r.get("help") and r.get("status") in ("warn", "fail")
+    ]
     counted = [reason for reason in doubts if known(reason.get("rows"))]
     most = max(counted, key=lambda reason: reason["rows"], default=None)
-    return [_sentence(str(reason["help"])) for reason in doubts if reason is most or reason not in counted]
+    return [
+        _sentence(str(reason["help"]))
+        for reason in doubts
+        if reason is most or reason not in counted
+    ]
 
 
 def _sentence(text: str) -> str:
@@ -179,7 +208,10 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
     if known(smallest):
         found.append(f"This log can detect a lift of about {percent(smallest)} or more.")
     elif known(plan.get("detectable_lift")):
-        found.append(f"This log can detect a lift of about {short(plan['detectable_lift'])} {reward} or more.")
+        found.append(
+            f"This log can detect a lift of about {short(plan['detectable_lift'])} {reward} or "
+            "more."
+        )
     wanted = [row for row in rows(plan.get("rows_for")) if known(row.get("rows"))]
     if wanted:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
@@ -187,7 +219,8 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
         found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
     if known(plan.get("ab_rows")):
         found.append(
-            f"An A/B test with {roughly(plan['ab_rows'])} {ranking}s in total would be as precise as this log."
+            f"An A/B test with {roughly(plan['ab_rows'])} {ranking}s in total would be as precise "
+            "as this log."
         )
     return found
 
@@ -204,22 +237,36 @@ def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
         first, second, value = second, first, -value
         low, high = (-high if known(high) else None), (-low if known(low) else None)
     verb = "earns" if known(low) and low > 0 else "may earn"
-    interval = f"adjusted {level(reading)} interval {plain(low, error, sign=True)} to {plain(high, error, sign=True)}"
-    return f"{first} {verb} {plain(value, error)} {reward} per {ranking} more than {second} ({interval})."
+    interval = (
+        f"adjusted {level(reading)} interval {plain(low, error, sign=True)} to "
+        f"{plain(high, error, sign=True)}"
+    )
+    return (
+        f"{first} {verb} {plain(value, error)} {reward} per {ranking} more than {second} "
+        f"({interval})."
+    )
 
 
 def path(points: list[Mapping[str, Any]]) -> str:
     """Return what an order path says: flat, drifting, or out of data."""
-    values = [p for p in points if known(p.get("value")) and known(p.get("low")) and known(p.get("high"))]
+    values = [
+        p for p in points if known(p.get("value")) and known(p.get("low")) and known(p.get("high"))
+    ]
     if len(values) < 2:
         return ""
     first = values[0]
     apart = [p for p in values[1:] if not p["low"] <= first["value"] <= p["high"]]
     wide = values[-1]["high"] - values[-1]["low"] > 4 * (first["high"] - first["low"])
     if apart:
-        text = "Looking at each item alone gives a different answer: how items act on each other matters here."
+        text = (
+            "Looking at each item alone gives a different answer: how items act on each other "
+            "matters here."
+        )
     elif wide:
-        return "Within the noise, but the intervals open up towards the right: the data ends before this can be told."
+        return (
+            "Within the noise, but the intervals open up towards the right: the data ends "
+            "before this can be told."
+        )
     else:
         text = "No drift beyond the noise: this log shows no sign that items act on each other."
     return text + (" The intervals open up towards the right: there the data ends." if wide else "")
@@ -229,7 +276,8 @@ def path(points: list[Mapping[str, Any]]) -> str:
 _PHRASES = {
     "better": ("{names} {beat} today's policy", "{names} {are} better"),
     "better?": ("{names} probably {beat} today's policy", "{names} {are} probably better"),
-    "unclear": ("{names} cannot be told apart from today's policy", "{names} cannot be told apart from it"),
+    "unclear": ("{names} cannot be told apart from today's policy", "{names} cannot be told apart "
+                                                                    "from it"),
     "worse?": ("{names} probably {do} worse than today's policy", "{names} probably {do} worse"),
     "worse": ("{names} {do} worse than today's policy", "{names} {do} worse"),
     "unknown": ("this log cannot judge {names}",) * 2,
@@ -245,7 +293,9 @@ def headline(reading: Reading) -> str:
         groups.setdefault(_kind(reading, target), []).append(target)
     kinds = [kind for kind in _PHRASES if kind in groups]
     found = [
-        _PHRASES[kind][min(index, 1)].format(names=_listed(groups[kind]), **_VERBS[len(groups[kind]) > 1])
+        _PHRASES[kind][min(index, 1)].format(
+            names=_listed(groups[kind]), **_VERBS[len(groups[kind]) > 1]
+        )
         for index, kind in enumerate(kinds)
     ]
     text = "; ".join(found) or "Evaluation"

@@ -18,7 +18,11 @@ from counterrank.report.kinds import kinds as kinds_of
 from counterrank.report.numbers import NARROW, NONE, count, known, percent, plain, span
 from counterrank.report.reading import Model, Reading, column_name, family, rows, table
 
-STYLES = {"reliable": "bold black on green", "directional": "bold black on yellow", "insufficient": "bold white on red"}
+STYLES = {
+    "reliable": "bold black on green",
+    "directional": "bold black on yellow",
+    "insufficient": "bold white on red",
+}
 MARKS = {
     "passed": ("✓", "green"), "warned": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("·", "dim"),
     "pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"),
@@ -52,19 +56,31 @@ def safe(value: Any, style: str = "") -> Text:
     """Return text without markup and without control characters, whatever a column was called."""
     plain_text = str(value).replace(NARROW, "\N{NO-BREAK SPACE}")
     keep = "\N{NO-BREAK SPACE}"
-    return Text("".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in plain_text), style)
+    return Text(
+        "".join(
+            c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in plain_text
+        ),
+        style,
+    )
 
 
 def chip(level: str) -> Text:
     """Return the evidence level as a labelled chip."""
     if level not in sentences.EVIDENCE:
         return Text(" no verdict ", style="reverse")
-    return Text(f" {sentences.SIGNS[level]} {sentences.EVIDENCE[level][0].upper()} evidence ", style=STYLES[level])
+    return Text(
+        f" {sentences.SIGNS[level]} {sentences.EVIDENCE[level][0].upper()} evidence ",
+        style=STYLES[level],
+    )
 
 
 def _answer(reading: Reading, target: str) -> RenderableType:
-    head = Text.assemble(chip(reading.evidence(target)), "  ", safe(sentences.answer(reading, target), "bold"))
-    help_lines = [Padding(safe(f"→ {line}"), (0, 0, 0, 2)) for line in sentences.settle(reading, target)[:4]]
+    head = Text.assemble(
+        chip(reading.evidence(target)), "  ", safe(sentences.answer(reading, target), "bold")
+    )
+    help_lines = [
+        Padding(safe(f"→ {line}"), (0, 0, 0, 2)) for line in sentences.settle(reading, target)[:4]
+    ]
     return Padding(Group(head, *help_lines), (1, 0, 0, 0))
 
 
@@ -77,7 +93,10 @@ class _Estimates:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         found = self.table(wide=options.max_width >= WIDE)
         # A number that lost its last digits is a wrong number: rather fewer columns.
-        if Measurement.get(console, options.update(max_width=10 * WIDE), found).maximum > options.max_width:
+        if (
+            Measurement.get(console, options.update(max_width=10 * WIDE), found).maximum
+            > options.max_width
+        ):
             found = self.table(wide=False)
         yield found
 
@@ -87,7 +106,14 @@ class _Estimates:
         numbers = _flag_numbers(self.reading)
         table = Table(title=f"Estimates{_unit(self.reading).words} (★ recommended)", **LOOK)
         table.add_column("estimator", no_wrap=True)
-        for name in ("value", *(["± se"] if wide else []), interval, "lift", "rel.", *(["eff. rows"] if wide else [])):
+        for name in (
+            "value",
+            *(["± se"] if wide else []),
+            interval,
+            "lift",
+            "rel.",
+            *(["eff. rows"] if wide else []),
+        ):
             table.add_column(name, justify="right", no_wrap=True)
         if numbers:
             table.add_column("flags", no_wrap=True)
@@ -95,11 +121,15 @@ class _Estimates:
             table.add_row(safe(target, "bold underline"))
             best = self.reading.recommended(target)
             for found in self.reading.of(target):
-                cells = _cells(self.reading, target, found, first=found.get("estimator") == best, wide=wide)
+                cells = _cells(
+                    self.reading, target, found, first=found.get("estimator") == best, wide=wide
+                )
                 flags = " ".join(f"[{numbers[flag]}]" for flag in _flags(found))
                 table.add_row(*cells, *([safe(flags, "yellow")] if numbers else []))
             for name in self.reading.silent(target):
-                table.add_row(safe(f"{'★' if name == best else ' '} {name}"), safe("not estimable", "red"))
+                table.add_row(
+                    safe(f"{'★' if name == best else ' '} {name}"), safe("not estimable", "red")
+                )
             table.add_section()
         return table
 
@@ -117,9 +147,14 @@ class _Unit:
 
 
 def _unit(reading: Reading) -> _Unit:
-    """Return the power of 1000 in which the largest amount has at most three digits before the point, from millions."""
+    """Return the power of 1000 in which the largest amount has at most three digits before the
+    point, from millions.
+    """
     shown = [
-        one.get(key) for target in reading.targets for one in reading.of(target) for key in ("low", "high", "value")
+        one.get(key)
+        for target in reading.targets
+        for one in reading.of(target)
+        for key in ("low", "high", "value")
     ]
     largest = max((abs(value) for value in shown if known(value)), default=0.0)
     if largest < 1e6:
@@ -131,9 +166,14 @@ def _unit(reading: Reading) -> _Unit:
 _POWERS = {6: "millions", 9: "billions", 12: "trillions"}
 
 
-def _cells(reading: Reading, target: str, given: Mapping[str, Any], *, first: bool, wide: bool) -> list[Text]:
+def _cells(
+    reading: Reading, target: str, given: Mapping[str, Any], *, first: bool, wide: bool
+) -> list[Text]:
     unit = _unit(reading)
-    found = {**given, **{key: unit.of(given.get(key)) for key in ("value", "stderr", "low", "high")}}
+    found = {
+        **given,
+        **{key: unit.of(given.get(key)) for key in ("value", "stderr", "low", "high")},
+    }
     lift = dict(reading.lift(target, str(found.get("estimator"))))
     lift |= {key: unit.of(lift.get(key)) for key in ("value", "stderr")}
     error = found["stderr"]
@@ -156,14 +196,18 @@ def _flags(found: Mapping[str, Any]) -> list[str]:
 
 
 def _flag_numbers(reading: Reading) -> dict[str, int]:
-    distinct = dict.fromkeys(flag for t in reading.targets for found in reading.of(t) for flag in _flags(found))
+    distinct = dict.fromkeys(
+        flag for t in reading.targets for found in reading.of(t) for flag in _flags(found)
+    )
     return {flag: number for number, flag in enumerate(distinct, start=1)}
 
 
 def _notes(reading: Reading) -> Iterator[RenderableType]:
     for flag, number in _flag_numbers(reading).items():
         yield Text.assemble((f"[{number}] ", "yellow"), safe(flag))
-    reasons = {str(r.get("reason")): f"{r.get('estimator')}" for r in rows(reading.model.get("skipped"))}
+    reasons = {
+        str(r.get("reason")): f"{r.get('estimator')}" for r in rows(reading.model.get("skipped"))
+    }
     for reason, name in reasons.items():
         yield Text.assemble((f"{name} was left out: ", "dim"), safe(reason, "dim"))
 
@@ -172,16 +216,28 @@ def _kinds(reading: Reading) -> Iterator[RenderableType]:
     """One line: how many kinds of users the reward model found, and what the most common look at."""
     found = next((kinds for given in reading.regressions if (kinds := kinds_of(given))), None)
     if found is not None and len(found.found) > 1:
-        told = [f"{percent(one.share, digits=0)} look at {one.looks_at}" for one in found.found[:MOST_KINDS]]
+        told = [
+            f"{percent(one.share, digits=0)} look at {one.looks_at}"
+            for one in found.found[:MOST_KINDS]
+        ]
         rest = ["..."] if len(found.found) > MOST_KINDS else []
         yield safe(f"Kinds of users found: {len(found.found)} ({'; '.join([*told, *rest])})", "dim")
 
 
 def _segments(reading: Reading) -> Table:
-    found = sorted(rows(reading.model.get("segments")), key=lambda s: -float(table(s.get("lift")).get("value") or 0.0))
-    shown = found if len(found) <= MOST_SEGMENTS else [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
+    found = sorted(
+        rows(reading.model.get("segments")),
+        key=lambda s: -float(table(s.get("lift")).get("value") or 0.0),
+    )
+    shown = (
+        found
+        if len(found) <= MOST_SEGMENTS
+        else [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
+    )
     unit = _unit(reading)
-    title = f"Lift by segment{unit.words}" + (f" (top and bottom of {len(found)})" if len(shown) < len(found) else "")
+    title = f"Lift by segment{unit.words}" + (
+        f" (top and bottom of {len(found)})" if len(shown) < len(found) else ""
+    )
     result = Table(title=title, **LOOK)
     for name in ("target", "segment"):
         result.add_column(name)
@@ -192,7 +248,13 @@ def _segments(reading: Reading) -> Table:
         error = lift.get("stderr")
         interval = span(lift.get("low"), lift.get("high"), error, sign=True) or NONE
         label = f"{column_name(row.get('column'))} = {row.get('label')}"
-        cells = (row.get("target"), label, count(row.get("n")), plain(lift.get("value"), error, sign=True), interval)
+        cells = (
+            row.get("target"),
+            label,
+            count(row.get("n")),
+            plain(lift.get("value"), error, sign=True),
+            interval,
+        )
         weak = row.get("evidence") == "insufficient"
         result.add_row(*(safe(cell, "dim" if weak else "") for cell in cells))
     return result
@@ -209,6 +271,8 @@ def _audit(reading: Reading) -> Iterator[RenderableType]:
     for check in checks:
         if check.get("status") in ("warned", "failed"):
             sign, style = MARKS[str(check["status"])]
-            yield Text.assemble((f"{sign} {check.get('check')}: ", style), safe(check.get("found") or ""))
+            yield Text.assemble(
+                (f"{sign} {check.get('check')}: ", style), safe(check.get("found") or "")
+            )
             if check.get("remedy"):
                 yield Padding(safe(f"→ {check['remedy']}"), (0, 0, 0, 2))

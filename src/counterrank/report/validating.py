@@ -1,4 +1,6 @@
-"""Predictions beside outcomes, for a page, a terminal and a figure: should this team believe this tool?"""
+"""Predictions beside outcomes, for a page, a terminal and a figure: should this team believe this
+tool?
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-HEAD = ("predicted from", "arm", "predicted", "interval", "earned", "± se", "held", "sign", "evidence")
+HEAD = (
+    "predicted from",
+    "arm",
+    "predicted",
+    "interval",
+    "earned",
+    "± se",
+    "held",
+    "sign",
+    "evidence",
+)
 _WORDS = {True: "yes", False: "no", None: "–"}
 
 
@@ -27,14 +39,19 @@ def sentences(model: Model) -> list[str]:
     signs = sum(pair.get("sign_right") is True for pair in pairs)
     level = percent(found.get("level"), digits=0)
     lines = [
-        f"{held} of {judged} {level} intervals held, and {signs} of {len(pairs)} predictions had the right sign.",
+        f"{held} of {judged} {level} intervals held, and {signs} of {len(pairs)} predictions had "
+        "the right sign.",
         _bias(found, error),
     ]
     if found.get("claimed_better"):
-        lines.append(f"Of {found['claimed_better']} claims of “better”, {found.get('false_better')} were wrong.")
+        lines.append(
+            f"Of {found['claimed_better']} claims of “better”, {found.get('false_better')} were "
+            "wrong."
+        )
     if len(pairs) < 10:
         lines.append(
-            f"{len(pairs)} pairs of one test say little about coverage: collect the results of several tests before "
+            f"{len(pairs)} pairs of one test say little about coverage: collect the results of "
+            "several tests before "
             "you rely on it."
         )
     return lines
@@ -54,10 +71,15 @@ def _bias(found: Mapping[str, Any], error: float | None) -> str:
     if low > 0 or high < 0:
         side = "too high" if low > 0 else "too low"
         return (
-            f"Predictions were {side} on average: {size} per ranking ({ends}). Look for wrong propensities, for "
-            "something that differs between the arms besides the ranking, or for feedback that one log does not show."
+            f"Predictions were {side} on average: {size} per ranking ({ends}). Look for wrong "
+            "propensities, for "
+            "something that differs between the arms besides the ranking, or for feedback that "
+            "one log does not show."
         )
-    return f"No constant error was found: predictions missed by {size} per ranking on average ({ends})."
+    return (
+        f"No constant error was found: predictions missed by {size} per ranking on average "
+        f"({ends})."
+    )
 
 
 def lines_of(model: Model) -> list[tuple[str, ...]]:
@@ -87,16 +109,27 @@ def drawing(model: Model) -> plot.Drawing:
     for pair in rows(model.get("pairs")):
         value, earned = pair.get("predicted"), pair.get("earned")
         if known(value) and known(earned):
-            low, high = (float(v) if known(v) else None for v in (pair.get("low"), pair.get("high")))
-            words = f"{pair.get('to')} from {pair.get('from')}\npredicted {plain(value, pair.get('stderr'))}"
-            points.append(plot.Point(float(earned), float(value), low, high, f"{words}\nearned {plain(earned)}"))
+            low, high = (
+                float(v) if known(v) else None for v in (pair.get("low"), pair.get("high"))
+            )
+            words = (
+                f"{pair.get('to')} from {pair.get('from')}\npredicted "
+                f"{plain(value, pair.get('stderr'))}"
+            )
+            points.append(
+                plot.Point(
+                    float(earned), float(value), low, high, f"{words}\nearned {plain(earned)}"
+                )
+            )
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
     same = [plot.Point(both.low, both.low), plot.Point(both.high, both.high)]
     series = [
         plot.Series(points=same, look="today dash1", dots=False),
         plot.Series(points=points, joined=False, whiskers=True),
     ]
-    frame = plot.Frame(x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320)
+    frame = plot.Frame(
+        x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320
+    )
     return plot.Drawing(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
 
 

@@ -74,12 +74,18 @@ class Handler(BaseHTTPRequestHandler):
         try:
             parts = urlsplit(self.path)
         except ValueError:
-            return HTTPStatus.BAD_REQUEST, pages.problem("Not understood", "This is no address of a page here.")
+            return HTTPStatus.BAD_REQUEST, pages.problem(
+                "Not understood", "This is no address of a page here."
+            )
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/":
-            return HTTPStatus.OK, pages.listing(self.server.store.entries(), self.server.store.folder.name)
+            return HTTPStatus.OK, pages.listing(
+                self.server.store.entries(), self.server.store.folder.name
+            )
         if parts.path == "/history":
-            return HTTPStatus.OK, history.shown(self.server.store.entries(), self.server.store.outcomes())
+            return HTTPStatus.OK, history.shown(
+                self.server.store.entries(), self.server.store.outcomes()
+            )
         if parts.path == "/report":
             return self._report(query.get("name", ""))
         if parts.path == "/compare":
@@ -87,13 +93,19 @@ class Handler(BaseHTTPRequestHandler):
         return _missing("There is no such page.")
 
     def _local(self) -> bool:
-        """Another site's name that resolves to this machine must not read these pages (DNS rebinding)."""
+        """Another site's name that resolves to this machine must not read these pages (DNS
+        rebinding).
+        """
         names = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         return self.headers.get("Host", "") in names
 
     def _report(self, name: str) -> tuple[HTTPStatus, str]:
         entry = self.server.store.get(name)
-        return _missing(f"There is no evaluation '{name}'.") if entry is None else (HTTPStatus.OK, pages.report(entry))
+        return (
+            _missing(f"There is no evaluation '{name}'.")
+            if entry is None
+            else (HTTPStatus.OK, pages.report(entry))
+        )
 
     def _compare(self, a: str, b: str) -> tuple[HTTPStatus, str]:
         first, second = self.server.store.get(a), self.server.store.get(b)
@@ -115,7 +127,9 @@ def make_server(directory: "str | PathLike[str]", port: int = 0) -> Server:
     try:
         return Server(store, port)
     except (OSError, OverflowError) as problem:
-        raise ConfigError(f"cannot listen on port {port} of {HOST}: {problem}; try --port 0") from problem
+        raise ConfigError(
+            f"cannot listen on port {port} of {HOST}: {problem}; try --port 0"
+        ) from problem
 
 
 def run(directory: "str | PathLike[str]", port: int = 0, open_browser: bool = False) -> None:

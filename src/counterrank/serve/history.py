@@ -1,4 +1,6 @@
-"""Runs over time: lift and verdict night by night, what changed, and predictions beside what was earned."""
+"""Runs over time: lift and verdict night by night, what changed, and predictions beside what was
+earned.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +69,9 @@ def shown(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome])
         ]
         for target in targets
     }
-    return page("history.html.j2", sections=[_section(target, runs) for target, runs in nights.items()])
+    return page(
+        "history.html.j2", sections=[_section(target, runs) for target, runs in nights.items()]
+    )
 
 
 def _section(target: str, runs: Sequence[Night]) -> dict[str, Any]:
@@ -76,14 +80,19 @@ def _section(target: str, runs: Sequence[Night]) -> dict[str, Any]:
     return {
         "target": target,
         "held": held(runs),
-        "chart": _lifts(target, runs[-MOST:]) + _outcomes(target, [r for r in runs if r.outcome is not None][-MOST:]),
+        "chart": _lifts(target, runs[-MOST:])
+        + _outcomes(target, [r for r in runs if r.outcome is not None][-MOST:]),
         "lines": lines[::-1],
     }
 
 
 def held(runs: Sequence[Night]) -> str:
     """Return how many of the last intervals held where an outcome is known; nothing where none is."""
-    judged = [found for night in runs if night.outcome and (found := night.outcome.held(night.best)) is not None]
+    judged = [
+        found
+        for night in runs
+        if night.outcome and (found := night.outcome.held(night.best)) is not None
+    ]
     recent = judged[-RECENT:]
     if not recent:
         return ""
@@ -105,7 +114,9 @@ def _line(night: Night, last: Night | None) -> dict[str, Any]:
         "interval": span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True),
         "level": level or "unknown",
         "level_name": f"{SIGNS.get(level, '?')} {EVIDENCE[level][0] if level else 'No verdict'}",
-        "earned": "" if outcome is None else plain(outcome.earned, outcome.stderr or night.best.get("stderr")),
+        "earned": ""
+        if outcome is None
+        else plain(outcome.earned, outcome.stderr or night.best.get("stderr")),
         "held": "" if verdict is None else "held" if verdict else "did not hold",
         "changes": [] if last is None else changes(last, night),
     }
@@ -136,7 +147,9 @@ def changes(last: Night, night: Night) -> list[str]:
 
 def _version(night: Night) -> str:
     provenance = night.reading.model.get("provenance")
-    return str(provenance.get("version", "unknown")) if isinstance(provenance, Mapping) else "unknown"
+    return (
+        str(provenance.get("version", "unknown")) if isinstance(provenance, Mapping) else "unknown"
+    )
 
 
 def _apart(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -149,7 +162,9 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
     for place, night in enumerate(runs):
         lift = night.lift
         if known(lift.get("value")):
-            low, high = (float(v) if known(v) else None for v in (lift.get("low"), lift.get("high")))
+            low, high = (
+                float(v) if known(v) else None for v in (lift.get("low"), lift.get("high"))
+            )
             error = lift.get("stderr")
             words = f"{night.entry.name}\nlift {plain(lift['value'], error, sign=True)}"
             words += f"\n{span(low, high, error, sign=True)}" if low is not None else ""
@@ -165,7 +180,9 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
         x_ticks=_days(runs),
     )
     drawn = Plot([Series(points=points, whiskers=True)], frame, f"Lift of {target} over time").svg()
-    return figure(f"Lift of {target}, run by run", "Each mark is a run, each bar its interval.", drawn)
+    return figure(
+        f"Lift of {target}, run by run", "Each mark is a run, each bar its interval.", drawn
+    )
 
 
 def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
@@ -176,10 +193,17 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
             continue
         low, high = (float(v) if known(v) else None for v in (best.get("low"), best.get("high")))
         error = best.get("stderr")
-        words = f"{night.entry.name}\npredicted {plain(best['value'], error)}\nearned {plain(outcome.earned, error)}"
+        words = (
+            f"{night.entry.name}\npredicted {plain(best['value'], error)}\nearned "
+            f"{plain(outcome.earned, error)}"
+        )
         predicted.append(Point(place - 0.08, float(best["value"]), low, high, words))
         reach = 1.96 * outcome.stderr
-        earned.append(Point(place + 0.08, outcome.earned, outcome.earned - reach, outcome.earned + reach, words))
+        earned.append(
+            Point(
+                place + 0.08, outcome.earned, outcome.earned - reach, outcome.earned + reach, words
+            )
+        )
     values = [value for p in (*predicted, *earned) for value in (p.y, p.low, p.high)]
     frame = Frame(
         x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
@@ -193,9 +217,15 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
         Series(points=earned, look="t1", shape=1, joined=False, whiskers=True),
     ]
     drawn = Plot(series, frame, f"Predicted and earned, {target}", ["predicted", "earned"]).svg()
-    return figure(f"{target}: predicted and earned", "Circles: predicted. Diamonds: earned in the A/B test.", drawn)
+    return figure(
+        f"{target}: predicted and earned",
+        "Circles: predicted. Diamonds: earned in the A/B test.",
+        drawn,
+    )
 
 
 def _days(runs: Sequence[Night]) -> list[tuple[float, str]]:
     stride = max(1, (len(runs) + 5) // 6)
-    return [(float(i), night.entry.night.strftime("%b %d")) for i, night in enumerate(runs)][::stride]
+    return [(float(i), night.entry.night.strftime("%b %d")) for i, night in enumerate(runs)][
+        ::stride
+    ]

@@ -31,8 +31,8 @@ class Outcome:
     def held(self, prediction: Mapping[str, Any]) -> bool | None:
         """Return whether the interval of a prediction held; None where there is none.
 
-        The outcome is uncertain too: both half-widths are added in quadrature, so an exact test of a right prediction
-        calls it held as often as the level says.
+        The outcome is uncertain too: both half-widths are added in quadrature, so an exact test of
+        a right prediction calls it held as often as the level says.
         """
         low, high = prediction.get("low"), prediction.get("high")
         if not (known(low) and known(high)):
@@ -43,25 +43,38 @@ class Outcome:
         return abs(self.earned - middle) <= math.hypot(half, z * self.stderr)
 
 
-def record(run: "str | Path", earned: float, stderr: float = 0.0, target: str | None = None) -> Path:
+def record(
+    run: "str | Path", earned: float, stderr: float = 0.0, target: str | None = None
+) -> Path:
     """Write down what a target of a run earned, and return the file it stands in, beside the run's."""
     path = Path(run)
     model = read_json(path)
     if not str(model.get("schema", "")).startswith("counterrank/evaluation/"):
-        raise ConfigError(f"{path} is no evaluation; give a file written by `counterrank evaluate --json`")
+        raise ConfigError(
+            f"{path} is no evaluation; give a file written by `counterrank evaluate --json`"
+        )
     targets = Reading(model).targets
     name = target or (targets[0] if len(targets) == 1 else None)
     if name is None:
-        raise ConfigError(f"{path} has several targets; say which with --target: {', '.join(targets)}")
+        raise ConfigError(
+            f"{path} has several targets; say which with --target: {', '.join(targets)}"
+        )
     if name not in targets:
         raise ConfigError(f"{path} has no target '{name}'; known: {', '.join(targets)}")
     if not math.isfinite(earned) or not (math.isfinite(stderr) and stderr >= 0):
-        raise ConfigError(f"earned is a number and its stderr a number of 0 or more; got {earned} and {stderr}")
+        raise ConfigError(
+            f"earned is a number and its stderr a number of 0 or more; got {earned} and {stderr}"
+        )
     beside = path.with_name(path.name.removesuffix(".json") + SUFFIX)
     known_before = read_outcomes(beside)
     kept = {**known_before, name: Outcome(earned, stderr)}
-    rows = [{"target": key, "earned": one.earned, "stderr": one.stderr} for key, one in kept.items()]
-    write_text(beside, json.dumps({"schema": SCHEMA, "outcomes": rows}, indent=2, ensure_ascii=False) + "\n")
+    rows = [
+        {"target": key, "earned": one.earned, "stderr": one.stderr} for key, one in kept.items()
+    ]
+    write_text(
+        beside,
+        json.dumps({"schema": SCHEMA, "outcomes": rows}, indent=2, ensure_ascii=False) + "\n",
+    )
     return beside
 
 
@@ -72,7 +85,9 @@ def read_outcomes(path: Path) -> dict[str, Outcome]:
         return {}
     rows = [row for row in found["outcomes"] if isinstance(row, dict) and known(row.get("earned"))]
     return {
-        str(row.get("target")): Outcome(float(row["earned"]), float(row["stderr"]) if known(row.get("stderr")) else 0.0)
+        str(row.get("target")): Outcome(
+            float(row["earned"]), float(row["stderr"]) if known(row.get("stderr")) else 0.0
+        )
         for row in rows
     }
 

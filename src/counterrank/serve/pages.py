@@ -62,7 +62,8 @@ def compare(first: Entry, second: Entry) -> str:
     same = same_data(*readings)
     pairs = _pairs(*readings)
     note = (
-        "Both used the same data: a difference comes from the method or the options, not from chance in the log."
+        "Both used the same data: a difference comes from the method or the options, not from "
+        "chance in the log."
         if same
         else "They used different data: errors of both add up in each difference."
     )
@@ -85,9 +86,12 @@ def compare(first: Entry, second: Entry) -> str:
 
 def same_data(a: Reading, b: Reading) -> bool:
     """Return whether two evaluations saw the same rows."""
-    # Rows are the same data whatever targets are evaluated on them; older results know only both together.
+    # Rows are the same data whatever targets are evaluated on them; older results know only both
+    # together.
     both = a.log.get("rows_fingerprint") and b.log.get("rows_fingerprint")
-    mine, other = (reading.log.get("rows_fingerprint" if both else "fingerprint") for reading in (a, b))
+    mine, other = (
+        reading.log.get("rows_fingerprint" if both else "fingerprint") for reading in (a, b)
+    )
     return mine is not None and mine == other
 
 

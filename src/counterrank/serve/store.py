@@ -1,4 +1,6 @@
-"""The evaluations in a folder: found by scanning, looked up by exact name, never opened by a path from outside."""
+"""The evaluations in a folder: found by scanning, looked up by exact name, never opened by a path
+from outside.
+"""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +35,8 @@ class Entry:
 
     @property
     def night(self) -> datetime:
-        """When the run belongs in time: the day in its name (2026-01-31) if there is one, else when it was written.
+        """When the run belongs in time: the day in its name (2026-01-31) if there is one, else when
+        it was written.
 
         A folder that was copied has new times but its old names.
         """
@@ -58,7 +61,8 @@ class Store:
         folder = Path(directory)
         if not folder.is_dir():
             raise ConfigError(
-                f"there is no folder {folder}; `counterrank evaluate --json FILE` writes results into one"
+                f"there is no folder {folder}; `counterrank evaluate --json FILE` writes results "
+                "into one"
             )
         return cls(folder.resolve())
 
@@ -78,13 +82,17 @@ class Store:
             name = path.relative_to(self.folder).as_posix()
             if name.endswith(SUFFIX):
                 run = name.removesuffix(SUFFIX) + ".json"
-                found.update({(run, target): outcome for target, outcome in read_outcomes(path).items()})
+                found.update(
+                    {(run, target): outcome for target, outcome in read_outcomes(path).items()}
+                )
         return found
 
     def _files(self) -> list[Path]:
         paths = sorted(self.folder.rglob("*.json"))[:MOST_FILES]
         # A link may point anywhere; only what lies inside the folder is shown.
-        return [path for path in paths if path.is_file() and path.resolve().is_relative_to(self.folder)]
+        return [
+            path for path in paths if path.is_file() and path.resolve().is_relative_to(self.folder)
+        ]
 
     def _entry(self, path: Path) -> Entry | None:
         name = path.relative_to(self.folder).as_posix()

@@ -1,6 +1,14 @@
-"""Simulated rankings with known truth: environments, worlds of real shape, draws, exact values, logs on disk."""
+"""Simulated rankings with known truth: environments, worlds of real shape, draws, exact values,
+logs on disk.
+"""
 
-from counterrank.simulate.draw import SimulatedLog, behavior_probability, distribution, draw, sigmoid
+from counterrank.simulate.draw import (
+    SimulatedLog,
+    behavior_probability,
+    distribution,
+    draw,
+    sigmoid,
+)
 from counterrank.simulate.environment import Environment, Linear, Which, whole
 from counterrank.simulate.presets import PRESETS, paper, preset, published, random, real_world
 from counterrank.simulate.truth import Truth, true_value

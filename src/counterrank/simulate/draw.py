@@ -1,4 +1,6 @@
-"""Draws from an environment: its policies as plain arrays, its rewards, and rows with all that a simulator knows."""
+"""Draws from an environment: its policies as plain arrays, its rewards, and rows with all that a
+simulator knows.
+"""
 
 from dataclasses import dataclass
 
@@ -15,8 +17,8 @@ from counterrank.simulate.environment import TARGET, Environment, Which, whole
 class SimulatedLog:
     """n simulated rankings.
 
-    context (n, d), action (n, K), reward (n, K), expected reward q (n, K), behavior (n,) index into `masks`;
-    p0 and p1: whole distributions of the logging and target policies, (n, A) or (n, K, A).
+    context (n, d), action (n, K), reward (n, K), expected reward q (n, K), behavior (n,) index into
+    `masks`; p0 and p1: whole distributions of the logging and target policies, (n, A) or (n, K, A).
     `drawn_by` names the policy that chose the actions.
     """
 
@@ -55,7 +57,9 @@ class SimulatedLog:
         return _to_log(self)
 
 
-def draw(env: Environment, n: int, rng: np.random.Generator, *, policy: Which = "logging") -> SimulatedLog:
+def draw(
+    env: Environment, n: int, rng: np.random.Generator, *, policy: Which = "logging"
+) -> SimulatedLog:
     """Return n rankings shown by one of the environment's policies.
 
     >>> from counterrank.simulate import published
@@ -96,9 +100,11 @@ def add_noise(env: Environment, q: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _to_log(simulated: SimulatedLog) -> RankingLog:
-    """Return the rankings with target "new", whole distributions of factored policies, and behaviour names.
+    """Return the rankings with target "new", whole distributions of factored policies, and
+    behaviour names.
 
-    Plackett-Luce policies are given as policies, which know every marginal; their numbers would not.
+    Plackett-Luce policies are given as policies, which know every marginal; their numbers would
+    not.
     """
     env = simulated.env
     drawn = simulated.p0 if simulated.drawn_by == "logging" else simulated.p1
@@ -126,7 +132,8 @@ def _to_log(simulated: SimulatedLog) -> RankingLog:
 def distribution(env: Environment, context: Floats, which: Which) -> Floats:
     """Return each action's probability at a position: (n, A), or (n, K, A) where positions differ.
 
-    For Plackett-Luce policies these are the first position's probabilities, which fix all the others.
+    For Plackett-Luce policies these are the first position's probabilities, which fix all the
+    others.
     """
     if which == "logging":
         return softmax(env.logging(context))
@@ -196,7 +203,8 @@ def categorical(dist: Floats, uniform: Floats) -> Ints:
                         choice = a
                         found = True
                     left -= row[a]
-            # Rounding can leave a sliver above the sum of the row: it belongs to the last possible action.
+            # Rounding can leave a sliver above the sum of the row: it belongs to the last possible
+            # action.
             out[i, k] = choice if found else last
     return out
 
@@ -237,7 +245,8 @@ def sigmoid(z: Floats) -> Floats:
 
 
 def expected_reward(env: Environment, action: Ints, behavior: Ints, base: Floats) -> Floats:
-    """Return q_k(x, a, c) of each row: (n, K), for action (n, K), behaviour index (n,), base (n, A).
+    """Return q_k(x, a, c) of each row: (n, K), for action (n, K), behaviour index (n,), base (n,
+    A).
 
     pairwise        base + sum_l c_kl W(a_k, a_l)
     triple          pairwise + sum_{l < m} c_kl c_km T(a_k, a_l, a_m)

@@ -47,10 +47,10 @@ class Linear:
 class Environment:
     """Everything that defines the simulated world (Kiyohara et al., KDD 2023, section 4.1).
 
-    x ~ N(0, I_d); behaviour z ~ softmax(lam_z |behavior_coef_z . x|) with relevance mask masks_z (K, K);
-    q_k = base(x, a_k) + sum over l != k with masks_z[k, l] of interaction[a_k, a_l], plus `triple` or another
-    link; logging policy: softmax of `logging`; target: epsilon-greedy on the least logging score, or softmax
-    of `target`.
+    x ~ N(0, I_d); behaviour z ~ softmax(lam_z |behavior_coef_z . x|) with relevance mask masks_z
+    (K, K); q_k = base(x, a_k) + sum over l != k with masks_z[k, l] of interaction[a_k, a_l], plus
+    `triple` or another link; logging policy: softmax of `logging`; target: epsilon-greedy on the
+    least logging score, or softmax of `target`.
 
     `sigmoid_base`: base = 1 + sigmoid(linear) instead of the linear function itself.
     `base_context`: "own" row's context, an "other" independent one, or "slip": that of row i // K.
@@ -112,7 +112,9 @@ class Environment:
         """What the numbers of a written log are: one a position, or given the items above."""
         return "factored" if self.factored else "prefix"
 
-    def draw(self, n: int, rng: np.random.Generator, *, policy: Which = "logging") -> "SimulatedLog":
+    def draw(
+        self, n: int, rng: np.random.Generator, *, policy: Which = "logging"
+    ) -> "SimulatedLog":
         """Return n rankings shown by the logging policy, or by the target."""
         from counterrank.simulate.draw import draw
 
@@ -136,15 +138,19 @@ def _check_options(env: Environment) -> None:
     between("epsilon", env.epsilon, 0.0, 1.0, meaning="a probability, between 0 and 1")
     between("sigma", env.sigma, 0.0, meaning="a noise level, 0 or more")
     if env.reward_model == "triple" and env.triple is None:
-        raise ConfigError("reward_model 'triple' needs the three-way effects: pass triple=(A, A, A)")
+        raise ConfigError(
+            "reward_model 'triple' needs the three-way effects: pass triple=(A, A, A)"
+        )
     if not env.factored and env.A < env.K:
         raise ConfigError(
-            f"Plackett-Luce draws without replacement: {env.A} actions cannot fill {env.K} positions; "
+            f"Plackett-Luce draws without replacement: {env.A} actions cannot fill {env.K} "
+            "positions; "
             "use at least as many actions as positions"
         )
     if not env.factored and env.target is None:
         raise ConfigError(
-            "Plackett-Luce logging needs a target that also draws without replacement: pass target=Linear"
+            "Plackett-Luce logging needs a target that also draws without replacement: pass "
+            "target=Linear"
         )
 
 

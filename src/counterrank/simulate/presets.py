@@ -1,4 +1,6 @@
-"""Named environments: the published one, the paper's text, ones drawn afresh, and the real-world shape."""
+"""Named environments: the published one, the paper's text, ones drawn afresh, and the real-world
+shape.
+"""
 
 import json
 from collections.abc import Callable
@@ -11,11 +13,20 @@ import numpy as np
 from counterrank.behavior import mask
 from counterrank.errors import ConfigError
 from counterrank.policies import Bools, Floats
-from counterrank.simulate.environment import BaseContext, Environment, Linear, LoggingKind, RewardModel, between, whole
+from counterrank.simulate.environment import (
+    BaseContext,
+    Environment,
+    Linear,
+    LoggingKind,
+    RewardModel,
+    between,
+    whole,
+)
 
 Form = Literal["published", "paper"]
 
-#: lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section 4.1).
+# : lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section
+# 4.1).
 GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
 
 
@@ -35,7 +46,9 @@ def published_masks(K: int) -> tuple[tuple[str, ...], Bools]:
     """
     table = _constants()["masks"]
     if str(K) not in table:
-        raise ConfigError(f"the published environment has no K={K}; choose {', '.join(table)} or preset 'random'")
+        raise ConfigError(
+            f"the published environment has no K={K}; choose {', '.join(table)} or preset 'random'"
+        )
     rows = table[str(K)]
     masks = [[[bit == "1" for bit in row] for row in grid] for grid in rows.values()]
     return tuple(rows), np.array(masks)
@@ -52,8 +65,9 @@ def published(
 ) -> Environment:
     """Return the environment behind the published figures, constants included.
 
-    Policies ignore the context; the base reward sees another context; the noise of a ranking is shared by its
-    positions; the interaction shrinks as 8 / K. Rows are independent; `counterrank.paper` has the original's own draws.
+    Policies ignore the context; the base reward sees another context; the noise of a ranking is
+    shared by its positions; the interaction shrinks as 8 / K. Rows are independent;
+    `counterrank.paper` has the original's own draws.
 
     >>> published(K=4).interaction[1].round(3).tolist()
     [-1.111, 3.932, 0.563]
@@ -112,7 +126,8 @@ def paper(
 def real_world(*, seed: int = 0) -> Environment:
     """Return a world of the shape of section 5: 2 actions, 6 positions, 5 features, 0/1 clicks.
 
-    Two context-dependent softmax policies and the behaviours S, C, I and P2 (the first two and its own).
+    Two context-dependent softmax policies and the behaviours S, C, I and P2 (the first two and its
+    own).
     """
     rng = np.random.default_rng([whole("seed", seed, 0), 5])
     K, A, d = 6, 2, 5
@@ -155,16 +170,22 @@ def random(  # noqa: PLR0913
 ) -> Environment:
     """Return an environment whose parameters come from `seed` alone.
 
-    `form` "published": base 1 + sigmoid, seen with another context, normal W x 8/K, shared noise, policies
-    without context; "paper": linear base, uniform W, independent noise, policies with context.
-    `context_policies` overrides the latter; `positional` adds position effects to both policies.
+    `form` "published": base 1 + sigmoid, seen with another context, normal W x 8/K, shared noise,
+    policies without context; "paper": linear base, uniform W, independent noise, policies with
+    context. `context_policies` overrides the latter; `positional` adds position effects to both
+    policies.
 
     >>> random(1, reward="binary", K=4, actions=10).interaction.shape
     (10, 10)
     """
     if form not in ("published", "paper"):
         raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
-    for option, value, least in (("K", K, 1), ("actions", actions, 2), ("d", d, 1), ("seed", seed, 0)):
+    for option, value, least in (
+        ("K", K, 1),
+        ("actions", actions, 2),
+        ("d", d, 1),
+        ("seed", seed, 0),
+    ):
         whole(option, value, least)
     as_published = form == "published"
     rng = np.random.default_rng([seed, 23])
@@ -209,11 +230,15 @@ def _linear_base(rng: np.random.Generator, A: int, d: int) -> Linear:
 
 def _sigmoid_base(rng: np.random.Generator, A: int, d: int) -> Linear:
     common = rng.uniform(-1, 1, d)
-    return _standardised(Linear(common + rng.uniform(-1, 1, (A, d)), rng.uniform(-1, 1, A)), centre=0.0)
+    return _standardised(
+        Linear(common + rng.uniform(-1, 1, (A, d)), rng.uniform(-1, 1, A)), centre=0.0
+    )
 
 
 def _standardised(base: Linear, *, centre: float) -> Linear:
-    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean `centre`."""
+    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean
+    `centre`.
+    """
     mean = base.bias.mean()
     sd = np.sqrt((base.coef**2).sum(axis=1).mean() + base.bias.var())
     return Linear(base.coef / sd, (base.bias - mean) / sd + centre)
@@ -241,16 +266,24 @@ def _effects(
 
 
 def behavior_weight(delta: float | None, lam: float | None) -> Floats:
-    """Return lambda_z of the six behaviours: exp((2 delta - 1) gamma_z), or the constant `lam` for all.
+    """Return lambda_z of the six behaviours: exp((2 delta - 1) gamma_z), or the constant `lam` for
+    all.
 
     >>> behavior_weight(0.6, None).round(3).tolist()
     [1.35, 1.197, 1.062, 0.942, 0.835, 0.741]
     """
     if lam is not None:
-        return np.full(len(GAMMA), between("lam", lam, 0.0, 1e6, meaning="a sharpness, between 0 and a million"))
+        return np.full(
+            len(GAMMA),
+            between("lam", lam, 0.0, 1e6, meaning="a sharpness, between 0 and a million"),
+        )
     if delta is None:
-        raise ConfigError("neither delta nor lam is given; pass one of them, for instance delta=0.6")
-    share = between("delta", delta, 0.0, 1.0, meaning="a complexity, between 0 (simple) and 1 (complex)")
+        raise ConfigError(
+            "neither delta nor lam is given; pass one of them, for instance delta=0.6"
+        )
+    share = between(
+        "delta", delta, 0.0, 1.0, meaning="a complexity, between 0 (simple) and 1 (complex)"
+    )
     weight: Floats = np.exp((2 * share - 1) * np.array(GAMMA))
     return weight
 
@@ -266,7 +299,9 @@ def scattered(K: int, h: int, rng: np.random.Generator, *, replace: bool) -> Boo
 
 
 def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[str, ...], Bools]:
-    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their place."""
+    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their
+    place.
+    """
     far = 3 if as_published else 2
     names = ("S", "R6", "R3", f"C{far}", f"C{far - 1}", "I1")
     drawn = {name: scattered(K, int(name[1]), rng, replace=as_published) for name in ("R6", "R3")}
@@ -294,5 +329,7 @@ def preset(name: str, **options: Any) -> Environment:
     known = make.__code__.co_varnames[: make.__code__.co_argcount + make.__code__.co_kwonlyargcount]
     for option in options:
         if option not in known:
-            raise ConfigError(f"preset {name!r} has no option {option!r}; it has {', '.join(known)}")
+            raise ConfigError(
+                f"preset {name!r} has no option {option!r}; it has {', '.join(known)}"
+            )
     return make(**options)

@@ -9,11 +9,18 @@ import numpy as np
 
 from counterrank.errors import ConfigError
 from counterrank.policies import Floats, Ints
-from counterrank.simulate.draw import base_reward, behavior_probability, distribution, expected_reward, propensity
+from counterrank.simulate.draw import (
+    base_reward,
+    behavior_probability,
+    distribution,
+    expected_reward,
+    propensity,
+)
 from counterrank.simulate.environment import Environment, Which
 from counterrank.simulate.worlds import World
 
-#: Independent scramblings of the Sobol points: enough to judge their error, few enough to keep their rate.
+# : Independent scramblings of the Sobol points: enough to judge their error, few enough to keep
+# their rate.
 REPLICATES = 8
 _CHUNK = 1024
 
@@ -22,7 +29,8 @@ _CHUNK = 1024
 class Truth:
     """V = sum_k V_k of one policy.
 
-    `stderr` is the standard error of `value`: over contexts only, unless `method` is "on-policy sample".
+    `stderr` is the standard error of `value`: over contexts only, unless `method` is "on-policy
+    sample".
     """
 
     value: float
@@ -39,12 +47,16 @@ class Truth:
 _known: dict[tuple[str, Which, float], Truth] = {}
 
 
-def true_value(env: Environment | World, policy: Which = "target", *, relative_error: float = 5e-4) -> Truth:
-    """Return V and V_k of the target (or logging) policy; computed once per environment and accuracy.
+def true_value(
+    env: Environment | World, policy: Which = "target", *, relative_error: float = 5e-4
+) -> Truth:
+    """Return V and V_k of the target (or logging) policy; computed once per environment and
+    accuracy.
 
-    Given the contexts, actions and behaviours are summed out exactly where a formula or a small space allows;
-    contexts are integrated with randomised Sobol points, doubled until stderr <= relative_error |V| or 2^19
-    points. Otherwise a sample of up to 4 million rankings drawn on policy, its expected rewards averaged.
+    Given the contexts, actions and behaviours are summed out exactly where a formula or a small
+    space allows; contexts are integrated with randomised Sobol points, doubled until stderr <=
+    relative_error |V| or 2^19 points. Otherwise a sample of up to 4 million rankings drawn on
+    policy, its expected rewards averaged.
 
     >>> from counterrank.simulate import published
     >>> truth = true_value(published())
@@ -69,7 +81,9 @@ def _compute(env: Environment | World, policy: Which, relative_error: float) -> 
     return _on_policy(env, policy, relative_error)
 
 
-def _over_contexts(env: Environment, policy: Which, relative_error: float, *, first: int, method: str) -> Truth:
+def _over_contexts(
+    env: Environment, policy: Which, relative_error: float, *, first: int, method: str
+) -> Truth:
     value = closed_form if method == "closed form" else enumeration
     streams = [_sobol(env, 2**first, replicate) for replicate in range(REPLICATES)]
     sums = np.zeros((REPLICATES, env.K))
@@ -95,13 +109,16 @@ def _sobol(env: Environment, size: int, replicate: int) -> Iterator[tuple[Floats
     own = env.base_context == "own"
     points = qmc.Sobol(env.d if own else 2 * env.d, rng=np.random.default_rng([replicate, 71]))
     while True:
-        # A coordinate can be exactly 0 in float arithmetic; half a cell up keeps its quantile finite.
+        # A coordinate can be exactly 0 in float arithmetic; half a cell up keeps its quantile
+        # finite.
         unit = np.maximum(points.random(min(_CHUNK, size)), 2.0**-33)
         normal: Floats = ndtri(unit)
         yield normal[:, : env.d], normal[:, : env.d] if own else normal[:, env.d :]
 
 
-def _on_policy(env: Environment | World, policy: Which, relative_error: float, rows: int = 2**16) -> Truth:
+def _on_policy(
+    env: Environment | World, policy: Which, relative_error: float, rows: int = 2**16
+) -> Truth:
     rng = np.random.default_rng([REPLICATES, 72])
     means: list[Floats] = []
     truth: Truth | None = None
@@ -128,7 +145,9 @@ def _summary(means: Floats, method: str) -> Truth:
 
 
 def has_closed_form(env: Environment) -> bool:
-    """Return whether `closed_form` applies: independent positions and any reward model but the logit."""
+    """Return whether `closed_form` applies: independent positions and any reward model but the
+    logit.
+    """
     return env.factored and env.reward_model != "binary"
 
 
@@ -147,17 +166,25 @@ def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) 
     `seen` (n, d) is the context of the base reward.
     """
     chance = behavior_probability(env, context)
-    return closed_form_given(env, distribution(env, context, policy), base_reward(env, seen), chance)
+    return closed_form_given(
+        env, distribution(env, context, policy), base_reward(env, seen), chance
+    )
 
 
 def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
-    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n, M)."""
-    p = dist if dist.ndim == 3 else dist[:, None, :]  # (n, P, A); P is K, or 1 where positions are alike
+    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n,
+    M).
+    """
+    p = (
+        dist if dist.ndim == 3 else dist[:, None, :]
+    )  # (n, P, A); P is K, or 1 where positions are alike
     off = (env.masks & ~np.eye(env.K, dtype=bool)).astype(np.float64)  # (M, K, K)
     if env.reward_model == "multiplicative":
         return _multiplicative(env.interaction, p, base, chance, off)
     pair = np.einsum("iku,uv,ilv->ikl", p, env.interaction, p, optimize=True)  # (n, P, P)
-    relevant = (chance @ off.reshape(len(off), -1)).reshape(len(chance), *off.shape[1:])  # (n, K, K)
+    relevant = (chance @ off.reshape(len(off), -1)).reshape(
+        len(chance), *off.shape[1:]
+    )  # (n, K, K)
     out: Floats = (p * base[:, None, :]).sum(axis=2) + (relevant * pair).sum(axis=2)
     if env.reward_model == "triple" and env.triple is not None:
         out = out + _triple(env.triple, p, chance, off)
@@ -169,7 +196,9 @@ def _triple(effect: Floats, p: Floats, chance: Floats, off: Floats) -> Floats:
     both = off[:, :, :, None] * off[:, :, None, :] * np.triu(np.ones((K, K)), 1)  # (M, K, K, K)
     if p.shape[1] == 1:
         q = p[:, 0]
-        halves = (q @ effect.reshape(len(effect), -1)).reshape(len(q), *effect.shape[1:])  # (n, A, A)
+        halves = (q @ effect.reshape(len(effect), -1)).reshape(
+            len(q), *effect.shape[1:]
+        )  # (n, A, A)
         mean = (np.matmul(halves, q[:, :, None])[:, :, 0] * q).sum(axis=1)
         counted: Floats = (chance @ both.sum(axis=(2, 3))) * mean[:, None]
         return counted

@@ -1,8 +1,9 @@
-"""Worlds shaped like real rankings: a catalogue, candidates and features, no repeats, clicks or revenue.
+"""Worlds shaped like real rankings: a catalogue, candidates and features, no repeats, clicks or
+revenue.
 
-Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (Dupret & Piwowarski 2008), are tired
-of similar items, share their attention over the page, or are of several hidden kinds. All parameters come from the
-world's seed; rows come from the generator given to `draw`.
+Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (Dupret & Piwowarski
+2008), are tired of similar items, share their attention over the page, or are of several hidden
+kinds. All parameters come from the world's seed; rows come from the generator given to `draw`.
 """
 
 import hashlib
@@ -38,12 +39,14 @@ CONTEXT, FEATURES, SWAPPED, GROUPS = 5, 4, 20, 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """A world of rankings: `items` in the catalogue, `candidates` of them at each request, `K` shown.
+    """A world of rankings: `items` in the catalogue, `candidates` of them at each request, `K`
+    shown.
 
-    `behavior` of users; `logger`: Plackett-Luce, epsilon at each slot, one random swap, or a mixture (most traffic
-    sharp, a fifth shuffled); `target`: near the logger, far (four times as sharp), blind (scores that say nothing),
-    top (deterministic); `bend`: relevance that no linear model follows; `revenue`: clicks times a lognormal price;
-    `hidden`: the categories of redundancy cannot be seen in the item features.
+    `behavior` of users; `logger`: Plackett-Luce, epsilon at each slot, one random swap, or a
+    mixture (most traffic sharp, a fifth shuffled); `target`: near the logger, far (four times as
+    sharp), blind (scores that say nothing), top (deterministic); `bend`: relevance that no linear
+    model follows; `revenue`: clicks times a lognormal price; `hidden`: the categories of redundancy
+    cannot be seen in the item features.
 
     >>> world = World(seed=1, behavior="cascade", K=3, items=8)
     >>> drawn = world.draw(4, np.random.default_rng(0))
@@ -77,7 +80,10 @@ class World:
         if self.candidates is None:
             object.__setattr__(self, "candidates", self.items)
         if not self.K <= whole("candidates", self.candidates, 1) <= self.items:
-            raise ConfigError(f"candidates is {self.candidates}; it lies between K = {self.K} and {self.items} items")
+            raise ConfigError(
+                f"candidates is {self.candidates}; it lies between K = {self.K} and {self.items} "
+                "items"
+            )
 
     @property
     def C(self) -> int:  # noqa: N802
@@ -98,10 +104,16 @@ class World:
     def specs(self) -> dict[str, str]:
         """How the scores of a written log become policies, for those that scores alone decide."""
         swap = f"swap:probability={SWAP:g},places={min(self.C, max(SWAPPED, 2 * self.K))}"
-        kinds = {"plackett-luce": "plackett-luce", "epsilon": f"epsilon:epsilon={EPSILON:g}", "swap": swap}
+        kinds = {
+            "plackett-luce": "plackett-luce",
+            "epsilon": f"epsilon:epsilon={EPSILON:g}",
+            "swap": swap,
+        }
         found = {LOGGING: kinds[self.logger]} if self.logger in kinds else {}
         if self.target in ("top", "far"):
-            found[TARGET] = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}[self.target]
+            found[TARGET] = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}[
+                self.target
+            ]
         elif self.logger == "swap":
             found[TARGET] = f"plackett-luce:temperature={1 / SHARP:g}"
         elif self.logger in kinds:
@@ -130,7 +142,9 @@ class World:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """What a world's seed decides: scorers and traits of the A items, and how users look at K positions."""
+    """What a world's seed decides: scorers and traits of the A items, and how users look at K
+    positions.
+    """
 
     appeal: Linear
     bend: Linear
@@ -150,7 +164,8 @@ class Parameters:
 def parameters(world: World) -> Parameters:
     """Return the parameters of a world: those of its seed, at its size.
 
-    Streams are apart, so that two worlds of one seed that differ in logger or target share their items and users.
+    Streams are apart, so that two worlds of one seed that differ in logger or target share their
+    items and users.
     """
     A, K = world.items, world.K
     items, users, scorers = (np.random.default_rng([world.seed, 41, part]) for part in range(3))
@@ -171,7 +186,11 @@ def parameters(world: World) -> Parameters:
     decay, near = users.uniform(0.4, 1.0), users.uniform(0.3, 0.8)
     place = np.arange(1.0, K + 1)
     curve: Floats = place**-decay
-    gaps: Floats = 0.95 * (place[:, None] ** -0.2) * np.maximum(place[:, None] - np.arange(K + 1)[None, :], 1) ** -near
+    gaps: Floats = (
+        0.95
+        * (place[:, None] ** -0.2)
+        * np.maximum(place[:, None] - np.arange(K + 1)[None, :], 1) ** -near
+    )
     pull = np.array([users.uniform(0.7, 1.4), users.uniform(0.5, 1.5), users.uniform(1.0, 2.0)])
     go = users.uniform(0.85, 0.97)
     mood = users.standard_normal((len(KINDS), CONTEXT))
@@ -180,7 +199,9 @@ def parameters(world: World) -> Parameters:
     if world.target != "blind":
         new = _scaled(0.6 * old.coef + 0.8 * new.coef, 0.6 * old.bias + 0.8 * new.bias)
     appeal = Linear(appeal.coef, appeal.bias - users.uniform(0.6, 1.8))
-    return Parameters(appeal, bend, old, new, feature, group, hold, price, curve, gaps, pull, go, mood)
+    return Parameters(
+        appeal, bend, old, new, feature, group, hold, price, curve, gaps, pull, go, mood
+    )
 
 
 def _scaled(coef: Floats, bias: Floats) -> Linear:
@@ -191,7 +212,9 @@ def _scaled(coef: Floats, bias: Floats) -> Linear:
 
 def _mixed(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
     """Return a scorer correlated with the items' appeal by about `share`."""
-    noise = _scaled(0.4 * rng.standard_normal(appeal.coef.shape), rng.standard_normal(appeal.bias.shape))
+    noise = _scaled(
+        0.4 * rng.standard_normal(appeal.coef.shape), rng.standard_normal(appeal.bias.shape)
+    )
     rest = np.sqrt(1 - share**2)
     return _scaled(share * appeal.coef + rest * noise.coef, share * appeal.bias + rest * noise.bias)
 
@@ -200,8 +223,9 @@ def _mixed(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
 class DrawnWorld:
     """n simulated rankings: what a log has, and what only a simulator knows.
 
-    context (n, 5), candidates (n, C) item ids, old_scores and new_scores (n, C), choice (n, K) places among the
-    candidates, action (n, K) items, reward (n, K), expected reward q (n, K) of the shown ranking, kind (n,) of user.
+    context (n, 5), candidates (n, C) item ids, old_scores and new_scores (n, C), choice (n, K)
+    places among the candidates, action (n, K) items, reward (n, K), expected reward q (n, K) of the
+    shown ranking, kind (n,) of user.
     """
 
     world: World
@@ -228,14 +252,20 @@ class DrawnWorld:
 
     @property
     def target(self) -> Floats:
-        """P(a_k | x, a_1..a_k-1) of the shown items under the target, 0 after an item it would not show: (n, K)."""
+        """P(a_k | x, a_1..a_k-1) of the shown items under the target, 0 after an item it would not
+        show: (n, K).
+        """
         return self._conditional("target")
 
     def _conditional(self, which: Which) -> Floats:
-        total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(self.choice)
+        total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(
+            self.choice
+        )
         before = np.concatenate([np.zeros((len(total), 1)), total[:, :-1]], axis=1)
         possible = before > -np.inf
-        return np.where(possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0)
+        return np.where(
+            possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0
+        )
 
     def policy(self, which: Which) -> Policy:
         """Return a policy over the items of the catalogue, bound to these rows."""
@@ -243,7 +273,12 @@ class DrawnWorld:
 
     def _policy(self, which: Which, sets: Candidates | None) -> Policy:
         if sets is None:
-            return _bound(self.world, which, self._scores(which), lambda spec, scores: spec.bind(scores=scores))
+            return _bound(
+                self.world,
+                which,
+                self._scores(which),
+                lambda spec, scores: spec.bind(scores=scores),
+            )
         return _bound(
             self.world,
             which,
@@ -276,12 +311,15 @@ class DrawnWorld:
         )
 
 
-#: Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of the mixture, and
+# : Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of
+# the mixture, and
 #: how much sharper a far target is.
 EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
 
 
-def _bound(world: World, which: Which, scores: Floats, bind: Callable[[PolicySpec, Floats], Policy]) -> Policy:
+def _bound(
+    world: World, which: Which, scores: Floats, bind: Callable[[PolicySpec, Floats], Policy]
+) -> Policy:
     """Return the world's logger or target of these scores; `bind` says over what."""
     spec = world.specs.get(LOGGING if which == "logging" else TARGET)
     if spec is not None:
@@ -302,7 +340,9 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
     ids = np.broadcast_to(np.arange(world.items), (n, world.items)).copy()
     if world.C < world.items:
         ids = clicks.subsets(rng.random((n, world.C)), world.items)
-    old, new = (clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new))
+    old, new = (
+        clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
+    )
     shown_by = _among_candidates(world, policy, old if policy == "logging" else new)
     choice = shown_by.sample(world.K, rng)[:, 0, :]
     shown = np.take_along_axis(ids, choice, axis=1)
@@ -311,7 +351,16 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
         bent = clicks.linear(context, shown, made.bend.coef, made.bend.bias)
         appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
     kind = _kinds(world, made, context, rng)
-    users = (kind, appeal, made.hold[shown], made.group[shown], made.curve, made.gaps, made.pull, made.go)
+    users = (
+        kind,
+        appeal,
+        made.hold[shown],
+        made.group[shown],
+        made.curve,
+        made.gaps,
+        made.pull,
+        made.go,
+    )
     q = clicks.expected(*users)
     reward = clicks.draw(*users, rng.random(shown.shape))
     if world.revenue:
@@ -322,7 +371,9 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
 
 
 def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Generator) -> Ints:
-    """Return the kind of user of each row: the world's, or in a mixed world one drawn given the context."""
+    """Return the kind of user of each row: the world's, or in a mixed world one drawn given the
+    context.
+    """
     if world.behavior != "mixed":
         return np.full(len(context), KINDS.index(world.behavior))
     score = context @ made.mood.T + rng.gumbel(size=(len(context), len(KINDS)))
@@ -330,11 +381,25 @@ def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Gener
     return kinds
 
 
-#: Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop with revenue.
+# : Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop
+# with revenue.
 WORLDS: dict[str, dict[str, Any]] = {
     "search": {"behavior": "dbn", "logger": "plackett-luce", "items": 100, "candidates": 20},
-    "feed": {"behavior": "mixed", "logger": "mixture", "items": 300, "candidates": 50, "bend": True},
-    "shop": {"behavior": "redundancy", "logger": "epsilon", "items": 60, "K": 5, "revenue": True, "hidden": False},
+    "feed": {
+        "behavior": "mixed",
+        "logger": "mixture",
+        "items": 300,
+        "candidates": 50,
+        "bend": True,
+    },
+    "shop": {
+        "behavior": "redundancy",
+        "logger": "epsilon",
+        "items": 60,
+        "K": 5,
+        "revenue": True,
+        "hidden": False,
+    },
 }
 
 
@@ -349,5 +414,7 @@ def world(preset: str, *, seed: int = 0, **options: Any) -> World:
     known = [item.name for item in fields(World) if item.name not in ("name", "seed")]
     for option in options:
         if option not in known:
-            raise ConfigError(f"preset {preset!r} has no option {option!r}; it has {', '.join(known)}")
+            raise ConfigError(
+                f"preset {preset!r} has no option {option!r}; it has {', '.join(known)}"
+            )
     return World(**{**WORLDS[preset], **options}, seed=seed, name=preset)

@@ -27,7 +27,9 @@ BATCH = 65_536
 CELLS = 4_194_304
 
 
-def batches(env: Environment | World, n: int, seed: int, *, batch: int = BATCH) -> Iterator[SimulatedLog | DrawnWorld]:
+def batches(
+    env: Environment | World, n: int, seed: int, *, batch: int = BATCH
+) -> Iterator[SimulatedLog | DrawnWorld]:
     """Yield n rankings in parts; part b depends on `seed`, b and its length alone.
 
     >>> from counterrank.simulate import published
@@ -42,20 +44,33 @@ def batches(env: Environment | World, n: int, seed: int, *, batch: int = BATCH) 
 
 
 def write_log(
-    env: Environment | World, n: int, path: str | os.PathLike[str], *, seed: int, batch: int | None = None
+    env: Environment | World,
+    n: int,
+    path: str | os.PathLike[str],
+    *,
+    seed: int,
+    batch: int | None = None,
 ) -> Truth:
-    """Write a simulated log and return the target's true value, which is also in the file's metadata.
+    """Write a simulated log and return the target's true value, which is also in the file's
+    metadata.
 
-    Parquet (.parquet) and Arrow (.feather, .arrow) hold one batch in memory at a time, as do .csv and .jsonl.
-    The file appears whole or not at all. Where positions depend on each other, propensities are given the items above
-    (the metadata says so) and there are no distributions; worlds add candidates, their scores and features.
+    Parquet (.parquet) and Arrow (.feather, .arrow) hold one batch in memory at a time, as do .csv
+    and .jsonl. The file appears whole or not at all. Where positions depend on each other,
+    propensities are given the items above (the metadata says so) and there are no distributions;
+    worlds add candidates, their scores and features.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
-        raise ConfigError(f"cannot write {path}: unknown ending {suffix!r}; use one of {', '.join(_WRITERS)}")
-    batch = batch or (BATCH if isinstance(env, Environment) else max(1024, min(BATCH, CELLS // env.C)))
+        raise ConfigError(
+            f"cannot write {path}: unknown ending {suffix!r}; use one of {', '.join(_WRITERS)}"
+        )
+    batch = batch or (
+        BATCH if isinstance(env, Environment) else max(1024, min(BATCH, CELLS // env.C))
+    )
     truth = true_value(env)
-    tables = (_table(part, _metadata(env, truth, seed)) for part in batches(env, n, seed, batch=batch))
+    tables = (
+        _table(part, _metadata(env, truth, seed)) for part in batches(env, n, seed, batch=batch)
+    )
     with replacing(path) as temporary:
         _WRITERS[suffix](tables, temporary)
     return truth
@@ -63,7 +78,9 @@ def write_log(
 
 def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, str]:
     known = env.specs if isinstance(env, World) else {}
-    policies = {f"counterrank.policy.{name}": spec for name, spec in known.items() if name != LOGGING}
+    policies = {
+        f"counterrank.policy.{name}": spec for name, spec in known.items() if name != LOGGING
+    }
     return {
         **({"counterrank.logger": known[LOGGING]} if LOGGING in known else {}),
         **policies,
@@ -97,17 +114,27 @@ def _of_environment(part: SimulatedLog) -> dict[str, Any]:
     import pyarrow as pa
 
     env = part.env
-    names = pa.DictionaryArray.from_arrays(part.behavior.astype(np.int32), pa.array(env.behavior_names))
-    columns = {"propensity_dist": _lists(part.p0), f"{TARGET}_dist": _lists(part.p1)} if env.factored else {}
+    names = pa.DictionaryArray.from_arrays(
+        part.behavior.astype(np.int32), pa.array(env.behavior_names)
+    )
+    columns = (
+        {"propensity_dist": _lists(part.p0), f"{TARGET}_dist": _lists(part.p1)}
+        if env.factored
+        else {}
+    )
     return columns | {"behavior": names.cast(pa.string())}
 
 
 def _of_world(part: DrawnWorld) -> dict[str, Any]:
-    """Return candidates, scores of those policies that scores alone decide, and features of the candidates."""
+    """Return candidates, scores of those policies that scores alone decide, and features of the
+    candidates.
+    """
     scores = {LOGGING: part.old_scores, TARGET: part.new_scores}
     columns = {"candidates": _lists(part.candidates)}
     columns |= {f"{name}_scores": _lists(scores[name]) for name in part.world.specs}
-    return columns | {f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)}
+    return columns | {
+        f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)
+    }
 
 
 def _lists(values: Floats | Ints) -> Any:

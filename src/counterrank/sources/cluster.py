@@ -115,7 +115,11 @@ class FilesOnCluster(_ClusterSource):
     """Files that every worker can reach: each reads the parts it is given."""
 
     def __init__(
-        self, files: FileSource, runner: Runner, *, closing: AbstractContextManager[Any] | None = None
+        self,
+        files: FileSource,
+        runner: Runner,
+        *,
+        closing: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.files, self.runner, self._n = files, runner, files.n
         self.closing = closing or nullcontext()
@@ -133,7 +137,11 @@ class FrameOnCluster(_ClusterSource):
     """A distributed frame: its schema is looked at here, its rows only where they are."""
 
     def __init__(
-        self, runner: FrameRunner, options: ReadOptions, *, closing: AbstractContextManager[Any] | None = None
+        self,
+        runner: FrameRunner,
+        options: ReadOptions,
+        *,
+        closing: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.runner: FrameRunner = runner
         self._n = None
@@ -163,7 +171,12 @@ class FrameOnCluster(_ClusterSource):
             )
         survey.absorb(self.head)
         numbered = survey.spec.fields["action"].form in ("wide", "scalar")
-        told = numbered and not survey.labels and not survey.encode_actions and survey.spec.candidates is None
+        told = (
+            numbered
+            and not survey.labels
+            and not survey.encode_actions
+            and survey.spec.candidates is None
+        )
         if not told:
             work = SurveyPass(survey.spec, survey.encode_actions)
             outcome = self._total(work, "looking", survey.columns)
@@ -175,7 +188,10 @@ class FrameOnCluster(_ClusterSource):
 def filtered_names(where: Mapping[str, Any] | None) -> dict[str, list[Any]]:
     """Return the allowed values of each column of a segment as lists."""
     many = (list, tuple, set, frozenset)
-    return {name: list(value) if isinstance(value, many) else [value] for name, value in (where or {}).items()}
+    return {
+        name: list(value) if isinstance(value, many) else [value]
+        for name, value in (where or {}).items()
+    }
 
 
 class _Count:
@@ -209,7 +225,9 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number alone."""
+    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number
+    alone.
+    """
 
     seed: int
     share: float
@@ -222,7 +240,8 @@ class Sampler:
 
 
 def share_for(rows: int, n: int) -> float:
-    """Return the probability with which at least `rows` of n are kept, but for one time in a billion.
+    """Return the probability with which at least `rows` of n are kept, but for one time in a
+    billion.
 
     >>> round(share_for(100, 10_000), 4), share_for(100, 50)
     (0.018, 1.0)
@@ -237,6 +256,10 @@ def uniforms(seed: int, start: int, n: int) -> Floats:
     True
     """
     z = np.arange(n, dtype=np.uint64) + np.uint64((start + seed * 0xD1342543DE82EF95) % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 0x9E3779B97F4A7C15)):
+    for shift, factor in (
+        (30, 0xBF58476D1CE4E5B9),
+        (27, 0x94D049BB133111EB),
+        (31, 0x9E3779B97F4A7C15),
+    ):
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
     return (z ^ (z >> np.uint64(32))).astype(np.float64) / 2.0**64

@@ -24,7 +24,9 @@ Closing = AbstractContextManager[Any] | None
 def frame_source(
     frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None, client: Any = None
 ) -> FrameOnCluster:
-    """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's threads here."""
+    """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's
+    threads here.
+    """
     require("dask.dataframe", extra="dask")
     source = FrameOnCluster(_FrameRunner(_filtered(frame, where), client), options)
     _refuse_cut_lists(source)
@@ -32,7 +34,9 @@ def frame_source(
 
 
 def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
-    """Return a log in files, read by the workers of `client`; without one, by those of a cluster on this machine."""
+    """Return a log in files, read by the workers of `client`; without one, by those of a cluster on
+    this machine.
+    """
     stack = ExitStack()
     used = stack.enter_context(local_client()) if client is None else client
     return FilesOnCluster(files, _FilesRunner(used, len(files.parts)), closing=stack)
@@ -76,7 +80,10 @@ class _FrameRunner:
         client = self.client or _client()
         payload = _packed(work)
         parts = self.frame[list(columns)].to_delayed()
-        tasks = [dask.delayed(_of_frame, pure=False)(payload, index, part) for index, part in enumerate(parts)]
+        tasks = [
+            dask.delayed(_of_frame, pure=False)(payload, index, part)
+            for index, part in enumerate(parts)
+        ]
         return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
 
 
@@ -86,7 +93,9 @@ class _FilesRunner:
 
     def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
         payloads = [_packed(work)] * self.count
-        return _gathered(self.client, self.client.map(_of_file, payloads, range(self.count), pure=False))
+        return _gathered(
+            self.client, self.client.map(_of_file, payloads, range(self.count), pure=False)
+        )
 
 
 def _client() -> Any:
@@ -167,7 +176,8 @@ def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
     for name, allowed in filtered_names(where).items():
         if name not in frame.columns:
             raise LogError(
-                f"there is no column '{name}' to select by; columns are {', '.join(map(str, frame.columns))}"
+                f"there is no column '{name}' to select by; columns are "
+                f"{', '.join(map(str, frame.columns))}"
             )
         frame = frame[frame[name].isin(allowed)]
     return frame
@@ -179,6 +189,8 @@ def _refuse_cut_lists(source: FrameOnCluster) -> None:
     for field in (*spec.fields.values(), *spec.targets.values(), *spec.dists.values()):
         if field.form == "text" and "," not in (source.head[field.name][0].as_py() or ","):
             raise LogError(
-                f"Dask has turned the arrays in column '{field.name}' into text, which cuts their digits; "
-                "call dask.config.set({'dataframe.convert-string': False}) before making the frame, or read Parquet"
+                f"Dask has turned the arrays in column '{field.name}' into text, which cuts their "
+                "digits; "
+                "call dask.config.set({'dataframe.convert-string': False}) before making the "
+                "frame, or read Parquet"
             )

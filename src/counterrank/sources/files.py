@@ -1,4 +1,6 @@
-"""scan_log: a log in files, passed over in batches; memory does not grow with the number of rankings."""
+"""scan_log: a log in files, passed over in batches; memory does not grow with the number of
+rankings.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -38,11 +40,13 @@ def scan_log(
     workers: int = 2,
     **options: Unpack[Options],
 ) -> "FileSource":
-    """Return the log in a file, folder or pattern as a source of batches; nothing but its start is read yet.
+    """Return the log in a file, folder or pattern as a source of batches; nothing but its start is
+    read yet.
 
-    `where` keeps one segment, {"device": "mobile"} or {"day": [1, 2]}. Names of actions and of categories, and
-    the length of ragged rankings, need one pass over those columns. Options as in `ReadOptions`; columns that are
-    neither roles nor context are read only when named as `segments`, target policies only when named.
+    `where` keeps one segment, {"device": "mobile"} or {"day": [1, 2]}. Names of actions and of
+    categories, and the length of ragged rankings, need one pass over those columns. Options as in
+    `ReadOptions`; columns that are neither roles nor context are read only when named as
+    `segments`, target policies only when named.
     """
     return scan(path, ReadOptions.of(**options), format=format, where=where, workers=workers)
 
@@ -57,7 +61,10 @@ def scan(
 ) -> "FileSource":
     """Return the source at `path`; the form of `scan_log` for ready-made options."""
     if format in ADAPTERS:
-        raise ConfigError(f"the format '{format}' is read whole, not as a stream; convert it to Parquet to stream it")
+        raise ConfigError(
+            f"the format '{format}' is read whole, not as a stream; convert it to Parquet to "
+            "stream it"
+        )
     if where:
         named = (*(options.segments or ()), *where)
         options = replace(options, segments=tuple(dict.fromkeys(named)))
@@ -68,7 +75,9 @@ def scan(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSource:
-    """A log in files: a `counterrank.source.Source`. `parts` are what an engine hands to its workers."""
+    """A log in files: a `counterrank.source.Source`. `parts` are what an engine hands to its
+    workers.
+    """
 
     spec: LogSpec
     parts: tuple[Part, ...]
@@ -119,7 +128,8 @@ class FileSource:
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings drawn without replacement, in the order of the log.
 
-        Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64 randomly drawn ones.
+        Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64
+        randomly drawn ones.
         """
         parts = self.parts
         if len(parts) > _SAMPLED_PARTS:
@@ -134,7 +144,9 @@ class FileSource:
 
     def _read_first(self) -> RankingLog:
         for part in self.parts:
-            for log in read_part(part, self.spec, where=self.where, rows=4096 * rows_each(self.spec)):
+            for log in read_part(
+                part, self.spec, where=self.where, rows=4096 * rows_each(self.spec)
+            ):
                 return log
         raise LogError(f"no ranking matches {dict(self.where or {})}")
 

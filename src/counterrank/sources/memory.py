@@ -20,7 +20,9 @@ def default_threads() -> int:
 
 
 class MemorySource:
-    """A `RankingLog` as a source: chunks of fixed size, added in order whatever the number of threads."""
+    """A `RankingLog` as a source: chunks of fixed size, added in order whatever the number of
+    threads.
+    """
 
     def __init__(self, log: RankingLog, *, threads: int | None = None) -> None:
         self.log = log
@@ -57,7 +59,9 @@ class MemorySource:
         return self.log.take(np.sort(rng.choice(self.log.n, size=rows, replace=False)))
 
 
-def map_in_order(items: Iterable[Any], function: Callable[[Any], Any], *, threads: int) -> Iterator[Any]:
+def map_in_order(
+    items: Iterable[Any], function: Callable[[Any], Any], *, threads: int
+) -> Iterator[Any]:
     """Yield function(item) in order; one item more than there are threads is held at a time."""
     if threads <= 1:
         yield from map(function, items)

@@ -15,7 +15,10 @@ from counterrank.sources.memory import MemorySource, default_threads
 #: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
 IN_MEMORY_BYTES = 256 * 2**20
 ENGINES = ("local", "dask", "spark")
-_NO_TARGET = "name at least one target policy: evaluate(log, {'new': probabilities}) or evaluate(log, ['new'])"
+_NO_TARGET = (
+    "name at least one target policy: evaluate(log, {'new': probabilities}) or "
+    "evaluate(log, ['new'])"
+)
 
 Opened = tuple[Source, tuple[str, ...]]
 
@@ -44,8 +47,8 @@ def open_source(
 ) -> Opened:
     """Return the source and the names of its targets.
 
-    `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps one segment,
-    {"device": "mobile"}; further options go to the reader.
+    `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
+    one segment, {"device": "mobile"}; further options go to the reader.
     """
     names, columns = _names(targets)
     if columns:
@@ -57,9 +60,13 @@ def open_source(
     if not names and kind not in ("log", "source", "frame"):
         raise ConfigError(_NO_TARGET)
     if kind == "path" and not _has_arrays(targets):
-        return _from_path(log, engine, segments=segments, where=where, targets=names, **reading), names
+        return _from_path(
+            log, engine, segments=segments, where=where, targets=names, **reading
+        ), names
     if kind in ("dask", "spark"):
-        return _from_cluster(kind, log, segments=segments, where=where, targets=names, **reading), names
+        return _from_cluster(
+            kind, log, segments=segments, where=where, targets=names, **reading
+        ), names
     if kind == "source":
         source: Source = log
         return source, _some(names or tuple(source.first.targets))
@@ -95,7 +102,8 @@ def _check_engine(engine: Any, kind: str) -> None:
         raise ConfigError(f"there is no engine '{engine}'; use {', '.join(ENGINES)}")
     if kind != "path":
         raise ConfigError(
-            f"an engine is chosen for logs in files; this is a {kind}, which is summed where it is. "
+            f"an engine is chosen for logs in files; this is a {kind}, which is summed where it "
+            "is. "
             "Write it to Parquet, or pass a Dask or Spark frame"
         )
 
@@ -107,26 +115,36 @@ def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
     if isinstance(targets, str):
         return (targets,), {}
     if isinstance(targets, Mapping):
-        return tuple(targets), {name: value for name, value in targets.items() if isinstance(value, str)}
+        return tuple(targets), {
+            name: value for name, value in targets.items() if isinstance(value, str)
+        }
     names = tuple(targets) if isinstance(targets, Iterable) else (targets,)
     if not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, {{'new': probabilities}}), "
+            f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, "
+            f"{{'new': probabilities}}), "
             "or name columns of the log, evaluate(log, ['new'])"
         )
     return names, {}
 
 
 def _has_arrays(targets: Any) -> bool:
-    return isinstance(targets, Mapping) and not all(isinstance(value, str) for value in targets.values())
+    return isinstance(targets, Mapping) and not all(
+        isinstance(value, str) for value in targets.values()
+    )
 
 
-def _read(log: Any, kind: str, targets: Any, names: tuple[str, ...], reading: dict[str, Any]) -> RankingLog:
+def _read(
+    log: Any, kind: str, targets: Any, names: tuple[str, ...], reading: dict[str, Any]
+) -> RankingLog:
     """Return a log in memory with its targets, each of them checked."""
     given = dict(targets) if isinstance(targets, Mapping) else {}
     if kind == "log":
         found: RankingLog = log
-        given = {name: log.target(value) if isinstance(value, str) else value for name, value in given.items()}
+        given = {
+            name: log.target(value) if isinstance(value, str) else value
+            for name, value in given.items()
+        }
         if reading.get("position_weights") is not None:
             found = found.with_position_weights(reading["position_weights"])
     else:
@@ -160,7 +178,9 @@ def _column(log: RankingLog, name: str) -> Any:
     raise ConfigError(f"there is no column '{name}' to select by; known: {known}")
 
 
-def _from_path(path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any) -> Source:
+def _from_path(
+    path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
+) -> Source:
     from counterrank.readers import ADAPTERS, read_log
     from counterrank.sources.files import scan_log
 
@@ -184,11 +204,17 @@ def _from_path(path: Any, engine: Any, *, where: Any, segments: Sequence[str], t
         from counterrank.sources import dask
 
         return dask.file_source(files, None if engine == "dask" else engine)
-    raise ConfigError(f"engine is {engine!r}; use {', '.join(ENGINES)}, a Dask client or a Spark session")
+    raise ConfigError(
+        f"engine is {engine!r}; use {', '.join(ENGINES)}, a Dask client or a Spark session"
+    )
 
 
 def _is(engine: Any, name: str, package: str) -> bool:
-    return engine == name if isinstance(engine, str) else type(engine).__module__.split(".")[0] == package
+    return (
+        engine == name
+        if isinstance(engine, str)
+        else type(engine).__module__.split(".")[0] == package
+    )
 
 
 def _from_cluster(

@@ -26,7 +26,9 @@ _SCHEMA = "partition long, rows long, state binary, problem string"
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def frame_source(frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None) -> FrameOnCluster:
+def frame_source(
+    frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None
+) -> FrameOnCluster:
     """Return the log in a Spark DataFrame; nothing is collected but its first rows and the sums."""
     require("pyspark", extra="spark")
     _use_this_python(frame.sparkSession)
@@ -34,7 +36,9 @@ def frame_source(frame: Any, options: ReadOptions, *, where: Mapping[str, Any] |
 
 
 def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
-    """Return a log in files that Spark's workers can reach; without a session, one is started on this machine."""
+    """Return a log in files that Spark's workers can reach; without a session, one is started on
+    this machine.
+    """
     stack = ExitStack()
     used = stack.enter_context(local_session()) if session is None else session
     _use_this_python(used)
@@ -50,11 +54,15 @@ def local_session(workers: int | None = None) -> Iterator[Any]:
         yield active
         return
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
-        raise EngineError("Spark needs Java 17 or later, and there is none here; use engine='dask' or 'local'")
+        raise EngineError(
+            "Spark needs Java 17 or later, and there is none here; use engine='dask' or 'local'"
+        )
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP")}
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     # A task is tried four times, as on a cluster; the default on one machine is once.
-    builder = session_class.builder.master(f"local[{workers or default_threads()},4]").appName("counterrank")
+    builder = session_class.builder.master(f"local[{workers or default_threads()},4]").appName(
+        "counterrank"
+    )
     for name, value in _ON_THIS_MACHINE.items():
         builder = builder.config(name, value)
     with quietly():
@@ -189,7 +197,9 @@ def _use_this_python(session: Any) -> None:
 def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
     for name, allowed in filtered_names(where).items():
         if name not in frame.columns:
-            raise LogError(f"there is no column '{name}' to select by; columns are {', '.join(frame.columns)}")
+            raise LogError(
+                f"there is no column '{name}' to select by; columns are {', '.join(frame.columns)}"
+            )
         frame = frame.where(frame[_quoted(name)].isin(allowed))
     return frame
 
@@ -212,7 +222,9 @@ def _plainly() -> Iterator[None]:
 def quietly() -> Iterator[None]:
     """Leave out Spark's doubts about pandas, which is not used here."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        warnings.filterwarnings(
+            "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
+        )
         yield
 
 
@@ -222,9 +234,16 @@ def reason(text: str) -> str:
     >>> reason("Job aborted\n  File x\nZeroDivisionError: division by zero\n\tat org.apache")
     'ZeroDivisionError: division by zero'
     """
-    errors = re.findall(r"^\s*((?:[\w.]+\.)?\w+(?:Error|Exception|Exit): .+)$", text, flags=re.MULTILINE)
-    found = [line for line in errors if not line.startswith(("org.", "java."))] or text.strip().splitlines()[:1]
+    errors = re.findall(
+        r"^\s*((?:[\w.]+\.)?\w+(?:Error|Exception|Exit): .+)$", text, flags=re.MULTILINE
+    )
+    found = [
+        line for line in errors if not line.startswith(("org.", "java."))
+    ] or text.strip().splitlines()[:1]
     line = found[-1][:300] if found else "no reason given"
     if "No module named" in line:
-        line += "; install counterrank where the workers' Python is, and point PYSPARK_PYTHON at that Python"
+        line += (
+            "; install counterrank where the workers' Python is, and point PYSPARK_PYTHON at "
+            "that Python"
+        )
     return line

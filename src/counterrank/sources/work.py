@@ -18,7 +18,9 @@ ROWS_OF_A_PARTITION = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one partition, or of several added: a state, the number of rankings, or the first problem."""
+    """What came of one partition, or of several added: a state, the number of rankings, or the
+    first problem.
+    """
 
     state: Any = None
     rows: int = 0
@@ -43,7 +45,9 @@ class Work(Protocol):
 
 
 def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> Outcome:
-    """Return what came of a partition; a failure is a result too, since trying bad data again does not mend it."""
+    """Return what came of a partition; a failure is a result too, since trying bad data again does
+    not mend it.
+    """
     try:
         state, rows = work(index, tables)
         return Outcome(state, rows)
@@ -79,13 +83,17 @@ class FramePass:
         return f"partition {index}"
 
     def batches(self, index: int, tables: Iterator[pa.Table]) -> Iterator[RankingLog]:
-        """Yield the rankings; messages count rows inside the partition, buckets and samples over all of them."""
+        """Yield the rankings; messages count rows inside the partition, buckets and samples over
+        all of them.
+        """
         size, row = batch_rows(self.spec), 0
         for table in tables:
             for first in range(0, table.num_rows, size):
                 piece = table.slice(first, size)
                 start = index * ROWS_OF_A_PARTITION + row
-                log = decode(piece, self.spec, start=row, bucket=_row_buckets(start, piece.num_rows))
+                log = decode(
+                    piece, self.spec, start=row, bucket=_row_buckets(start, piece.num_rows)
+                )
                 object.__setattr__(log, "start", start)
                 row += piece.num_rows
                 yield log

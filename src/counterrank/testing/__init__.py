@@ -1,8 +1,9 @@
-"""Contract checks that every estimator, policy, MSE estimate, interval and engine passes, ours and yours.
+"""Contract checks that every estimator, policy, MSE estimate, interval and engine passes, ours and
+yours.
 
-In the spirit of scikit-learn's estimator checks: hand an object to `check_estimator`, `check_policy`,
-`check_interval`, `check_mse_estimate` or `check_source` in your own tests; an AssertionError says which law it
-breaks.
+In the spirit of scikit-learn's estimator checks: hand an object to `check_estimator`,
+`check_policy`, `check_interval`, `check_mse_estimate` or `check_source` in your own tests; an
+AssertionError says which law it breaks.
 """
 
 from counterrank._lazy import attach

@@ -29,11 +29,12 @@ def check_estimator(
 ) -> None:
     """Raise AssertionError unless `estimator` keeps the contract.
 
-    Well-formed result; no mutation of the log; the same result for any chunking, row order and repetition with one
-    seed; clear errors on logs it cannot use. `equivariant`: V(c r) = c V(r). `on_policy`: a target equal to the
-    logger has weights one and earns what the log earned. `shift`: V(r + c) = V(r) + c sum_k alpha_k, which
-    normalised weights give. `unbiased`: exact on a log that enumerates a space, whatever the behaviour. `policies`:
-    it must know which rankings policies would show, so the log has whole ones, and clicks for rewards.
+    Well-formed result; no mutation of the log; the same result for any chunking, row order and
+    repetition with one seed; clear errors on logs it cannot use. `equivariant`: V(c r) = c V(r).
+    `on_policy`: a target equal to the logger has weights one and earns what the log earned.
+    `shift`: V(r + c) = V(r) + c sum_k alpha_k, which normalised weights give. `unbiased`: exact on
+    a log that enumerates a space, whatever the behaviour. `policies`: it must know which rankings
+    policies would show, so the log has whole ones, and clicks for rewards.
     """
     rng = np.random.default_rng(seed)
     log = _with_policies(random_log(rng)) if policies else random_log(rng)
@@ -53,12 +54,18 @@ def check_estimator(
     if unbiased:
         world = space(rng)
         exact = estimator.estimate(exact_log(world), "new", seed=seed)
-        _same(exact.value, float(world.value.sum()), f"{estimator.name} is biased on an enumerated space")
+        _same(
+            exact.value,
+            float(world.value.sum()),
+            f"{estimator.name} is biased on an enumerated space",
+        )
 
 
 def _well_formed(found: Estimate, log: RankingLog) -> None:
     low, high = found.interval()
-    assert np.isfinite([found.value, found.stderr, low, high, found.ess]).all(), f"not finite: {found}"
+    assert np.isfinite([found.value, found.stderr, low, high, found.ess]).all(), (
+        f"not finite: {found}"
+    )
     assert low <= found.value <= high, "the interval must hold the value"
     assert 0 <= found.ess <= log.n * (1 + 1e-9), f"ESS {found.ess} of {log.n} rows"
     assert len(found.by_position) == log.K, "one value a position"
@@ -72,7 +79,9 @@ def _well_formed(found: Estimate, log: RankingLog) -> None:
 
 def _repeatable(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
     again = estimator.estimate(log, "new", seed=seed)
-    assert (again.value, again.stderr) == (found.value, found.stderr), "two runs with one seed differ"
+    assert (again.value, again.stderr) == (found.value, found.stderr), (
+        "two runs with one seed differ"
+    )
 
 
 def _with_policies(log: RankingLog) -> RankingLog:
@@ -90,7 +99,9 @@ def _untouched(estimator: Estimator, log: RankingLog, seed: int) -> None:
 
 
 def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
-    workspace = Workspace(MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None)
+    workspace = Workspace(
+        MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None
+    )
     plan = estimator.plan(workspace)
     for size in (37, log.n):
         state: Any = None
@@ -102,8 +113,12 @@ def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int)
         _same(again.stderr, found.stderr, f"chunks of {size} rows change the standard error")
 
 
-def _row_order(estimator: Estimator, log: RankingLog, found: Estimate, rng: np.random.Generator, seed: int) -> None:
-    again = estimator.estimate(log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n)), "new", seed=seed)
+def _row_order(
+    estimator: Estimator, log: RankingLog, found: Estimate, rng: np.random.Generator, seed: int
+) -> None:
+    again = estimator.estimate(
+        log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n)), "new", seed=seed
+    )
     _same(again.value, found.value, "the order of rows changes the value")
 
 
@@ -111,7 +126,9 @@ def _scale(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) ->
     scaled = log.take(slice(0, log.n))
     object.__setattr__(scaled, "reward", log.reward * 4.0)
     again = estimator.estimate(scaled, "new", seed=seed)
-    assert abs(again.value - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), "V(4 r) is not 4 V(r)"
+    assert abs(again.value - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), (
+        "V(4 r) is not 4 V(r)"
+    )
 
 
 def _on_policy(estimator: Estimator, log: RankingLog, seed: int) -> None:
@@ -124,14 +141,23 @@ def _on_policy(estimator: Estimator, log: RankingLog, seed: int) -> None:
 
 def _shift(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
     again = estimator.estimate(replace(log, reward=log.reward + 3.0), "new", seed=seed)
-    _same(again.value, found.value + 3.0 * float(log.position_weights.sum()), "V(r + 3) is not V(r) + 3 sum alpha")
+    _same(
+        again.value,
+        found.value + 3.0 * float(log.position_weights.sum()),
+        "V(r + 3) is not V(r) + 3 sum alpha",
+    )
 
 
 def _refusals(estimator: Estimator, log: RankingLog, seed: int) -> None:
     values = log.propensity.values  # type: ignore[union-attr]
     for kind in SUPPORTS:
         numbers = values.prod(axis=1) if kind == "joint" else values
-        other = replace(log, propensity=Propensity(kind, numbers), targets={"new": Propensity(kind, numbers)}, dists={})
+        other = replace(
+            log,
+            propensity=Propensity(kind, numbers),
+            targets={"new": Propensity(kind, numbers)},
+            dists={},
+        )
         try:
             found = estimator.estimate(other, "new", seed=seed)
         except CounterrankError as problem:

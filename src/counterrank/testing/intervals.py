@@ -23,15 +23,18 @@ _ALARM = 1e-6
 def check_interval(method: Method, *, seed: int = 0, runs: int = 100) -> None:
     """Raise AssertionError unless `method(evidence, level)` keeps the contract.
 
-    Finite, ordered, repeatable; wider for a higher level, shorter for more rows; V(4 r) has four times the ends;
-    evidence that lacks what it needs, and levels outside (0, 1), are refused in our words; and over `runs` logs of a
-    world with known value it holds that value no less often than it says (binomial test, false-alarm rate 1e-6).
+    Finite, ordered, repeatable; wider for a higher level, shorter for more rows; V(4 r) has four
+    times the ends; evidence that lacks what it needs, and levels outside (0, 1), are refused in our
+    words; and over `runs` logs of a world with known value it holds that value no less often than
+    it says (binomial test, false-alarm rate 1e-6).
     """
     world = space(np.random.default_rng(seed))
     log = drawn_log(world, 400, np.random.default_rng([seed, 1]))
     evidence = _evidence(log)
     low, high = method(evidence, _LEVEL)
-    assert math.isfinite(low) and math.isfinite(high) and low <= high, f"not an interval: {(low, high)}"
+    assert math.isfinite(low) and math.isfinite(high) and low <= high, (
+        f"not an interval: {(low, high)}"
+    )
     assert method(evidence, _LEVEL) == (low, high), "two calls on one evidence differ"
     _widths(method, evidence, world, seed)
     _scale(method, log, (low, high))
@@ -52,14 +55,20 @@ def _width(ends: Interval) -> float:
 def _widths(method: Method, evidence: Evidence, world: Space, seed: int) -> None:
     by_level = [method(evidence, level) for level in (0.5, 0.9, 0.99)]
     for narrow, wide in zip(by_level, by_level[1:], strict=False):
-        assert wide[0] <= narrow[0] and narrow[1] <= wide[1], "a higher level needs an interval around the lower one's"
+        assert wide[0] <= narrow[0] and narrow[1] <= wide[1], (
+            "a higher level needs an interval around the lower one's"
+        )
     more = _evidence(drawn_log(world, 6400, np.random.default_rng([seed, 2])))
-    assert _width(method(more, _LEVEL)) < _width(method(evidence, _LEVEL)), "16 times the rows, and no shorter"
+    assert _width(method(more, _LEVEL)) < _width(method(evidence, _LEVEL)), (
+        "16 times the rows, and no shorter"
+    )
 
 
 def _scale(method: Method, log: RankingLog, ends: Interval) -> None:
     again = method(_evidence(replace(log, reward=4.0 * log.reward)), _LEVEL)
-    assert np.allclose(again, [4.0 * end for end in ends], rtol=1e-9), f"rewards times 4: {again}, not 4 times {ends}"
+    assert np.allclose(again, [4.0 * end for end in ends], rtol=1e-9), (
+        f"rewards times 4: {again}, not 4 times {ends}"
+    )
 
 
 def _refusals(method: Method, evidence: Evidence) -> None:
@@ -84,7 +93,11 @@ def _coverage(method: Method, world: Space, seed: int, runs: int) -> None:
 
     truth, held = float(world.value.sum()), 0
     for run in range(runs):
-        low, high = method(_evidence(drawn_log(world, 300, np.random.default_rng([seed, 3, run]))), _LEVEL)
+        low, high = method(
+            _evidence(drawn_log(world, 300, np.random.default_rng([seed, 3, run]))), _LEVEL
+        )
         held += low <= truth <= high
     p_value = stats.binomtest(held, runs, _LEVEL, alternative="less").pvalue
-    assert p_value > _ALARM, f"holds the truth {held} times of {runs} at level {_LEVEL} (p = {p_value:.1e})"
+    assert p_value > _ALARM, (
+        f"holds the truth {held} times of {runs} at level {_LEVEL} (p = {p_value:.1e})"
+    )

@@ -13,29 +13,38 @@ from counterrank.tree import BehaviorTree, MSEEstimate, Objective, Position
 
 
 def check_mse_estimate(
-    estimate: MSEEstimate, *, seed: int = 0, doubled: MSEEstimate | None = None, detects: bool = True
+    estimate: MSEEstimate,
+    *,
+    seed: int = 0,
+    doubled: MSEEstimate | None = None,
+    detects: bool = True,
 ) -> None:
     """Raise AssertionError unless `estimate` keeps the contract.
 
-    It has a name, says whether it streams and keeps that promise; its objective is well-formed and does not touch
-    what it is given; trees grown with it are the same for the same seed and for doubled rewards (`doubled` is the
-    estimate to use then, where it holds values). `detects` adds: where interaction is strong and rows are many, the
-    model without it is never chosen.
+    It has a name, says whether it streams and keeps that promise; its objective is well-formed and
+    does not touch what it is given; trees grown with it are the same for the same seed and for
+    doubled rewards (`doubled` is the estimate to use then, where it holds values). `detects` adds:
+    where interaction is strong and rows are many, the model without it is never chosen.
     """
     assert isinstance(estimate.name, str) and estimate.name, "an MSE estimate needs a name"
     rng = np.random.default_rng(seed)
     log, models = interacting_log(rng), candidates(3, ["S", "I"])
     first = _assigned(_Watched(estimate, estimate.name, estimate.streams), log, models, seed)
-    assert np.array_equal(_assigned(estimate, log, models, seed), first), "two trees with one seed differ"
+    assert np.array_equal(_assigned(estimate, log, models, seed), first), (
+        "two trees with one seed differ"
+    )
     twice = _assigned(doubled or estimate, replace(log, reward=2.0 * log.reward), models, seed)
     assert np.array_equal(twice, first), "the tree for doubled rewards is another"
     alone = [m.name for m in models].index("I")
     if detects:
-        assert not (first == alone).any(), "strong interaction, 4000 rows, and the model without it was chosen"
+        assert not (first == alone).any(), (
+            "strong interaction, 4000 rows, and the model without it was chosen"
+        )
 
 
 def interacting_log(rng: np.random.Generator, *, n: int = 4000) -> RankingLog:
-    """Return a log in which every reward depends strongly on all items: 6 more when no two are the same.
+    """Return a log in which every reward depends strongly on all items: 6 more when no two are the
+    same.
 
     All rows share one context, so that the biases of two groups cannot cancel.
     """
@@ -67,10 +76,18 @@ class _Watched:
 def _well_formed(objective: Objective, position: Position) -> None:
     models = position.models
     assert objective.models == models, f"{objective.models} models of {models}"
-    assert objective.n_grow == position.n_grow and objective.n_apply == position.n_apply, "rows were lost"
-    assert np.isfinite(objective.rule).all() and np.isfinite(objective.marks).all(), "the scoring rule is not finite"
-    assert ((objective.compare >= 0) & (objective.compare < models)).all(), "compares with a model that does not exist"
-    assert objective.against.shape in ((0, 0), (len(objective.compare), models)), "`against` must be (J, M)"
+    assert objective.n_grow == position.n_grow and objective.n_apply == position.n_apply, (
+        "rows were lost"
+    )
+    assert np.isfinite(objective.rule).all() and np.isfinite(objective.marks).all(), (
+        "the scoring rule is not finite"
+    )
+    assert ((objective.compare >= 0) & (objective.compare < models)).all(), (
+        "compares with a model that does not exist"
+    )
+    assert objective.against.shape in ((0, 0), (len(objective.compare), models)), (
+        "`against` must be (J, M)"
+    )
 
 
 def _streaming(estimate: MSEEstimate, position: Position, expected: Objective) -> None:
@@ -79,11 +96,13 @@ def _streaming(estimate: MSEEstimate, position: Position, expected: Objective) -
     except CounterrankError as problem:
         assert str(problem) and not estimate.streams, f"says it streams, but: {problem}"
         return
-    assert np.array_equal(found.rule, expected.rule) and np.array_equal(found.pairs, expected.pairs), (
-        "another objective when the log is streamed"
-    )
+    assert np.array_equal(found.rule, expected.rule) and np.array_equal(
+        found.pairs, expected.pairs
+    ), "another objective when the log is streamed"
 
 
-def _assigned(estimate: MSEEstimate, log: RankingLog, models: list[Candidate], seed: int) -> NDArray[np.int64]:
+def _assigned(
+    estimate: MSEEstimate, log: RankingLog, models: list[Candidate], seed: int
+) -> NDArray[np.int64]:
     tree = BehaviorTree(candidates=models, mse=estimate).fit(log, "new", seed=seed)
     return tree.assign(log.context, log.n)

@@ -18,16 +18,22 @@ Floats = NDArray[np.float64]
 ROWS, RANKINGS = 5, 10_000
 
 
-def check_policy(policy: Policy, *, length: int, rng: np.random.Generator, exact: float = 1e-9) -> None:
-    """Raise AssertionError unless a small policy (at most 10,000 rankings) keeps the contract; takes seconds.
+def check_policy(
+    policy: Policy, *, length: int, rng: np.random.Generator, exact: float = 1e-9
+) -> None:
+    """Raise AssertionError unless a small policy (at most 10,000 rankings) keeps the contract;
+    takes seconds.
 
-    Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are the sums they
-    should be, to `exact` (or to six of their stated standard errors, where they are sampled); draws come as often
-    as they should (chi-square, false-alarm rate 1e-6); padding is ignored; `take` follows rows; a policy that can be
-    stored comes back the same; its capabilities are known ones. Five rows are looked at; progress shows on a terminal.
+    Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are
+    the sums they should be, to `exact` (or to six of their stated standard errors, where they are
+    sampled); draws come as often as they should (chi-square, false-alarm rate 1e-6); padding is
+    ignored; `take` follows rows; a policy that can be stored comes back the same; its capabilities
+    are known ones. Five rows are looked at; progress shows on a terminal.
     """
     strange = ", ".join(sorted(policy.capabilities - CAPABILITIES))
-    assert not strange, f"nobody asks for the capabilities {strange}; known: {', '.join(sorted(CAPABILITIES))}"
+    assert not strange, (
+        f"nobody asks for the capabilities {strange}; known: {', '.join(sorted(CAPABILITIES))}"
+    )
     rankings = _rankings(policy, length)
     for row in _told(_some_rows(policy)):
         one = policy.take(np.array([row]))
@@ -58,11 +64,16 @@ def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
     count = A**length if policy.factored else math.perm(A, length)
     if count > RANKINGS:
         raise PolicyError(
-            f"{A} actions at {length} positions make {count:,} rankings, too many to list (at most {RANKINGS:,}); "
+            f"{A} actions at {length} positions make {count:,} rankings, too many to list (at "
+            f"most {RANKINGS:,}); "
             "check a smaller example of the policy"
         )
     actions = range(policy.n_actions)
-    every = itertools.product(actions, repeat=length) if policy.factored else itertools.permutations(actions, length)
+    every = (
+        itertools.product(actions, repeat=length)
+        if policy.factored
+        else itertools.permutations(actions, length)
+    )
     return np.array(list(every), dtype=np.int64)
 
 
@@ -76,7 +87,9 @@ def _joint(policy: Policy, rankings: NDArray[np.int64]) -> Floats:
 
 
 def _sums_to_one(joint: Floats, exact: float) -> None:
-    assert abs(joint.sum() - 1) <= exact, f"the probabilities of all rankings sum to {joint.sum()!r}"
+    assert abs(joint.sum() - 1) <= exact, (
+        f"the probabilities of all rankings sum to {joint.sum()!r}"
+    )
 
 
 def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:
@@ -91,14 +104,24 @@ def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact
             expected = joint[same].sum()
             allowed = exact + 6 * np.sqrt(result.rel_var[i, j]) * expected
             got = float(np.exp(result.log_prob[i, j]))
-            assert abs(got - expected) <= allowed, f"P{mask.tolist()} of {ranking.tolist()}: {got!r}, not {expected!r}"
+            assert abs(got - expected) <= allowed, (
+                f"P{mask.tolist()} of {ranking.tolist()}: {got!r}, not {expected!r}"
+            )
     prefix = np.exp(_for_all(policy, shown).prefix_log_prob(shown))
     for k in range(length):
         same = (rankings[None, :, : k + 1] == shown[:, None, : k + 1]).all(axis=2)
-        assert np.allclose(prefix[:, k], same @ joint, atol=exact, rtol=exact), f"prefix of {k + 1} items"
+        assert np.allclose(prefix[:, k], same @ joint, atol=exact, rtol=exact), (
+            f"prefix of {k + 1} items"
+        )
 
 
-def _draws(policy: Policy, rankings: NDArray[np.int64], joint: Floats, length: int, rng: np.random.Generator) -> None:
+def _draws(
+    policy: Policy,
+    rankings: NDArray[np.int64],
+    joint: Floats,
+    length: int,
+    rng: np.random.Generator,
+) -> None:
     from scipy import stats
 
     size = 4000
@@ -125,7 +148,9 @@ def _padding(policy: Policy, rankings: NDArray[np.int64]) -> None:
     short = whole.copy()
     short[:, -1] = -1
     expected = one.prefix_log_prob(whole)[:, -2]
-    assert np.allclose(one.prefix_log_prob(short)[:, -1], expected, atol=1e-9), "padding must not change a probability"
+    assert np.allclose(one.prefix_log_prob(short)[:, -1], expected, atol=1e-9), (
+        "padding must not change a probability"
+    )
 
 
 def _stored(policy: Policy, rankings: NDArray[np.int64]) -> None:
@@ -134,7 +159,9 @@ def _stored(policy: Policy, rankings: NDArray[np.int64]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_policy(policy, Path(folder) / "policy.npz")
         again = load_policy(Path(folder) / "policy.npz")
-    assert type(again) is type(policy) and again.n_actions == policy.n_actions, f"stored as {type(again).__name__}"
+    assert type(again) is type(policy) and again.n_actions == policy.n_actions, (
+        f"stored as {type(again).__name__}"
+    )
     for row in _some_rows(policy):
         before, after = (_joint(one.take(np.array([row])), rankings) for one in (policy, again))
         assert np.array_equal(before, after), "a stored policy comes back with other probabilities"

@@ -29,7 +29,8 @@ def _count(batch: RankingLog) -> _Rows:
 def check_source(source: Source, log: RankingLog, *, target: str = "new") -> None:
     """Raise AssertionError unless `source` holds exactly the rows of `log` and sums like it.
 
-    Every row once; passes repeat to the last digit; moments equal those in memory to 1e-10; a sample is a sample.
+    Every row once; passes repeat to the last digit; moments equal those in memory to 1e-10; a
+    sample is a sample.
     """
     from counterrank.sources import MemorySource
 

@@ -1,4 +1,6 @@
-"""Tiny worlds that can be enumerated, so that expectations are sums and unbiasedness is an equality."""
+"""Tiny worlds that can be enumerated, so that expectations are sums and unbiasedness is an
+equality.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -14,9 +16,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A world of X contexts, A actions and K positions with independent positions and known expected rewards.
+    """A world of X contexts, A actions and K positions with independent positions and known
+    expected rewards.
 
-    `logging` and `target` (X, A); `quality` (X, A^K, K) is E[r_k | x, a] for every ranking in `rankings` (A^K, K).
+    `logging` and `target` (X, A); `quality` (X, A^K, K) is E[r_k | x, a] for every ranking in
+    `rankings` (A^K, K).
     """
 
     logging: Floats
@@ -27,7 +31,9 @@ class Space:
     @property
     def value(self) -> Floats:
         """The target's true V_k (K,), by enumeration."""
-        value: Floats = np.einsum("xs,xsk->k", self._probability(self.target), self.quality) / len(self.logging)
+        value: Floats = np.einsum("xs,xsk->k", self._probability(self.target), self.quality) / len(
+            self.logging
+        )
         return value
 
     def _probability(self, table: Floats) -> Floats:
@@ -42,10 +48,11 @@ def space(
     length: int = 3,
     mask: NDArray[np.bool_] | None = None,
 ) -> Space:
-    """Return a random world where r_k depends on the items of `mask` (K, K) alone (on all, by default).
+    """Return a random world where r_k depends on the items of `mask` (K, K) alone (on all, by
+    default).
 
-    Logging probabilities are multiples of 1/4, so that a log in which every ranking stands as often as its
-    probability demands has whole numbers of rows.
+    Logging probabilities are multiples of 1/4, so that a log in which every ranking stands as often
+    as its probability demands has whole numbers of rows.
     """
     quarters = np.stack([rng.permutation(_quarters(actions)) for _ in range(contexts)])
     target = rng.dirichlet(np.ones(actions), size=contexts)
@@ -69,9 +76,11 @@ def _quarters(actions: int) -> Ints:
 
 
 def exact_log(world: Space) -> RankingLog:
-    """Return a log in which every (context, ranking) stands exactly in proportion to its probability.
+    """Return a log in which every (context, ranking) stands exactly in proportion to its
+    probability.
 
-    A mean over its rows is an expectation, so an unbiased estimator must give the true value to rounding.
+    A mean over its rows is an expectation, so an unbiased estimator must give the true value to
+    rounding.
     """
     contexts, actions = world.logging.shape
     length = world.rankings.shape[1]
@@ -100,7 +109,9 @@ def drawn_log(world: Space, n: int, rng: np.random.Generator, *, noise: float = 
     length = world.rankings.shape[1]
     context = rng.integers(0, contexts, n)
     steps = world.logging.cumsum(axis=1)[context]  # (n, A)
-    action = (rng.random((n, length))[:, :, None] > steps[:, None, :]).sum(axis=2).clip(max=actions - 1)
+    action = (
+        (rng.random((n, length))[:, :, None] > steps[:, None, :]).sum(axis=2).clip(max=actions - 1)
+    )
     ranking = action @ actions ** np.arange(length)[::-1]  # its place in `rankings`
     at = context[:, None]
     return RankingLog(
@@ -113,14 +124,22 @@ def drawn_log(world: Space, n: int, rng: np.random.Generator, *, noise: float = 
     )
 
 
-def random_log(rng: np.random.Generator, *, n: int = 400, length: int = 3, actions: int = 3) -> RankingLog:
+def random_log(
+    rng: np.random.Generator, *, n: int = 400, length: int = 3, actions: int = 3
+) -> RankingLog:
     """Return an ordinary random log with context, units, whole distributions and one target "new"."""
     context = rng.normal(size=(n, 2))
     tables = [rng.dirichlet(np.full(actions, 3.0), size=n) for _ in range(2)]
     cumulative = tables[0].cumsum(axis=1)
-    action = (rng.random((n, length))[:, :, None] > cumulative[:, None, :]).sum(axis=2).clip(0, actions - 1)
+    action = (
+        (rng.random((n, length))[:, :, None] > cumulative[:, None, :])
+        .sum(axis=2)
+        .clip(0, actions - 1)
+    )
     base = rng.normal(1.0, 1.0, size=(actions, 2))
-    reward = base[action, 0] + base[np.roll(action, 1, axis=1), 1] + 0.2 * rng.normal(size=(n, length))
+    reward = (
+        base[action, 0] + base[np.roll(action, 1, axis=1), 1] + 0.2 * rng.normal(size=(n, length))
+    )
     rows = np.arange(n)[:, None]
     return RankingLog(
         action=action,

@@ -1,8 +1,10 @@
-"""The behaviour tree: which behaviour model each context gets, chosen to minimise an estimate of the MSE.
+"""The behaviour tree: which behaviour model each context gets, chosen to minimise an estimate of
+the MSE.
 
-From the inside out: `settings` (every tuned number), `models` (what can be chosen), `binning` and `training` (the rows
-trees grow on), `objective`, `mse` and `pasif` (what they minimise), `growing` (one tree), `forest` (a tree a position),
-`streaming` and `cross_fitting` (large logs, honest folds), `words`, `picture` and `storage` (what people see and keep).
+From the inside out: `settings` (every tuned number), `models` (what can be chosen), `binning` and
+`training` (the rows trees grow on), `objective`, `mse` and `pasif` (what they minimise), `growing`
+(one tree), `forest` (a tree a position), `streaming` and `cross_fitting` (large logs, honest
+folds), `words`, `picture` and `storage` (what people see and keep).
 """
 
 from counterrank.tree.behavior_tree import BehaviorTree

@@ -33,11 +33,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BehaviorTree:
-    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
+    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and
+    Algorithm 1).
 
-    `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one tree for each
-    position, the published form, otherwise one c(x) serves all. Fitting on a log and estimating on the same rows is
-    optimistic: `AIPS(behavior="fit")` fits on some units and applies to the others.
+    `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one
+    tree for each position, the published form, otherwise one c(x) serves all. Fitting on a log and
+    estimating on the same rows is optimistic: `AIPS(behavior="fit")` fits on some units and applies
+    to the others.
 
     >>> import counterrank as cr
     >>> half = np.full((100, 2), 0.5)
@@ -55,20 +57,28 @@ class BehaviorTree:
     limits: Limits = field(default_factory=Limits)
     forest: Forest | None = None
 
-    def fit(self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0) -> Self:
+    def fit(
+        self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0
+    ) -> Self:
         """Return the tree grown on all rows of a log in memory."""
         name = target if isinstance(target, str) else "target"
         full = log if isinstance(target, str) else log.with_targets({name: target})
         data, notes = self.training_set(full, name, seed=seed)
         part = data.is_logged() > 0
-        return replace(self, forest=self.grow(data, [part], n_apply=full.n, seed=seed, notes=notes)[0])
+        return replace(
+            self, forest=self.grow(data, [part], n_apply=full.n, seed=seed, notes=notes)[0]
+        )
 
-    def training_set(self, log: RankingLog, target: str, *, seed: int) -> tuple[TrainingSet, tuple[str, ...]]:
+    def training_set(
+        self, log: RankingLog, target: str, *, seed: int
+    ) -> tuple[TrainingSet, tuple[str, ...]]:
         """Return what trees grow on, and notes about candidates that had to be left out."""
         wanted = list(candidates(log.K) if self.candidates is None else self.candidates)
         usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
         if np.abs(log.reward).max(initial=0.0) > MOST_REWARD.value:
-            raise BehaviorError(f"no tree can be grown: squares of rewards above {MOST_REWARD.value:.0e} overflow")
+            raise BehaviorError(
+                f"no tree can be grown: squares of rewards above {MOST_REWARD.value:.0e} overflow"
+            )
         data = prepare(
             log,
             target,
@@ -81,13 +91,21 @@ class BehaviorTree:
         return data, notes
 
     def grow(
-        self, data: TrainingSet, parts: Sequence[Bools], *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
+        self,
+        data: TrainingSet,
+        parts: Sequence[Bools],
+        *,
+        n_apply: int,
+        seed: int,
+        notes: tuple[str, ...] = (),
     ) -> list[Forest]:
         """Return the forests grown on each part (n,) of the training set's rows."""
         estimate = mse_estimate(self.mse)
         divided = [self._divide(data, part) for part in parts]
         growers: list[list[Grower]] = [[] for _ in parts]
-        for tree in range(len(data.trees)):  # outside, so that the arrays of one position are held at a time
+        for tree in range(
+            len(data.trees)
+        ):  # outside, so that the arrays of one position are held at a time
             for trees, (growing, held) in zip(growers, divided, strict=True):
                 trees.append(self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed))
         return [assemble(trees, data, mse=estimate.name, notes=notes) for trees in growers]
@@ -95,14 +113,25 @@ class BehaviorTree:
     def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
         """Return the rows that grow and those that confirm, if any."""
         held = rows & data.held_out(self.limits.prune)
-        if not held.any() or not (rows & ~held).any():  # so few units that all of them would only confirm
+        if (
+            not held.any() or not (rows & ~held).any()
+        ):  # so few units that all of them would only confirm
             return data.part(rows), None
         return data.part(rows & ~held), data.part(held)
 
     def _grow_one(
-        self, data: TrainingSet, tree: int, growing: Part, held: Part | None, *, n_apply: int, seed: int
+        self,
+        data: TrainingSet,
+        tree: int,
+        growing: Part,
+        held: Part | None,
+        *,
+        n_apply: int,
+        seed: int,
     ) -> Grower:
-        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
+        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on
+        all.
+        """
         estimate, use = mse_estimate(self.mse), data.is_logged()
 
         def view(rows: Bools) -> tuple[Objective, Rows]:
@@ -120,7 +149,9 @@ class BehaviorTree:
             both = growing.rows | held.rows
             objective, rows = view(both)
             sums = grower.stats[: grower.count] + confirming
-            if len(objective.replicates):  # their row weights differ from part to part: sums do not add
+            if len(
+                objective.replicates
+            ):  # their row weights differ from part to part: sums do not add
                 everyone = data.part(both)
                 sums = node_sums(grower, rows.subset(everyone.index), everyone.codes)
             choose_again(grower, Scorer(objective, sums))
@@ -132,7 +163,9 @@ class BehaviorTree:
     def fitted(self) -> Forest:
         """The forest, or a complaint that there is none yet."""
         if self.forest is None:
-            raise BehaviorError("this BehaviorTree is not fitted; call .fit(log, target) or BehaviorTree.load(path)")
+            raise BehaviorError(
+                "this BehaviorTree is not fitted; call .fit(log, target) or BehaviorTree.load(path)"
+            )
         return self.forest
 
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
@@ -155,13 +188,20 @@ class BehaviorTree:
     def load(cls, path: "str | os.PathLike[str]") -> "BehaviorTree":
         """Return the fitted tree in a JSON file, after checking it."""
         forest = storage.load(path)
-        return cls(candidates=forest.candidates, mse=forest.mse, per_position=forest.per_position, forest=forest)
+        return cls(
+            candidates=forest.candidates,
+            mse=forest.mse,
+            per_position=forest.per_position,
+            forest=forest,
+        )
 
     def to_svg(self, position: int = 1) -> str:
         """Return the tree of one position (counted from 1) as an SVG document."""
         forest = self.fitted
         if not 1 <= position <= len(forest.roots):
-            raise BehaviorError(f"there is no tree for position {position}; choose 1 to {len(forest.roots)}")
+            raise BehaviorError(
+                f"there is no tree for position {position}; choose 1 to {len(forest.roots)}"
+            )
         return picture.svg(forest, position - 1)
 
     def figure(self, path: "str | os.PathLike[str]", position: int = 1) -> None:
@@ -169,7 +209,11 @@ class BehaviorTree:
         write_text(path, self.to_svg(position))
 
     def __str__(self) -> str:
-        return f"BehaviorTree(mse={self.mse!r}, not fitted)" if self.forest is None else words.text(self.forest)
+        return (
+            f"BehaviorTree(mse={self.mse!r}, not fitted)"
+            if self.forest is None
+            else words.text(self.forest)
+        )
 
     def __rich__(self) -> "RenderableType":
         return str(self) if self.forest is None else words.rich_table(self.forest)

@@ -22,7 +22,9 @@ class Bins:
     @property
     def counts(self) -> NDArray[np.int64]:
         """Number of bins of each feature (d,), the one for missing values included."""
-        sizes = [len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)]
+        sizes = [
+            len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)
+        ]
         return np.array(sizes, dtype=np.int64)
 
     def codes(self, context: Floats) -> Codes:
@@ -44,14 +46,17 @@ class Bins:
 
 
 def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
-    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest count as missing.
+    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest
+    count as missing.
 
     >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
     [3.0]
     """
     if len(context) > settings.QUANTILE_ROWS.value:
-        context = context[rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)]
+        context = context[
+            rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)
+        ]
     edges = []
     for f in range(context.shape[1]):
         values = context[:, f]
@@ -66,7 +71,9 @@ def _common(values: Floats, most: int) -> Floats:
 
 
 def _quantile_edges(values: Floats, most: int) -> Floats:
-    """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
+    """Return increasing edges between values that occur, so that no value lies on an edge by
+    accident.
+    """
     ordered = np.sort(values)
     rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
     if len(rises) >= most:

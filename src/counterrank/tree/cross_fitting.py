@@ -40,13 +40,17 @@ class CrossFitted:
         return weights_by_choice(self.together, choice, ratios)
 
     def describe(self) -> dict[str, Any]:
-        """Return the forests as plain values for JSON, with stability and mean importance of each feature."""
+        """Return the forests as plain values for JSON, with stability and mean importance of each
+        feature.
+        """
         folds = [words.describe(forest) for forest in self.trees]
         names = self.trees[0].context_names
         return {
             "cross_fitted": len(self.trees) > 1,
             "stability": self.stability,
-            "importance": {name: float(np.mean([fold["importance"][name] for fold in folds])) for name in names},
+            "importance": {
+                name: float(np.mean([fold["importance"][name] for fold in folds])) for name in names
+            },
             "notes": list(self.notes),
             "folds": folds,
         }
@@ -62,10 +66,11 @@ def fit_cross_fitted(
     rows: int = SAMPLE_ROWS.value,
     grow_on: str = "sample",
 ) -> CrossFitted:
-    """Return forests, one for each fold left out, grown on a sample of `rows` rankings or on the whole stream.
+    """Return forests, one for each fold left out, grown on a sample of `rows` rankings or on the
+    whole stream.
 
-    `grow_on` "sample" holds the sample in memory; "stream" passes over the source once a level, with bins fixed by
-    the sample. Variances are those of the whole log either way.
+    `grow_on` "sample" holds the sample in memory; "stream" passes over the source once a level,
+    with bins fixed by the sample. Variances are those of the whole log either way.
     """
     if grow_on not in ("sample", "stream"):
         raise ConfigError(f"grow_on is '{grow_on}'; use 'sample' or 'stream'")
@@ -88,10 +93,19 @@ def fit_cross_fitted(
 
 
 def _streamed(
-    plan: BehaviorTree, data: TrainingSet, source: Source, notes: tuple[str, ...], *, folds: int, n_apply: int
+    plan: BehaviorTree,
+    data: TrainingSet,
+    source: Source,
+    notes: tuple[str, ...],
+    *,
+    folds: int,
+    n_apply: int,
 ) -> list[Forest]:
     if not plan.per_position:
-        raise ConfigError("grow_on='stream' grows one tree a position; use grow_on='sample' with per_position=False")
+        raise ConfigError(
+            "grow_on='stream' grows one tree a position; use grow_on='sample' with "
+            "per_position=False"
+        )
     estimate = mse_estimate(plan.mse)
     stream = Stream(
         source=source,

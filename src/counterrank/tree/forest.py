@@ -1,4 +1,6 @@
-"""The grown forest: one tree a position (or one for all) as flat arrays, that assigns a model to each row."""
+"""The grown forest: one tree a position (or one for all) as flat arrays, that assigns a model to
+each row.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +23,10 @@ Ints = NDArray[np.int64]
 class Forest:
     """Trees over the context, each leaf a behaviour model.
 
-    `roots` (T,) with T = K, or 1 when one model serves all positions; `nodes` (N, 4): feature (-1 in a leaf), left,
-    right, row of `sets` + 1 for a categorical split; `model` (N,) index into `candidates`. `facts` (N, 5) tells about
-    each node: share of rows, objective, estimate, standard error, gain; all from the rows it was grown on.
+    `roots` (T,) with T = K, or 1 when one model serves all positions; `nodes` (N, 4): feature (-1
+    in a leaf), left, right, row of `sets` + 1 for a categorical split; `model` (N,) index into
+    `candidates`. `facts` (N, 5) tells about each node: share of rows, objective, estimate, standard
+    error, gain; all from the rows it was grown on.
     """
 
     candidates: tuple[Candidate, ...]
@@ -56,29 +59,49 @@ class Forest:
         """Return each row's leaf in each tree (n, T)."""
         return self._assigned(context, n, None, np.arange(len(self.nodes)))
 
-    def choice(self, context: "ArrayLike | None", n: int | None = None, fold: Ints | None = None) -> Ints:
-        """Return the model of each row and position (n, K); `fold` (n,) chooses among the forests of `joined`."""
+    def choice(
+        self, context: "ArrayLike | None", n: int | None = None, fold: Ints | None = None
+    ) -> Ints:
+        """Return the model of each row and position (n, K); `fold` (n,) chooses among the forests
+        of `joined`.
+        """
         chosen = self._assigned(context, n, fold, self.model)
         return chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
 
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
-        """Return the model of each row and position, an index into `candidates`: (n, K), or (n,) with one tree."""
+        """Return the model of each row and position, an index into `candidates`: (n, K), or (n,)
+        with one tree.
+        """
         chosen = self._assigned(context, n, None, self.model)
         return chosen if self.per_position else chosen[:, 0]
 
-    def _assigned(self, context: "ArrayLike | None", n: int | None, fold: Ints | None, label: Ints) -> Ints:
+    def _assigned(
+        self, context: "ArrayLike | None", n: int | None, fold: Ints | None, label: Ints
+    ) -> Ints:
         values = self._context(context, n)
         roots = self.roots if self.roots.ndim == 2 else self.roots[None]
         out = np.empty((len(values), roots.shape[1]), dtype=np.int64)
         which = np.zeros(len(values), dtype=np.int64) if fold is None else fold
-        assign(values, which, roots, self.nodes, self.threshold, self.missing_left, self.sets, label, out)
+        assign(
+            values,
+            which,
+            roots,
+            self.nodes,
+            self.threshold,
+            self.missing_left,
+            self.sets,
+            label,
+            out,
+        )
         return out
 
     def _context(self, context: "ArrayLike | None", n: int | None) -> Floats:
         width = len(self.context_names)
         if context is None:
             if (self.nodes[:, 0] >= 0).any():
-                raise BehaviorError(f"this tree asks for context ({', '.join(self.context_names)}); none was given")
+                raise BehaviorError(
+                    f"this tree asks for context ({', '.join(self.context_names)}); none was given"
+                )
             return np.empty((n or 0, width))
         values = np.ascontiguousarray(context, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != width:
@@ -126,7 +149,9 @@ def weights_by_choice(forest: Forest, choice: Ints, ratios: Ratios) -> Floats:
     return np.asfortranarray(out)
 
 
-def assemble(growers: Sequence[Grower], data: TrainingSet, *, mse: str, notes: tuple[str, ...] = ()) -> Forest:
+def assemble(
+    growers: Sequence[Grower], data: TrainingSet, *, mse: str, notes: tuple[str, ...] = ()
+) -> Forest:
     """Return the forest of trees grown for each position (or for all)."""
     bins = data.bins
     sizes = [g.count for g in growers]

@@ -1,7 +1,9 @@
-"""One tree: grown level by level from histograms, its splits confirmed on other rows, its models chosen once more.
+"""One tree: grown level by level from histograms, its splits confirmed on other rows, its models
+chosen once more.
 
-The search tries thousands of splits and keeps the one whose estimated bias is smallest by luck; on other rows the same
-split has one score, without that luck. A split stays if it still lowers the objective there.
+The search tries thousands of splits and keeps the one whose estimated bias is smallest by luck; on
+other rows the same split has one score, without that luck. A split stays if it still lowers the
+objective there.
 """
 
 import numpy as np
@@ -19,14 +21,18 @@ Bools = NDArray[np.bool_]
 
 
 class Grower:
-    """A growing tree: nodes in flat arrays, a frontier whose histograms it asks for, totals of the objective.
+    """A growing tree: nodes in flat arrays, a frontier whose histograms it asks for, totals of the
+    objective.
 
-    `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `stats` (nodes, L) the sums of each node;
-    `scores` (nodes,) the objective of the whole assignment once the node was decided. Histograms may be summed by
-    somebody else (`start` and `split`, for logs that are streamed) or here, on rows in memory (`grow`).
+    `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `stats` (nodes, L) the sums of
+    each node; `scores` (nodes,) the objective of the whole assignment once the node was decided.
+    Histograms may be summed by somebody else (`start` and `split`, for logs that are streamed) or
+    here, on rows in memory (`grow`).
     """
 
-    def __init__(self, objective: Objective, limits: Limits, bins: Ints, categorical: Bools) -> None:
+    def __init__(
+        self, objective: Objective, limits: Limits, bins: Ints, categorical: Bools
+    ) -> None:
         most = min(2 ** (limits.max_depth + 1) - 1, 2 * limits.max_leaves - 1)
         self.objective = objective
         self.limits = limits
@@ -59,7 +65,9 @@ class Grower:
         """Split the frontier, given its histograms (nodes, d, bins, L)."""
         before, least = self.count, self.limits.leaf_rows(self.objective.n_grow)
         bounds = np.array([least, self.least_gain, self.limits.max_leaves], dtype=np.float64)
-        self.count = search.split_level(self.frontier, hist, self.features, self.goal, bounds, self.nodes, self.count)
+        self.count = search.split_level(
+            self.frontier, hist, self.features, self.goal, bounds, self.nodes, self.count
+        )
         self.level += 1
         self.frontier = np.arange(before, self.count, dtype=np.int64)
 
@@ -79,7 +87,9 @@ class Grower:
                 hist = self._child_histograms(rows, codes, node, parents, hist)
 
     def histograms(self, rows: Rows, codes: Codes, node: NDArray[np.int32], wanted: Ints) -> Floats:
-        """Return the histograms (nodes, d, bins, L) of some nodes, from the node of each row (-1: none)."""
+        """Return the histograms (nodes, d, bins, L) of some nodes, from the node of each row (-1:
+        none).
+        """
         out = np.zeros((len(wanted), codes.shape[1], self.goes_left.shape[1], rows.width))
         place = np.full(self.tree.shape[1], -1, dtype=np.int64)
         place[wanted] = np.arange(len(wanted))
@@ -89,10 +99,14 @@ class Grower:
     def _child_histograms(
         self, rows: Rows, codes: Codes, node: NDArray[np.int32], parents: Ints, hist: Floats
     ) -> Floats:
-        """Return the histograms of the frontier: the smaller of each split is summed, the larger is what remains."""
+        """Return the histograms of the frontier: the smaller of each split is summed, the larger is
+        what remains.
+        """
         of_parents = np.flatnonzero(self.tree[0, parents] >= 0)
         children = self.tree[1:3, parents[of_parents]]  # (2, splits)
-        small = np.where(self.stats[children[0], 0] <= self.stats[children[1], 0], children[0], children[1])
+        small = np.where(
+            self.stats[children[0], 0] <= self.stats[children[1], 0], children[0], children[1]
+        )
         summed = self.histograms(rows, codes, node, small)
         out = np.empty((len(self.frontier), *hist.shape[1:]))
         first = self.frontier[0]
@@ -133,9 +147,11 @@ class Scorer:
 
 
 def prune(grower: Grower, scorer: Scorer) -> None:
-    """Undo the splits, from the bottom up, that do not lower the objective of `scorer` by the least gain.
+    """Undo the splits, from the bottom up, that do not lower the objective of `scorer` by the least
+    gain.
 
-    What one split gains depends on the others, so this is repeated until every last split that is left does.
+    What one split gains depends on the others, so this is repeated until every last split that is
+    left does.
     """
     share = grower.limits.min_gain
     pruning.prune(grower.tree, grower.gains, scorer.channels, scorer.rule, scorer.marks, share)
@@ -150,7 +166,11 @@ def finish(grower: Grower) -> None:
     """Undo splits that make no difference, and drop the nodes that can no longer be reached."""
     merge_equal(grower.tree, grower.gains)
     kept, grower.tree = compacted(grower.tree)
-    grower.stats, grower.scores, grower.gains = grower.stats[kept], grower.scores[kept], grower.gains[kept]
+    grower.stats, grower.scores, grower.gains = (
+        grower.stats[kept],
+        grower.scores[kept],
+        grower.gains[kept],
+    )
     grower.goes_left, grower.count = grower.goes_left[kept], len(kept)
 
 
@@ -163,7 +183,9 @@ def merge_equal(tree: Ints, gains: Floats) -> None:
 
 
 def compacted(tree: Ints) -> tuple[list[int], Ints]:
-    """Return the nodes that are still reachable, parents before children, and the tree of these alone."""
+    """Return the nodes that are still reachable, parents before children, and the tree of these
+    alone.
+    """
     kept, numbered = [0], []
     for at in kept:  # grows on the way
         feature, left, right, model = (int(v) for v in tree[:, at])

@@ -1,6 +1,8 @@
-"""Estimates of the MSE that trees minimise: against models that contain the chosen one, or against a known value.
+"""Estimates of the MSE that trees minimise: against models that contain the chosen one, or against
+a known value.
 
-Which of them is good at what, and what was measured and left out, is in docs/evidence/mse-estimates.md.
+Which of them is good at what, and what was measured and left out, is in
+docs/evidence/mse-estimates.md.
 """
 
 import difflib
@@ -25,12 +27,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class GoldenshlugerLepski:
-    """MSE = Var(V_c) + max over models j containing c of max(0, (V_c - V_j)^2 - kappa Var(V_c - V_j)).
+    """MSE = Var(V_c) + max over models j containing c of max(0, (V_c - V_j)^2 - kappa Var(V_c -
+    V_j)).
 
-    Intermediate models have far less variance than the densest one, so they reveal bias that it cannot.
-    Goldenshluger and Lepski (2011), Bandwidth selection in kernel density estimation, Annals of Statistics 39(3).
-    Fails when no intermediate model contains the chosen one, and when a bias shared by all but the densest hides in
-    the latter's noise.
+    Intermediate models have far less variance than the densest one, so they reveal bias that it
+    cannot. Goldenshluger and Lepski (2011), Bandwidth selection in kernel density estimation,
+    Annals of Statistics 39(3). Fails when no intermediate model contains the chosen one, and when a
+    bias shared by all but the densest hides in the latter's noise.
     """
 
     kappa: float = GL_KAPPA.value
@@ -44,11 +47,13 @@ class GoldenshlugerLepski:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """MSE = Var(V_c), or infinite when |V_c - V_j| > z (se(V_c) + se(V_j)) for a model j containing c.
+    """MSE = Var(V_c), or infinite when |V_c - V_j| > z (se(V_c) + se(V_j)) for a model j containing
+    c.
 
-    Su, Srinath, Krishnamurthy (2020), Adaptive estimator selection for off-policy evaluation, ICML. Tucker and Lee
-    (2021), SLOPE++, order models by their estimated widths, as here. The intervals of two estimates on the same rows
-    overlap far more often than their difference is zero, so SLOPE keeps much bias.
+    Su, Srinath, Krishnamurthy (2020), Adaptive estimator selection for off-policy evaluation, ICML.
+    Tucker and Lee (2021), SLOPE++, order models by their estimated widths, as here. The intervals
+    of two estimates on the same rows overlap far more often than their difference is zero, so SLOPE
+    keeps much bias.
     """
 
     z: float = SLOPE_Z.value
@@ -84,19 +89,22 @@ def _against_containing(position: Position, *, overlap: bool, kappa: float) -> O
 @lru_cache(maxsize=256)
 def _comparisons(containing: bytes, models: int) -> tuple[Ints, Bools]:
     """Return the models (J,) that contain another, and which they contain (J, M)."""
-    inside = np.frombuffer(containing, dtype=bool).reshape(models, models) & ~np.eye(models, dtype=bool)
+    inside = np.frombuffer(containing, dtype=bool).reshape(models, models) & ~np.eye(
+        models, dtype=bool
+    )
     compare = np.flatnonzero(inside.any(axis=1))
     return compare, inside[compare]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Oracle:
-    """MSE = Var(V_c) + bias^2 with the true V_k, the bias perturbed by a relative Gaussian error `noise`.
+    """MSE = Var(V_c) + bias^2 with the true V_k, the bias perturbed by a relative Gaussian error
+    `noise`.
 
-    `values` (K,) are the true V_k (times the position weights, when one model serves all positions). `sample` is a
-    large log of fresh simulated rows on which the expectation of V_c is taken; without it the growing rows serve, and
-    their variance is taken off. For simulations: what the paper's experiments minimise, with noise .3 (Kiyohara et
-    al. 2023, section 4.1).
+    `values` (K,) are the true V_k (times the position weights, when one model serves all
+    positions). `sample` is a large log of fresh simulated rows on which the expectation of V_c is
+    taken; without it the growing rows serve, and their variance is taken off. For simulations: what
+    the paper's experiments minimise, with noise .3 (Kiyohara et al. 2023, section 4.1).
     """
 
     values: Floats
@@ -130,22 +138,30 @@ class Oracle:
         )
 
     def _value_at(self, position: Position) -> float:
-        """Return the value for this position; one model for all positions (index -1) is held against the sum."""
+        """Return the value for this position; one model for all positions (index -1) is held
+        against the sum.
+        """
         given = np.atleast_1d(np.asarray(self.values, dtype=np.float64))
         if position.index < 0:
             return float(given.sum())
         if position.index >= len(given):
             raise BehaviorError(
-                f"'{self.name}' was given {len(given)} values, but position {position.index + 1} needs one; "
+                f"'{self.name}' was given {len(given)} values, but position {position.index + 1} "
+                "needs one; "
                 "give one a position"
             )
         return float(given[position.index])
 
 
 #: Those that work on any log. "oracle" needs values from outside and is given as an object.
-FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {"gl": GoldenshlugerLepski, "slope": Slope, "pasif": PasIf}
+FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
+    "gl": GoldenshlugerLepski,
+    "slope": Slope,
+    "pasif": PasIf,
+}
 DEFAULT = "gl"
-#: Earlier names: on average worse than those that stayed, or level with "gl" (docs/evidence/mse-estimates.md).
+# : Earlier names: on average worse than those that stayed, or level with "gl"
+# (docs/evidence/mse-estimates.md).
 REMOVED = ("reference", "lepski", "ocv", "pasif-fitted", "dr")
 
 
@@ -160,12 +176,16 @@ def mse_estimate(given: "str | MSEEstimate") -> MSEEstimate:
     if given in FEASIBLE:
         return FEASIBLE[given]()
     if given == "oracle":
-        raise BehaviorError("mse='oracle' needs values from outside the log: pass Oracle(values=...), one a position")
+        raise BehaviorError(
+            "mse='oracle' needs values from outside the log: pass Oracle(values=...), one a "
+            "position"
+        )
     known = ", ".join([*FEASIBLE, "oracle"])
     if given in REMOVED:
         instead = " or, with values from outside, Oracle(values=...)" if given == "dr" else ""
         raise BehaviorError(
-            f"mse='{given}' was removed: over the environments it was measured in, it did no better than the rules "
+            f"mse='{given}' was removed: over the environments it was measured in, it did no "
+            "better than the rules "
             f"that stayed; use mse='gl'{instead}. Known: {known}"
         )
     near = difflib.get_close_matches(given, [*FEASIBLE, "oracle"], n=1)

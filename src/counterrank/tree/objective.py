@@ -1,7 +1,7 @@
 """What a tree minimises: an MSE estimate of the whole assignment, as sums over its leaves.
 
-An MSE estimate turns a `Position` (what is known at one position of the ranking) into an `Objective`. The grower
-knows nothing else about it.
+An MSE estimate turns a `Position` (what is known at one position of the ranking) into an
+`Objective`. The grower knows nothing else about it.
 """
 
 from dataclasses import dataclass, field
@@ -23,10 +23,11 @@ Bools = NDArray[np.bool_]
 class Objective:
     """The sums over leaves ("channels") and the scoring rule that `kernels.search` works with.
 
-    `pairs` (P, 2): products of contributions to sum; `compare` (J,) models the assignment is held against, each only
-    where `against[j, m]`; or `replicates` (B, n) row weights of `averaged`, with `targets` T_b. `overlap` False: a
-    squared difference counts as far as it exceeds `kappa` variances; True: intervals of `kappa` standard errors, of
-    the assignment and of each model (`widths`), must meet.
+    `pairs` (P, 2): products of contributions to sum; `compare` (J,) models the assignment is held
+    against, each only where `against[j, m]`; or `replicates` (B, n) row weights of `averaged`, with
+    `targets` T_b. `overlap` False: a squared difference counts as far as it exceeds `kappa`
+    variances; True: intervals of `kappa` standard errors, of the assignment and of each model
+    (`widths`), must meet.
     """
 
     models: int
@@ -36,7 +37,9 @@ class Objective:
     compare: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     against: Bools = field(default_factory=lambda: np.empty((0, 0), dtype=bool))
     replicates: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    averaged: Floats | None = None  # (n, M) what replicates are sums of, instead of the contributions
+    averaged: Floats | None = (
+        None  # (n, M) what replicates are sums of, instead of the contributions
+    )
     value: Floats | None = None  # (1,) a known value to hold the mean against
     targets: Floats = field(default_factory=lambda: np.empty(0))
     widths: Floats = field(default_factory=lambda: np.empty(0))
@@ -55,7 +58,9 @@ class Objective:
 
     @property
     def pairs(self) -> Ints:
-        """Products of contributions that must be summed (P, 2): squares, then crosses with the compared models."""
+        """Products of contributions that must be summed (P, 2): squares, then crosses with the
+        compared models.
+        """
         return _pairs(self.models, tuple(self.compare.tolist()), self.against.tobytes())
 
     @property
@@ -66,7 +71,14 @@ class Objective:
     @property
     def rule(self) -> Floats:
         """Numbers of the scoring rule."""
-        numbers = [self.overlap, self.average, self.kappa, self.variance_weight, 1 / self.n_apply, 1 / self.n_grow]
+        numbers = [
+            self.overlap,
+            self.average,
+            self.kappa,
+            self.variance_weight,
+            1 / self.n_apply,
+            1 / self.n_grow,
+        ]
         return np.array(numbers, dtype=np.float64)
 
     @property
@@ -83,16 +95,31 @@ class Objective:
     def terms(self) -> tuple[Ints, Floats, tuple[int, int]]:
         """Return how a leaf's channels (M, C) follow from its statistics, as a list of terms.
 
-        (3, T) model, channel and statistic of each term; (T,) its coefficient; and the shape (M, C).
+        (3, T) model, channel and statistic of each term; (T,) its coefficient; and the shape (M,
+        C).
         """
-        kind = "value" if self.value is not None else "replicates" if len(self.replicates) else "compare"
+        kind = (
+            "value"
+            if self.value is not None
+            else "replicates"
+            if len(self.replicates)
+            else "compare"
+        )
         terms, sign, tails, plain = _structure(
-            self.models, tuple(self.compare.tolist()), self.against.tobytes(), kind, self.comparisons
+            self.models,
+            tuple(self.compare.tolist()),
+            self.against.tobytes(),
+            kind,
+            self.comparisons,
         )
         up = np.ones(self.models + 1)
         np.sqrt(self.tails, out=up[:-1])
         coef: Floats = sign * up[tails[0]] * up[tails[1]]
-        return terms, np.where(plain, coef, coef / self.n_grow), (self.models, 2 + 2 * self.comparisons)
+        return (
+            terms,
+            np.where(plain, coef, coef / self.n_grow),
+            (self.models, 2 + 2 * self.comparisons),
+        )
 
     @property
     def goal(self) -> Goal:
@@ -102,7 +129,11 @@ class Objective:
 
     def rows(self, y: Floats, use: Floats) -> Rows:
         """Return the rows behind the statistics, of contributions y (n, M)."""
-        by_row = np.ascontiguousarray(self.replicates.T) if len(self.replicates) else np.empty((len(y), 0))
+        by_row = (
+            np.ascontiguousarray(self.replicates.T)
+            if len(self.replicates)
+            else np.empty((len(y), 0))
+        )
         return Rows(y, use, self.pairs, by_row, y if self.averaged is None else self.averaged)
 
 
@@ -110,7 +141,8 @@ class Objective:
 def _structure(
     models: int, compare: tuple[int, ...], against: bytes, kind: str, count: int
 ) -> tuple[Ints, Floats, Ints, Bools]:
-    """Return the terms (3, T), their signs (T,), the two models whose tails scale them (2, T), and which are plain.
+    """Return the terms (3, T), their signs (T,), the two models whose tails scale them (2, T), and
+    which are plain.
 
     The number of models stands for "no tail". Plain sums are not divided by the number of rows.
     """

@@ -1,16 +1,20 @@
-"""PAS-IF: a subsample that looks like the target policy's own log, and what each model says about it.
+"""PAS-IF: a subsample that looks like the target policy's own log, and what each model says about
+it.
 
-A row joins D_1 with probability rho(x, a), else D_0. Rows of D_0 have density (1 - rho) pi_0 / (1 - kappa) and those of
-D_1 rho pi_0 / kappa, kappa = E rho; so an estimator that looks at the items of a set S alone needs on D_0 the weights
+A row joins D_1 with probability rho(x, a), else D_0. Rows of D_0 have density (1 - rho) pi_0 / (1 -
+kappa) and those of D_1 rho pi_0 / kappa, kappa = E rho; so an estimator that looks at the items of
+a set S alone needs on D_0 the weights
 
     W_S = E[rho | x, a_S] / E[1 - rho | x, a_S] (1 - kappa) / kappa
 
-to estimate the mean reward of D_1. For the whole ranking that is rho / (1 - rho) (1 - kappa) / kappa. The log-odds are
-log s + log w, a sum over positions for factored policies: they fall into that of S and a rest; the rest is averaged
-over rows of the log, which is exact when positions are independent and its distribution does not depend on the context.
+to estimate the mean reward of D_1. For the whole ranking that is rho / (1 - rho) (1 - kappa) /
+kappa. The log-odds are log s + log w, a sum over positions for factored policies: they fall into
+that of S and a rest; the rest is averaged over rows of the log, which is exact when positions are
+independent and its distribution does not depend on the context.
 
-An interaction order m is a sum over sets: rho_k sum_{|T|<m} prod_{l in T} (rho_l - 1) = sum_T b_|T| w_{k+T} with
-b_j = (-1)^(m-1-j) C(N-1-j, m-1-j), N the number of other items; each w is replaced by W.
+An interaction order m is a sum over sets: rho_k sum_{|T|<m} prod_{l in T} (rho_l - 1) = sum_T b_|T|
+w_{k+T} with b_j = (-1)^(m-1-j) C(N-1-j, m-1-j), N the number of other items; each w is replaced by
+W.
 """
 
 from collections.abc import Iterator
@@ -40,13 +44,14 @@ GRID = 64
 
 @dataclass(frozen=True, slots=True)
 class PasIf:
-    """MSE = mean over splits of (V_c(D_0) - mean reward of D_1)^2, a row joining D_1 with probability rho.
+    """MSE = mean over splits of (V_c(D_0) - mean reward of D_1)^2, a row joining D_1 with
+    probability rho.
 
-    Udagawa et al. (2023), Policy-adaptive estimator selection for off-policy evaluation, AAAI. They fit rho so that
-    the two parts' own importance ratio [rho/m] / [(1-rho)/(1-m)] equals w; for known w that is solved up to a factor
-    by rho = s w / (1 + s w), with s such that the mean is `share`. V_c(D_0) has the weights between the two parts, as
-    c sees them. Fails when few rows carry the weight: rho is near one there, and D_1 is no longer what the target
-    shows.
+    Udagawa et al. (2023), Policy-adaptive estimator selection for off-policy evaluation, AAAI. They
+    fit rho so that the two parts' own importance ratio [rho/m] / [(1-rho)/(1-m)] equals w; for
+    known w that is solved up to a factor by rho = s w / (1 + s w), with s such that the mean is
+    `share`. V_c(D_0) has the weights between the two parts, as c sees them. Fails when few rows
+    carry the weight: rho is near one there, and D_1 is no longer what the target shows.
     """
 
     share: float = PASIF_SHARE.value
@@ -55,7 +60,9 @@ class PasIf:
     streams: bool = False
 
     def objective(self, position: Position) -> Objective:
-        """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of D_1)^2."""
+        """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of
+        D_1)^2.
+        """
         rows = position.rows_in_memory(self.name)
         used = rows.rows
 
@@ -64,7 +71,9 @@ class PasIf:
             return chance(odds), part_weights(scale, rows.ratios, rows.candidates, odds, used)
 
         rho, weights = rows.once(repr(self), prepared)
-        rng = np.random.default_rng([position.seed, SUBSAMPLE_STREAM])  # the same splits at every position
+        rng = np.random.default_rng(
+            [position.seed, SUBSAMPLE_STREAM]
+        )  # the same splits at every position
         drawn = rng.random((self.splits, len(rho))) < rho
         target, rest = drawn & used, ~drawn & used
         return Objective(
@@ -88,7 +97,8 @@ class PasIf:
 
 
 def odds_scale(weight: Floats, share: float) -> float:
-    """Return log s such that the mean of s w / (1 + s w) is `share`; less where too few weights are positive.
+    """Return log s such that the mean of s w / (1 + s w) is `share`; less where too few weights are
+    positive.
 
     >>> float(np.exp(odds_scale(np.ones(4), 0.2)))
     0.25
@@ -113,7 +123,9 @@ def chance(log_odds: Floats) -> Floats:
 
 
 def log_whole(rows: PositionRows) -> Floats:
-    """Return the log weights of whole rankings (n,), the same sum of logarithms that sets of items have."""
+    """Return the log weights of whole rankings (n,), the same sum of logarithms that sets of items
+    have.
+    """
     ratios = rows.ratios
     products = "joint" in ratios.supports and ratios.kind != "policy"
     return log_of(ratios.rho).sum(axis=1) if products else log_of(rows.weight)
@@ -125,7 +137,9 @@ def log_of(weight: Floats) -> Floats:
     return out
 
 
-def part_weights(scale: float, ratios: Ratios, candidates: tuple[Candidate, ...], odds: Floats, use: Bools) -> Floats:
+def part_weights(
+    scale: float, ratios: Ratios, candidates: tuple[Candidate, ...], odds: Floats, use: Bools
+) -> Floats:
     """Return W (K, M, n) of each candidate at each position, with mean 1 over D_0 in expectation.
 
     odds (n,) are the rows' log-odds, scale + log w; use (n,) tells which rows are divided.
@@ -148,7 +162,9 @@ def part_weights(scale: float, ratios: Ratios, candidates: tuple[Candidate, ...]
 
 
 def _sets(ratios: Ratios, candidates: tuple[Candidate, ...]) -> Iterator[tuple[Floats, Users]]:
-    """Yield the log weights (n,) of each set of items, and where they are used: (position, candidate, coefficient)."""
+    """Yield the log weights (n,) of each set of items, and where they are used: (position,
+    candidate, coefficient).
+    """
     K = ratios.rho.shape[1]
     users: dict[bytes, Users] = {}
     for m, c in enumerate(candidates):
@@ -164,7 +180,8 @@ def _sets(ratios: Ratios, candidates: tuple[Candidate, ...]) -> Iterator[tuple[F
 
 
 def expansion(candidate: Candidate, k: int) -> Iterator[tuple[Bools, float]]:
-    """Yield the sets of items (K,) whose weights sum to a candidate's weight at position k, with coefficients.
+    """Yield the sets of items (K,) whose weights sum to a candidate's weight at position k, with
+    coefficients.
 
     >>> from counterrank import candidates
     >>> [(s.astype(int).tolist(), b) for s, b in expansion(candidates(3, ["S"], orders=[2])[1], 0)]
@@ -187,10 +204,11 @@ def expansion(candidate: Candidate, k: int) -> Iterator[tuple[Bools, float]]:
 
 @jit
 def odds_given_part(own: Floats, rest: Floats, out: Floats) -> None:
-    """Fill out (n,) with E[p] / E[1 - p] where p has log-odds own_i + rest, over the sample rest (r,).
+    """Fill out (n,) with E[p] / E[1 - p] where p has log-odds own_i + rest, over the sample rest
+    (r,).
 
-    With z = exp(rest), that is exp(own) sum z/(1 + exp(own) z) / sum 1/(1 + exp(own) z): the quotient varies slowly, is
-    one where the rest is zero, and is read from a table.
+    With z = exp(rest), that is exp(own) sum z/(1 + exp(own) z) / sum 1/(1 + exp(own) z): the
+    quotient varies slowly, is one where the rest is zero, and is read from a table.
     """
     low, high = np.inf, -np.inf
     for value in own:

@@ -12,18 +12,26 @@ _WIDTH, _HEIGHT, _GAP, _CELL = 190, 118, 22, 6
 
 
 def svg(forest: Forest, tree: int = 0) -> str:
-    """Return one tree as an SVG document: each box has share, model, estimate with interval and the model's matrix."""
+    """Return one tree as an SVG document: each box has share, model, estimate with interval and the
+    model's matrix.
+    """
     where, depth, leaves = _layout(forest, int(forest.roots[tree]))
     width, height = leaves * (_WIDTH + _GAP) + _GAP, (depth + 1) * (_HEIGHT + 3 * _GAP) + 2 * _GAP
-    title = f"Behaviour at position {tree + 1}" if forest.per_position else "Behaviour at all positions"
+    title = (
+        f"Behaviour at position {tree + 1}" if forest.per_position else "Behaviour at all positions"
+    )
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" '
         f'height="{height:.0f}" role="img" font-family="system-ui, sans-serif" font-size="12">',
         f"<title>{title}</title>",
-        f'<rect width="100%" height="100%" fill="white"/><text x="{_GAP}" y="18" font-weight="600">{title}</text>',
+        f'<rect width="100%" height="100%" fill="white"/><text x="{_GAP}" y="18" '
+        f'font-weight="600">{title}</text>',
     ]
     parts += [
-        _branch(where[path[-1][0]], where[at], last_rule(forest, path)) for at, path in paths(forest, tree) if path
+        _branch(where[path[-1][0]], where[at], last_rule(forest, path))
+        for at, path in paths(forest, tree)
+        if path
     ]
     highlighted = tree if forest.per_position else None
     parts += [_box(forest, at, x, y, highlighted) for at, (x, y) in where.items()]
@@ -31,7 +39,9 @@ def svg(forest: Forest, tree: int = 0) -> str:
 
 
 def _layout(forest: Forest, root: int) -> tuple[dict[int, tuple[float, float]], int, int]:
-    """Return the centre-top of each box, the depth and the number of leaves; leaves stand side by side."""
+    """Return the centre-top of each box, the depth and the number of leaves; leaves stand side by
+    side.
+    """
     where: dict[int, tuple[float, float]] = {}
     state = {"leaves": 0, "depth": 0}
 
@@ -41,7 +51,10 @@ def _layout(forest: Forest, root: int) -> tuple[dict[int, tuple[float, float]], 
             x = _GAP + (_WIDTH + _GAP) * state["leaves"] + _WIDTH / 2
             state["leaves"] += 1
         else:
-            x = (place(int(forest.nodes[at, 1]), level + 1) + place(int(forest.nodes[at, 2]), level + 1)) / 2
+            x = (
+                place(int(forest.nodes[at, 1]), level + 1)
+                + place(int(forest.nodes[at, 2]), level + 1)
+            ) / 2
         where[at] = (x, 2 * _GAP + level * (_HEIGHT + 3 * _GAP))
         return x
 
@@ -52,8 +65,10 @@ def _layout(forest: Forest, root: int) -> tuple[dict[int, tuple[float, float]], 
 def _branch(start: tuple[float, float], end: tuple[float, float], rule: str) -> str:
     y0, y1 = start[1] + _HEIGHT, end[1]
     return (
-        f'<path d="M{start[0]:.1f},{y0:.1f} V{(y0 + y1) / 2:.1f} H{end[0]:.1f} V{y1:.1f}" fill="none" stroke="#667"/>'
-        f'<text x="{end[0]:.1f}" y="{y1 - 8:.1f}" text-anchor="middle" fill="#334" paint-order="stroke" '
+        f'<path d="M{start[0]:.1f},{y0:.1f} V{(y0 + y1) / 2:.1f} H{end[0]:.1f} V{y1:.1f}" '
+        'fill="none" stroke="#667"/>'
+        f'<text x="{end[0]:.1f}" y="{y1 - 8:.1f}" text-anchor="middle" fill="#334" '
+        'paint-order="stroke" '
         f'stroke="white" stroke-width="4">{escape(rule)}</text>'
     )
 
@@ -71,7 +86,11 @@ def _box(forest: Forest, at: int, x: float, y: float, row: int | None) -> str:
         for i, line in enumerate(lines)
     )
     cell = min(_CELL, 90 / len(candidate.mask))
-    matrix = _matrix(candidate.mask, left + _WIDTH - cell * len(candidate.mask) - 10, y + 12, row) if leaf else ""
+    matrix = (
+        _matrix(candidate.mask, left + _WIDTH - cell * len(candidate.mask) - 10, y + 12, row)
+        if leaf
+        else ""
+    )
     title = candidate.label if leaf else f"by {forest.context_names[int(forest.nodes[at, 0])]}"
     return (
         f'<rect x="{left:.1f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" '
@@ -88,7 +107,8 @@ def _matrix(mask: NDArray[np.bool_], x: float, y: float, row: int | None) -> str
         for m in range(len(mask)):
             colour = ("#1f4e8c" if row is None or row == k else "#b9cbe4") if mask[k, m] else "#fff"
             cells.append(
-                f'<rect x="{x + size * m:.1f}" y="{y + size * k:.1f}" width="{size:.2f}" height="{size:.2f}" '
+                f'<rect x="{x + size * m:.1f}" y="{y + size * k:.1f}" width="{size:.2f}" '
+                f'height="{size:.2f}" '
                 f'fill="{colour}" stroke="#ccd" stroke-width=".5"/>'
             )
     return "".join(cells)

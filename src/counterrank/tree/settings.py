@@ -1,15 +1,29 @@
-"""Every tuned number of the behaviour tree: value, unit, why, and what it was set on; and how far a tree may grow."""
+"""Every tuned number of the behaviour tree: value, unit, why, and what it was set on; and how far a
+tree may grow.
+"""
 
 from dataclasses import dataclass
 
 from counterrank.errors import ConfigError
 from counterrank.settings import Setting
 
-# --- growth; users change these through `Limits` -------------------------------------------------------------------
-MAX_DEPTH = Setting(5, "levels", "32 groups are more than most logs tell apart", "Kiyohara et al. (2023), Algorithm 1")
-MAX_LEAVES = Setting(32, "leaves", "the leaves of a full tree of that depth", "follows from MAX_DEPTH")
-LEAF_ROWS = Setting(100, "rows", "the spread of a group is then known within 7 %", "1 / sqrt(2 rows)")
-LEAF_SHARE = Setting(0.02, "of the growing rows", "smaller groups hardly move the estimate", "chosen, not tuned")
+# --- growth; users change these through `Limits`
+# -------------------------------------------------------------------
+MAX_DEPTH = Setting(
+    5,
+    "levels",
+    "32 groups are more than most logs tell apart",
+    "Kiyohara et al. (2023), Algorithm 1",
+)
+MAX_LEAVES = Setting(
+    32, "leaves", "the leaves of a full tree of that depth", "follows from MAX_DEPTH"
+)
+LEAF_ROWS = Setting(
+    100, "rows", "the spread of a group is then known within 7 %", "1 / sqrt(2 rows)"
+)
+LEAF_SHARE = Setting(
+    0.02, "of the growing rows", "smaller groups hardly move the estimate", "chosen, not tuned"
+)
 MIN_GAIN = Setting(
     0.05,
     "of the root's score",
@@ -18,34 +32,61 @@ MIN_GAIN = Setting(
 )
 MAX_BINS = Setting(64, "bins", "a threshold is then off by 1.6 % of the rows at most", "1 / bins")
 LEAST_BINS = Setting(16, "bins", "fewer are too coarse to find a group", "chosen, not tuned")
-ROWS_PER_BIN = Setting(400, "rows", "few rows cannot tell many thresholds apart", "chosen, not tuned")
+ROWS_PER_BIN = Setting(
+    400, "rows", "few rows cannot tell many thresholds apart", "chosen, not tuned"
+)
 CONFIRM_SHARE = Setting(
-    0.5, "of the growing units", "a search over thousands of splits needs other rows to confirm what it found",
+    0.5, "of the growing units", "a search over thousands of splits needs other rows to confirm "
+                                 "what it found",
     "docs/evidence/mse-estimates.md: unconfirmed, the MSE is 1.7 times as high",
 )  # fmt: skip
-SWEEPS = Setting(3, "passes over the leaves", "a leaf's best model depends on the others'", "chosen, not tuned")
+SWEEPS = Setting(
+    3, "passes over the leaves", "a leaf's best model depends on the others'", "chosen, not tuned"
+)
 
-# --- rows looked at ------------------------------------------------------------------------------------------------
+# --- rows looked at
+# ------------------------------------------------------------------------------------------------
 SAMPLE_ROWS = Setting(
     200_000,
     "rankings",
-    "trees of larger logs are grown on a sample and applied to all rows; half of it takes half the time",
-    "four simulated environments, 250,000 rankings, 4 runs each: with 100,000 the MSE was 1.1 to 2.8 times as high",
+    "trees of larger logs are grown on a sample and applied to all rows; half of it takes half "
+    "the time",
+    "four simulated environments, 250,000 rankings, 4 runs each: with 100,000 the MSE was 1.1 to "
+    "2.8 times as high",
 )
 FOLDS = Setting(2, "folds", "half of the units choose for the other half", "chosen, not tuned")
-QUANTILE_ROWS = Setting(20_000, "rows", "an edge is then off by .4 % of the rows at most, far below a bin", "binomial")
-MOMENT_ROWS = Setting(2_000, "rows", "exact second moments given the context vary little", "chosen, not tuned")
+QUANTILE_ROWS = Setting(
+    20_000, "rows", "an edge is then off by .4 % of the rows at most, far below a bin", "binomial"
+)
+MOMENT_ROWS = Setting(
+    2_000, "rows", "exact second moments given the context vary little", "chosen, not tuned"
+)
 STABILITY_ROWS = Setting(2_000, "rows", "a share is then known within 2 %", "binomial")
-MOST_REWARD = Setting(1e60, "reward", "comparisons multiply four of them: more is no number", "largest double, 1.8e308")
+MOST_REWARD = Setting(
+    1e60,
+    "reward",
+    "comparisons multiply four of them: more is no number",
+    "largest double, 1.8e308",
+)
 
-# --- MSE estimates -------------------------------------------------------------------------------------------------
-GL_KAPPA = Setting(1.0, "variances", "leaves an unbiased estimate of the squared bias", "by derivation")
+# --- MSE estimates
+# -------------------------------------------------------------------------------------------------
+GL_KAPPA = Setting(
+    1.0, "variances", "leaves an unbiased estimate of the squared bias", "by derivation"
+)
 SLOPE_Z = Setting(2.0, "standard errors", "intervals of 95 % on either side", "Su et al. (2020)")
-PASIF_SHARE = Setting(0.2, "of the rows", "they stand for the target's own log", "chosen, not tuned")
-PASIF_SPLITS = Setting(10, "splits", "the average over random splits must not be a lottery", "chosen, not tuned")
-PASIF_REST_ROWS = Setting(1_000, "rows", "the rest of a ranking is averaged over them", "chosen, not tuned")
+PASIF_SHARE = Setting(
+    0.2, "of the rows", "they stand for the target's own log", "chosen, not tuned"
+)
+PASIF_SPLITS = Setting(
+    10, "splits", "the average over random splits must not be a lottery", "chosen, not tuned"
+)
+PASIF_REST_ROWS = Setting(
+    1_000, "rows", "the rest of a ranking is averaged over them", "chosen, not tuned"
+)
 
-# --- random streams: each is np.random.default_rng([seed, stream]), so that all follow the seed ---------------------
+# --- random streams: each is np.random.default_rng([seed, stream]), so that all follow the seed
+# ---------------------
 SAMPLE_STREAM = 29
 BINNING_STREAM = 31
 ORACLE_NOISE_STREAM = 41
@@ -56,8 +97,9 @@ SUBSAMPLE_STREAM = 47
 class Limits:
     """Depth, leaves, rows a leaf, bins a feature, and the gain a split must bring.
 
-    `min_leaf` None: 2 % of the growing rows, at least 100. `min_gain` is a share of the objective at the root.
-    `prune` is the share of the growing units kept apart to confirm each split; 0 confirms nothing.
+    `min_leaf` None: 2 % of the growing rows, at least 100. `min_gain` is a share of the objective
+    at the root. `prune` is the share of the growing units kept apart to confirm each split; 0
+    confirms nothing.
     """
 
     max_depth: int = MAX_DEPTH.value
@@ -82,7 +124,11 @@ class Limits:
 
     def leaf_rows(self, n: int) -> int:
         """Return the least number of rows in a leaf when n rows grow the tree."""
-        return max(LEAF_ROWS.value, int(n * LEAF_SHARE.value)) if self.min_leaf is None else self.min_leaf
+        return (
+            max(LEAF_ROWS.value, int(n * LEAF_SHARE.value))
+            if self.min_leaf is None
+            else self.min_leaf
+        )
 
     def bins_for(self, n: int) -> int:
         """Return the bins a feature gets: few rows cannot tell many thresholds apart."""

@@ -27,9 +27,13 @@ def load(path: "str | os.PathLike[str]") -> Forest:
     try:
         given = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
-        raise BehaviorError(f"cannot read the behaviour tree {path}: {problem.strerror or problem}") from problem
+        raise BehaviorError(
+            f"cannot read the behaviour tree {path}: {problem.strerror or problem}"
+        ) from problem
     except (ValueError, RecursionError) as problem:
-        raise BehaviorError(f"{path} is not a behaviour tree: not valid JSON ({problem})") from problem
+        raise BehaviorError(
+            f"{path} is not a behaviour tree: not valid JSON ({problem})"
+        ) from problem
     try:
         return from_dict(given)
     except BehaviorError as problem:
@@ -45,7 +49,11 @@ def to_dict(forest: Forest) -> dict[str, Any]:
         "context": list(forest.context_names),
         "categories": {name: list(labels) for name, labels in forest.categories.items()},
         "candidates": [
-            {"name": c.name, "order": c.order, "mask": ["".join("01"[int(v)] for v in row) for row in c.mask]}
+            {
+                "name": c.name,
+                "order": c.order,
+                "mask": ["".join("01"[int(v)] for v in row) for row in c.mask],
+            }
             for c in forest.candidates
         ],
         "with_missing": list(forest.with_missing),
@@ -56,12 +64,19 @@ def to_dict(forest: Forest) -> dict[str, Any]:
 
 
 def _node(forest: Forest, at: int) -> dict[str, Any]:
-    facts = {name: float(v) for name, v in zip(FACTS, forest.facts[at], strict=True) if np.isfinite(v)}
+    facts = {
+        name: float(v) for name, v in zip(FACTS, forest.facts[at], strict=True) if np.isfinite(v)
+    }
     node: dict[str, Any] = {"model": int(forest.model[at]), **facts}
     feature, left, right, member = (int(v) for v in forest.nodes[at])
     if feature < 0:
         return node
-    node |= {"feature": feature, "left": left, "right": right, "missing_left": bool(forest.missing_left[at])}
+    node |= {
+        "feature": feature,
+        "left": left,
+        "right": right,
+        "missing_left": bool(forest.missing_left[at]),
+    }
     if member:
         node["left_categories"] = np.flatnonzero(forest.sets[member - 1]).tolist()
     elif np.isfinite(forest.threshold[at]):
@@ -84,11 +99,25 @@ def from_dict(given: Any) -> Forest:
     roots = given.get("roots")
     K = len(found[0].mask)
     whole = isinstance(roots, list) and all(_is_int(r, 0, len(nodes) - 1) for r in roots)
-    _need(whole and len(roots) in (1, K), f"roots must be {K} node numbers (or 1); got {str(roots)[:80]}")
-    _need(_is_int(given.get("rows"), 0, 2**62), f"rows is {given.get('rows')!r}, expected a whole number")
-    table = [_checked(node, at, len(nodes), len(found), len(names)) for at, node in enumerate(nodes)]
+    _need(
+        whole and len(roots) in (1, K),
+        f"roots must be {K} node numbers (or 1); got {str(roots)[:80]}",
+    )
+    _need(
+        _is_int(given.get("rows"), 0, 2**62),
+        f"rows is {given.get('rows')!r}, expected a whole number",
+    )
+    table = [
+        _checked(node, at, len(nodes), len(found), len(names)) for at, node in enumerate(nodes)
+    ]
     _one_parent_each(table, roots)
-    return _build(given, table, found, tuple(names), {k: tuple(_list_of_str(v, k)) for k, v in categories.items()})
+    return _build(
+        given,
+        table,
+        found,
+        tuple(names),
+        {k: tuple(_list_of_str(v, k)) for k, v in categories.items()},
+    )
 
 
 def _build(
@@ -102,7 +131,9 @@ def _build(
     nodes = np.full((size, 4), -1, dtype=np.int64)
     nodes[:, 3] = 0
     threshold, missing = np.full(size, np.nan), np.zeros(size, dtype=bool)
-    widest = max((max(node.get("left_categories", [-1]), default=-1) for node in table), default=-1) + 1
+    widest = (
+        max((max(node.get("left_categories", [-1]), default=-1) for node in table), default=-1) + 1
+    )
     sets: list[NDArray[np.bool_]] = []
     for at, node in enumerate(table):
         if "feature" not in node:
@@ -116,7 +147,9 @@ def _build(
             threshold[at] = -np.inf if node["missing_left"] else np.inf
         else:
             threshold[at] = node["threshold"]
-    facts = np.array([[node.get(name, np.nan) for name in FACTS] for node in table], dtype=np.float64)
+    facts = np.array(
+        [[node.get(name, np.nan) for name in FACTS] for node in table], dtype=np.float64
+    )
     return Forest(
         candidates=found,
         context_names=names,
@@ -138,9 +171,15 @@ def _build(
 def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> dict[str, Any]:
     _need(isinstance(given, dict), f"node {at} is not an object")
     node: dict[str, Any] = given
-    _need(_is_int(node.get("model"), 0, models - 1), f"node {at}: model is {node.get('model')!r}, not one of {models}")
+    _need(
+        _is_int(node.get("model"), 0, models - 1),
+        f"node {at}: model is {node.get('model')!r}, not one of {models}",
+    )
     for name in FACTS:
-        _need(name not in node or _is_number(node[name]), f"node {at}: {name} is {node.get(name)!r}, not a number")
+        _need(
+            name not in node or _is_number(node[name]),
+            f"node {at}: {name} is {node.get(name)!r}, not a number",
+        )
     if "feature" not in node:
         return node
     _need(
@@ -149,16 +188,24 @@ def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> dic
     )
     for side in ("left", "right"):
         # Children stand after their parents, so no walk can run in a circle.
-        _need(_is_int(node.get(side), at + 1, nodes - 1), f"node {at}: {side} is {node.get(side)!r}, not a later node")
+        _need(
+            _is_int(node.get(side), at + 1, nodes - 1),
+            f"node {at}: {side} is {node.get(side)!r}, not a later node",
+        )
     _need(node["left"] != node["right"], f"node {at}: both children are node {node['left']}")
-    _need(isinstance(node.get("missing_left"), bool), f"node {at}: missing_left must be true or false")
+    _need(
+        isinstance(node.get("missing_left"), bool), f"node {at}: missing_left must be true or false"
+    )
     members = node.get("left_categories")
     if members is not None:
         good = isinstance(members, list) and all(_is_int(c, 0, 1_000_000) for c in members)
         _need(good, f"node {at}: left_categories must be category codes; got {str(members)[:80]}")
     else:
         cut = node.get("threshold")
-        _need(cut == "missing" or _is_number(cut), f"node {at}: threshold is {cut!r}, not a number or 'missing'")
+        _need(
+            cut == "missing" or _is_number(cut),
+            f"node {at}: threshold is {cut!r}, not a number or 'missing'",
+        )
     return node
 
 
@@ -167,7 +214,10 @@ def _one_parent_each(table: list[dict[str, Any]], roots: list[int]) -> None:
     for node in table:
         if "feature" in node:
             seen += [node["left"], node["right"]]
-    _need(sorted(seen) == list(range(len(table))), "the nodes do not form trees: a node has no parent or two")
+    _need(
+        sorted(seen) == list(range(len(table))),
+        "the nodes do not form trees: a node has no parent or two",
+    )
 
 
 def _candidates(given: Any) -> tuple[Candidate, ...]:
@@ -177,10 +227,17 @@ def _candidates(given: Any) -> tuple[Candidate, ...]:
         _need(isinstance(c, dict) and isinstance(c.get("name"), str), f"candidate {i} has no name")
         rows = c.get("mask")
         good = isinstance(rows, list) and len(rows) > 0
-        good = good and all(isinstance(r, str) and len(r) == len(rows) and set(r) <= {"0", "1"} for r in rows)
+        good = good and all(
+            isinstance(r, str) and len(r) == len(rows) and set(r) <= {"0", "1"} for r in rows
+        )
         _need(good, f"candidate {i} ({c['name']}): mask must be K strings of K characters 0 or 1")
-        _need(c.get("order") is None or _is_int(c["order"], 1, 10_000), f"candidate {i}: order is {c.get('order')!r}")
-        found.append(Candidate(c["name"], np.array([[v == "1" for v in r] for r in rows]), c.get("order")))
+        _need(
+            c.get("order") is None or _is_int(c["order"], 1, 10_000),
+            f"candidate {i}: order is {c.get('order')!r}",
+        )
+        found.append(
+            Candidate(c["name"], np.array([[v == "1" for v in r] for r in rows]), c.get("order"))
+        )
     sizes = {len(c.mask) for c in found}
     _need(len(sizes) == 1, f"candidates are for different numbers of positions: {sorted(sizes)}")
     return tuple(found)
@@ -191,7 +248,10 @@ def _strings(given: dict[str, Any], name: str) -> list[str]:
 
 
 def _list_of_str(value: Any, name: str) -> list[str]:
-    _need(isinstance(value, list) and all(isinstance(v, str) for v in value), f"{name} is not a list of names")
+    _need(
+        isinstance(value, list) and all(isinstance(v, str) for v in value),
+        f"{name} is not a list of names",
+    )
     return list(value)
 
 
@@ -200,7 +260,9 @@ def _is_int(value: Any, low: int, high: int) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    )
 
 
 def _need(condition: Any, message: str) -> None:

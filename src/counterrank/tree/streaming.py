@@ -1,7 +1,7 @@
 """Growth on a log that does not fit in memory: one pass a level, histograms added over batches.
 
-Bins are fixed beforehand (from a sample); every tree of every fold grows in the same passes. The result is that of
-growth in memory on all rows with the same bins.
+Bins are fixed beforehand (from a sample); every tree of every fold grows in the same passes. The
+result is that of growth in memory on all rows with the same bins.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,21 +65,29 @@ class Stream:
 def grow_streamed(stream: Stream, estimate: MSEEstimate, *, n_apply: int) -> list[list[Grower]]:
     """Return the trees of each fold and position (folds, K), grown in max_depth + 2 passes."""
     if not estimate.streams:
-        raise BehaviorError(f"mse='{estimate.name}' needs rows in memory; grow on a sample, or use mse='gl'")
+        raise BehaviorError(
+            f"mse='{estimate.name}' needs rows in memory; grow on a sample, or use mse='gl'"
+        )
     places = models_of(stream.candidates, per_position=True)
     objectives = _objectives(stream, estimate, places, n_apply)
     counts, kinds = stream.bins.counts, stream.bins.categorical
     growers = [[Grower(o[0], stream.limits, counts, kinds) for o in row] for row in objectives]
-    first = stream.source.reduce(_pass(stream, places, growers, _roots), label="behaviour tree: root")
+    first = stream.source.reduce(
+        _pass(stream, places, growers, _roots), label="behaviour tree: root"
+    )
     for grower, sums in zip(_flat(growers), first.arrays, strict=True):
         grower.start(sums[0])
     while any(len(g.wants) for g in _flat(growers)):
-        hist = stream.source.reduce(_pass(stream, places, growers, _histograms), label="behaviour tree: level")
+        hist = stream.source.reduce(
+            _pass(stream, places, growers, _histograms), label="behaviour tree: level"
+        )
         for grower, sums in zip(_flat(growers), hist.arrays, strict=True):
             if len(grower.wants):
                 grower.split(sums)
     if stream.limits.prune > 0:
-        last = stream.source.reduce(_pass(stream, places, growers, _confirmations), label="behaviour tree: confirm")
+        last = stream.source.reduce(
+            _pass(stream, places, growers, _confirmations), label="behaviour tree: confirm"
+        )
         for grower, sums, trio in zip(_flat(growers), last.arrays, _flat(objectives), strict=True):
             prune(grower, Scorer(trio[1], sums[1]))
             # A pruned node's own sums are there already: every node has those of all its rows.
@@ -98,7 +106,10 @@ Collect = Callable[[Grower, Rows, Codes, tuple[Bools, Bools]], Floats]
 
 
 def _pass(
-    stream: Stream, places: Sequence[TreeModels], growers: Sequence[Sequence[Grower]], collect: Collect
+    stream: Stream,
+    places: Sequence[TreeModels],
+    growers: Sequence[Sequence[Grower]],
+    collect: Collect,
 ) -> Callable[[RankingLog], Sums]:
     """Return the partial that collects one array for each fold and position from a batch."""
 
@@ -127,7 +138,9 @@ def _roots(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools])
 
 def _histograms(grower: Grower, rows: Rows, codes: Codes, parts: tuple[Bools, Bools]) -> Floats:
     wanted = grower.wants
-    node = _nodes(grower, codes, parts[0]) if len(wanted) else np.full(len(codes), -1, dtype=np.int32)
+    node = (
+        _nodes(grower, codes, parts[0]) if len(wanted) else np.full(len(codes), -1, dtype=np.int32)
+    )
     return grower.histograms(rows, codes, node, wanted)
 
 
@@ -146,7 +159,9 @@ def _nodes(grower: Grower, codes: Codes, rows: Bools) -> NDArray[np.int32]:
 def _objectives(
     stream: Stream, estimate: MSEEstimate, places: Sequence[TreeModels], n_apply: int
 ) -> list[list[tuple[Objective, Objective, Objective]]]:
-    """Return the objectives on growing, confirming and all rows for each fold and position, from one pass."""
+    """Return the objectives on growing, confirming and all rows for each fold and position, from
+    one pass.
+    """
     K, M = len(places), len(stream.candidates)
 
     def partial(batch: RankingLog) -> Sums:

@@ -25,9 +25,10 @@ T = TypeVar("T")
 class Position:
     """One position (or all as one): M models and what MSE estimates may need to know about them.
 
-    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most items and the highest
-    order, the reference for bias; `sparsest` the fewest. `tails` (M,) are factors by which the log understates second
-    moments. `moments()` gives mean and second moment of y (M,) each. `memory` is None when the log is streamed.
+    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
+    items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
+    factors by which the log understates second moments. `moments()` gives mean and second moment of
+    y (M,) each. `memory` is None when the log is streamed.
     """
 
     index: int
@@ -55,7 +56,8 @@ class Position:
         """Return the rows, or say that a stream has none."""
         if self.memory is None:
             raise BehaviorError(
-                f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use mse='gl'"
+                f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use "
+                "mse='gl'"
             )
         return self.memory
 
@@ -64,8 +66,9 @@ class Position:
 class TrainingSet:
     """Binned contexts and contributions of the rows in memory.
 
-    `log` are the rows of the log; `fresh` simulated rows for an oracle, which stand behind them in every array. Trees
-    are counted by position; with one tree for all positions there is tree 0 alone.
+    `log` are the rows of the log; `fresh` simulated rows for an oracle, which stand behind them in
+    every array. Trees are counted by position; with one tree for all positions there is tree 0
+    alone.
     """
 
     log: RankingLog
@@ -104,13 +107,19 @@ class TrainingSet:
 
     def part(self, rows: Bools) -> "Part":
         """Return some rows of the log (n,), with all the fresh ones."""
-        index = np.flatnonzero(rows | (self.is_logged() == 0)) if self.fresh else np.flatnonzero(rows)
+        index = (
+            np.flatnonzero(rows | (self.is_logged() == 0)) if self.fresh else np.flatnonzero(rows)
+        )
         return Part(rows, index, self.codes[index])
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
         place = self.trees[tree]
-        tails = self.tails[tree, place.models] if self.per_position else self.tails[:, place.models].max(axis=0)
+        tails = (
+            self.tails[tree, place.models]
+            if self.per_position
+            else self.tails[:, place.models].max(axis=0)
+        )
         memory = PositionRows(self, tree, rows)
         return Position(
             index=tree if self.per_position else -1,
@@ -173,7 +182,11 @@ class PositionRows:
     def reward(self) -> Floats:
         """Rewards of the position, or of the ranking (n,)."""
         log = self.data.log
-        reward = log.reward[:, self.tree] if self.data.per_position else log.reward @ log.position_weights
+        reward = (
+            log.reward[:, self.tree]
+            if self.data.per_position
+            else log.reward @ log.position_weights
+        )
         return padded(reward, self.data.fresh)
 
     @property
@@ -191,7 +204,9 @@ class PositionRows:
         log, models = self.data.log, self.data.trees[self.tree].models
         if self.data.per_position:
             return np.ascontiguousarray((weights[self.tree, models] * log.reward[:, self.tree]).T)
-        summed: Floats = np.einsum("nk,kmn->nm", log.reward * log.position_weights, weights[:, models])
+        summed: Floats = np.einsum(
+            "nk,kmn->nm", log.reward * log.position_weights, weights[:, models]
+        )
         return summed
 
     def once(self, name: str, make: Callable[[], T]) -> T:

@@ -1,4 +1,6 @@
-"""A forest in words, as text and as a table: each group's rule, size, model and estimate; and which features matter."""
+"""A forest in words, as text and as a table: each group's rule, size, model and estimate; and which
+features matter.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +43,9 @@ def groups(forest: Forest, tree: int) -> list[Group]:
     for at, path in paths(forest, tree):
         if forest.nodes[at, 0] < 0:
             share, _, value, error, _ = (float(v) for v in forest.facts[at])
-            found.append(Group(at, rules_of(forest, path), share, int(forest.model[at]), value, error))
+            found.append(
+                Group(at, rules_of(forest, path), share, int(forest.model[at]), value, error)
+            )
     return found
 
 
@@ -66,7 +70,9 @@ def rules_of(forest: Forest, path: Path) -> tuple[str, ...]:
     for feature in dict.fromkeys(int(forest.nodes[at, 0]) for at, _ in path):
         steps = [(at, left) for at, left in path if forest.nodes[at, 0] == feature]
         name = forest.context_names[feature]
-        missing = name in forest.with_missing and all(bool(forest.missing_left[at]) == left for at, left in steps)
+        missing = name in forest.with_missing and all(
+            bool(forest.missing_left[at]) == left for at, left in steps
+        )
         known = _known(forest, name, steps)
         if known is None:
             out.append(f"{name} missing")
@@ -100,7 +106,9 @@ def last_rule(forest: Forest, path: Path) -> str:
 
 
 def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | None:
-    """Return the rule about a category: those that every step lets pass, or those that some step took away."""
+    """Return the rule about a category: those that every step lets pass, or those that some step
+    took away.
+    """
     within: set[int] | None = None
     without: set[int] = set()
     for at, left in steps:
@@ -127,19 +135,24 @@ def importance(forest: Forest) -> dict[str, float]:
         scale = forest.facts[root, OBJECTIVE] + forest.facts[root, GAIN]
         for at in range(int(root), int(end)):
             if forest.nodes[at, 0] >= 0 and np.isfinite(forest.facts[at, GAIN]):
-                total[forest.context_names[int(forest.nodes[at, 0])]] += float(forest.facts[at, GAIN] / abs(scale or 1))
+                total[forest.context_names[int(forest.nodes[at, 0])]] += float(
+                    forest.facts[at, GAIN] / abs(scale or 1)
+                )
     whole = sum(total.values())
     return {name: gain / whole if whole > 0 else 0.0 for name, gain in total.items()}
 
 
 def describe(forest: Forest) -> dict[str, Any]:
-    """Return the forest as plain values for JSON: groups with rules, shares, models and estimates; importance."""
+    """Return the forest as plain values for JSON: groups with rules, shares, models and estimates;
+    importance.
+    """
     return {
         "mse": forest.mse,
         "rows": forest.n_grown,
         "per_position": forest.per_position,
         "models": [
-            {"name": c.label, "order": c.order, "matrix": c.mask.astype(int).tolist()} for c in forest.candidates
+            {"name": c.label, "order": c.order, "matrix": c.mask.astype(int).tolist()}
+            for c in forest.candidates
         ],
         "positions": [
             {
@@ -179,9 +192,14 @@ def text(forest: Forest) -> str:
             items = draw(mask[tree][None]) if forest.per_position else ""
             head = title if number == 0 else ""
             share = f"{group.share:4.0%}" if np.isfinite(group.share) else "    "
-            value = f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}" if np.isfinite(group.estimate) else ""
+            value = (
+                f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}"
+                if np.isfinite(group.estimate)
+                else ""
+            )
             lines.append(
-                f"{head:13} {share}  {forest.candidates[group.model].label:12} {items}  {value:18} {group.rule}"
+                f"{head:13} {share}  {forest.candidates[group.model].label:12} {items}  "
+                f"{value:18} {group.rule}"
             )
     return "\n".join(lines)
 
@@ -191,8 +209,15 @@ def rich_table(forest: Forest) -> "RenderableType":
     from rich.table import Table
 
     rows = f"{forest.n_grown:,} rankings"
-    table = Table(title=f"Behaviour tree (objective '{forest.mse}', grown on {rows})", title_justify="left")
-    for name, justify in (("position", "right"), ("group", "left"), ("share", "right"), ("model", "left")):
+    table = Table(
+        title=f"Behaviour tree (objective '{forest.mse}', grown on {rows})", title_justify="left"
+    )
+    for name, justify in (
+        ("position", "right"),
+        ("group", "left"),
+        ("share", "right"),
+        ("model", "left"),
+    ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("items that matter")
     table.add_column("estimate", justify="right")
@@ -205,7 +230,9 @@ def rich_table(forest: Forest) -> "RenderableType":
                 f"{group.share:.0%}" if np.isfinite(group.share) else "",
                 forest.candidates[group.model].label,
                 draw(mask[tree][None]) if forest.per_position else draw(mask),
-                f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}" if np.isfinite(group.estimate) else "",
+                f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}"
+                if np.isfinite(group.estimate)
+                else "",
             )
     used = [f"{name} {share:.0%}" for name, share in importance(forest).items() if share > 0]
     table.caption = "features: " + (", ".join(used) if used else "none is used")

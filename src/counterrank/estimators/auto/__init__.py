@@ -1,1 +1,3 @@
-"""`auto`: one estimate chosen from the log alone, with an interval that allows for what it cannot see."""
+"""`auto`: one estimate chosen from the log alone, with an interval that allows for what it cannot
+see.
+"""

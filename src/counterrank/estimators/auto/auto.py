@@ -1,4 +1,6 @@
-"""Auto: the recommended estimator. Several reward models, weights as far as they can be trusted, one interval."""
+"""Auto: the recommended estimator. Several reward models, weights as far as they can be trusted,
+one interval.
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +10,14 @@ from numpy.typing import NDArray
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
 from counterrank.estimators.auto.members import members_of, tails_of, weights_of
-from counterrank.estimators.auto.nuisances import ClosedForm, Drawn, Nuisances, Outlook, drawn_once, fit_drawn
+from counterrank.estimators.auto.nuisances import (
+    ClosedForm,
+    Drawn,
+    Nuisances,
+    Outlook,
+    drawn_once,
+    fit_drawn,
+)
 from counterrank.estimators.auto.rule import Decision, decide
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
@@ -16,7 +25,13 @@ from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import trained
 from counterrank.log import LOGGING, RankingLog
-from counterrank.models import can_sample, context_columns, fit_close, fits_in_memory, has_distribution
+from counterrank.models import (
+    can_sample,
+    context_columns,
+    fit_close,
+    fits_in_memory,
+    has_distribution,
+)
 from counterrank.ratios import ratios_of
 
 Floats = NDArray[np.float64]
@@ -27,16 +42,27 @@ class AutoPlan(Plan[AutoState]):
     """One additive pass over every member, then a decision."""
 
     def __init__(
-        self, workspace: Workspace, nuisances: Nuisances | None, flags: tuple[str, ...], allowance: float | None
+        self,
+        workspace: Workspace,
+        nuisances: Nuisances | None,
+        flags: tuple[str, ...],
+        allowance: float | None,
     ) -> None:
         self.key = (workspace.target, "auto", allowance)
-        self.workspace, self.nuisances, self.flags, self.allowance = workspace, nuisances, flags, allowance
+        self.workspace, self.nuisances, self.flags, self.allowance = (
+            workspace,
+            nuisances,
+            flags,
+            allowance,
+        )
         self.members = members_of(ratios_of(workspace.first, workspace.target))
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         rows = workspace.source.n or int(SETTINGS["training_rows"].value)
         # Without a model nothing stands in for the weight that a limit takes away.
-        self.limit = max(SETTINGS["clip"].value * rows**0.5, 1.0) if nuisances is not None else np.inf
+        self.limit = (
+            max(SETTINGS["clip"].value * rows**0.5, 1.0) if nuisances is not None else np.inf
+        )
         self.stride = -(-rows // int(SETTINGS["fold_rows"].value))
 
     def partial(self, view: View) -> Part[AutoState]:
@@ -51,9 +77,13 @@ class AutoPlan(Plan[AutoState]):
         look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(view)
         totals = self._totals(batch, weights, look)
         error = batch.reward - look.q
-        columns = np.stack([batch.reward.T, *((look.mean + w * error).T for w in weights.values())], axis=1)
+        columns = np.stack(
+            [batch.reward.T, *((look.mean + w * error).T for w in weights.values())], axis=1
+        )
         shown = batch.action >= 0
-        sums = [(float((w * shown).sum()), float(((w * shown) ** 2).sum())) for w in weights.values()]
+        sums = [
+            (float((w * shown).sum()), float(((w * shown) ** 2).sum())) for w in weights.values()
+        ]
         mean_weight = weights[self.members[0]].mean(axis=1)
         some = _some(batch, self.stride)
         part = View(batch.take(some), view.target)
@@ -75,27 +105,38 @@ class AutoPlan(Plan[AutoState]):
         return Part(state, totals[1 : 1 + len(self.members)].T)
 
     def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
-        """Return row totals (T, n): what was earned, the members, the own-position member by each model.
+        """Return row totals (T, n): what was earned, the members, the own-position member by each
+        model.
 
-        Own-position weights meet the surprises along the history of clicks, which vary less than residuals; richer
-        weights are exact for residuals alone.
+        Own-position weights meet the surprises along the history of clicks, which vary less than
+        residuals; richer weights are exact for residuals alone.
         """
         alpha = batch.position_weights
-        base, mean, residual = batch.reward @ alpha, look.mean @ alpha, alpha * (batch.reward - look.q)
+        base, mean, residual = (
+            batch.reward @ alpha,
+            look.mean @ alpha,
+            alpha * (batch.reward - look.q),
+        )
         rows = [base]
         for name, w in weights.items():
             rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
         own = weights[self.members[0]]
-        rows += [m + np.einsum("nk,nk->n", own, e) for m, e in zip(look.means, look.errors, strict=True)]
+        rows += [
+            m + np.einsum("nk,nk->n", own, e) for m, e in zip(look.means, look.errors, strict=True)
+        ]
         return np.stack(rows)
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
-        """Return the members' totals by each fit (F, J), summed over some rows: what the fits' error does to them."""
+        """Return the members' totals by each fit (F, J), summed over some rows: what the fits'
+        error does to them.
+        """
         J = len(self.members)
         if self.nuisances is None or view.batch.n == 0:
             return np.zeros((0 if self.nuisances is None else self.nuisances.folds, J))
         looks = (self.nuisances.outlook(view, fold) for fold in range(self.nuisances.folds))
-        return np.stack([self._totals(view.batch, weights, look)[1 : 1 + J].sum(axis=1) for look in looks])
+        return np.stack(
+            [self._totals(view.batch, weights, look)[1 : 1 + J].sum(axis=1) for look in looks]
+        )
 
     def _draws(self, view: View) -> Ints | None:
         if not isinstance(self.nuisances, Drawn) or view.batch.n == 0:
@@ -104,7 +145,9 @@ class AutoPlan(Plan[AutoState]):
         return drawn_once(view, size, self.workspace.seed)
 
     def _controls(self, view: View) -> Floats:
-        """Return (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero whatever the context, where there is no model."""
+        """Return (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero whatever the context, where there
+        is no model.
+        """
         if self.nuisances is not None:
             return np.empty((0, view.batch.n))
         ratios = view.ratios
@@ -120,7 +163,8 @@ class AutoPlan(Plan[AutoState]):
         """Return means, covariances and what follows from them."""
         if not (np.isfinite(state.products).all() and np.isfinite(state.second).all()):
             raise EstimatorError(
-                "'auto' overflows: squares of its contributions are no numbers any more. Look for logging propensities "
+                "'auto' overflows: squares of its contributions are no numbers any more. Look for "
+                "logging propensities "
                 "near zero or rewards of enormous size"
             )
         summary = summarise(state, self.members, modelled=self.nuisances is not None)
@@ -138,7 +182,9 @@ class AutoPlan(Plan[AutoState]):
 
 
 def _some(batch: RankingLog, stride: int) -> Ints:
-    """Return the rows of this batch in every `stride`-th block of the log: most batches of a long log have none."""
+    """Return the rows of this batch in every `stride`-th block of the log: most batches of a long
+    log have none.
+    """
     return np.flatnonzero(batch.numbers // int(SETTINGS["fold_block"].value) % stride == 0)
 
 
@@ -149,11 +195,13 @@ def _nothing(batch: RankingLog) -> Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Auto(Estimator):
-    """Several cross-fitted reward models averaged, corrected by weights as far as the log supports them.
+    """Several cross-fitted reward models averaged, corrected by weights as far as the log supports
+    them.
 
-    The interval is centred on the estimate and allows for a stated bias (`docs/auto.md`): `allowance` sets it, in the
-    unit of the value; by default it follows from how far the models disagree and how much the target changes.
-    Without whole distributions or policies to draw from: weights and mean-zero controls only.
+    The interval is centred on the estimate and allows for a stated bias (`docs/auto.md`):
+    `allowance` sets it, in the unit of the value; by default it follows from how far the models
+    disagree and how much the target changes. Without whole distributions or policies to draw from:
+    weights and mean-zero controls only.
 
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
@@ -169,7 +217,8 @@ class Auto(Estimator):
     def __post_init__(self) -> None:
         if self.allowance is not None and not (np.isfinite(self.allowance) and self.allowance >= 0):
             raise ConfigError(
-                f"the allowance for bias is a number of at least 0, in the unit of the value; got {self.allowance}"
+                "the allowance for bias is a number of at least 0, in the unit of the value; got "
+                f"{self.allowance}"
             )
 
     def plan(self, workspace: Workspace) -> Plan[AutoState]:
@@ -186,7 +235,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     if kind == "factored" and whole and fits_in_memory(first):
         training, within = trained(workspace), SETTINGS["close"].value
         models = workspace.once(
-            ("close models", target), lambda: fit_close(training, seed=workspace.seed, within=within)
+            ("close models", target),
+            lambda: fit_close(training, seed=workspace.seed, within=within),
         )
         return ClosedForm(models, training.layout.F), ()
     if first.K > SETTINGS["longest"].value:
@@ -198,11 +248,13 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
 
 
 _LONG = (
-    "weights-only: {K} positions are too many for a reward model (at most {most}), so auto uses weights and mean-zero "
+    "weights-only: {K} positions are too many for a reward model (at most {most}), so auto uses "
+    "weights and mean-zero "
     "controls; shorter rankings would do better"
 )
 _DRAWN = (
-    "drawn-mean: the reward models' mean under the target ('{kind}' propensities) is an average over {draws} drawn "
+    "drawn-mean: the reward models' mean under the target ('{kind}' propensities) is an average "
+    "over {draws} drawn "
     "rankings a row, whose error is inside the standard error"
 )
 
@@ -210,11 +262,15 @@ _DRAWN = (
 def _why(target: str, kind: str, *, factored: bool) -> str:
     if factored:
         return (
-            "weights-only: the log has only the shown items' probabilities, so auto uses weights and mean-zero "
-            f"controls; with 'propensity_dist' and '{target}_dist' columns (or policies) it could use reward models "
+            "weights-only: the log has only the shown items' probabilities, so auto uses weights "
+            "and mean-zero "
+            f"controls; with 'propensity_dist' and '{target}_dist' columns (or policies) it could "
+            "use reward models "
             "and would usually be several times more exact"
         )
     return (
-        f"weights-only: of '{target}' the log has '{kind}' propensities, from which no rankings can be drawn, so auto "
-        "uses weights and mean-zero controls; with the policy itself (its scores) it could use reward models"
+        f"weights-only: of '{target}' the log has '{kind}' propensities, from which no rankings "
+        "can be drawn, so auto "
+        "uses weights and mean-zero controls; with the policy itself (its scores) it could use "
+        "reward models"
     )

@@ -33,7 +33,9 @@ def estimate_from(
         value=value,
         stderr=se,
         by_position=_positions(summary, decision, value),
-        ess=float(state.mean_weight[0] ** 2 / state.mean_weight[1]) if state.mean_weight[1] > 0 else 0.0,
+        ess=float(state.mean_weight[0] ** 2 / state.mean_weight[1])
+        if state.mean_weight[1] > 0
+        else 0.0,
         n=state.n,
         level=workspace.level,
         lift=_lift(summary, decision, value, workspace.level),
@@ -53,8 +55,10 @@ def _unknown(summary: Summary) -> str:
         return "no logged ranking has a positive weight under the target"
     if summary.alone > SETTINGS["reach"].value:
         return (
-            f"{summary.alone:.0%} of what the target shows was never or hardly ever shown at its position; a reward "
-            "model alone would speak for it. Log more exploration, or choose a target closer to the logger"
+            f"{summary.alone:.0%} of what the target shows was never or hardly ever shown at its "
+            "position; a reward "
+            "model alone would speak for it. Log more exploration, or choose a target closer to "
+            "the logger"
         )
     return ""
 
@@ -64,7 +68,9 @@ def _value(summary: Summary, decision: Decision) -> float:
 
 
 def _positions(summary: Summary, decision: Decision, value: float) -> tuple[PositionValue, ...]:
-    """Return V_k; what histories of clicks add to the total is spread over positions by their weights."""
+    """Return V_k; what histories of clicks add to the total is spread over positions by their
+    weights.
+    """
     alpha, w = summary.alpha, np.concatenate([[0.0], decision.weights])
     values = summary.at @ w
     values = values + (value - float(alpha @ values)) * alpha / max(float(alpha @ alpha), 1e-300)
@@ -90,9 +96,12 @@ def _lift(summary: Summary, decision: Decision, value: float, level: float) -> L
         ratio = np.concatenate([[-value / base**2], decision.weights / base])
         relative = (value / base - 1, *ends(value / base - 1, ratio, decision.allowance / base)[1:])
     own = _positions(summary, decision, value)
-    spread = np.sqrt(np.maximum(np.einsum("c,kcd,d->k", paired, summary.at_covariance, paired), 0.0))
+    spread = np.sqrt(
+        np.maximum(np.einsum("c,kcd,d->k", paired, summary.at_covariance, paired), 0.0)
+    )
     by_position = tuple(
-        PositionValue(one.value - float(r), float(e)) for one, r, e in zip(own, summary.at[:, 0], spread, strict=True)
+        PositionValue(one.value - float(r), float(e))
+        for one, r, e in zip(own, summary.at[:, 0], spread, strict=True)
     )
     return Lift(value - base, se, low, high, by_position, *relative)
 
@@ -102,12 +111,14 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     missing = float(summary.unsupported.max(initial=0.0))
     if missing > 0:
         found.append(
-            f"no-support: {missing:.1%} of the target's rankings hold what the logger never shows there; the models "
+            f"no-support: {missing:.1%} of the target's rankings hold what the logger never shows "
+            "there; the models "
             "alone speak for them"
         )
     if summary.alone > SETTINGS["told"].value:
         found.append(
-            f"model-alone: {summary.alone:.0%} of what the target shows has too little weight in the log and rests on "
+            f"model-alone: {summary.alone:.0%} of what the target shows has too little weight in "
+            "the log and rests on "
             "the reward models alone"
         )
     if decision.allowance > 0:
@@ -147,15 +158,23 @@ def _details(summary: Summary, decision: Decision) -> dict[str, Any]:
 
 
 def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Return value and standard error by interaction order; dependent positions have no orders but the first."""
+    """Return value and standard error by interaction order; dependent positions have no orders but
+    the first.
+    """
     if "rips" in summary.members:
         return []
     by_name = {row["member"]: row for row in table}
     path = order_path(summary.members, len(summary.alpha))
-    return [{"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]} for m, name in path]
+    return [
+        {"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]}
+        for m, name in path
+    ]
 
 
 def _why(decision: Decision) -> str:
     moved = [f"{step.member} ({step.share:.0%})" for step in decision.steps if step.share >= 0.005]
     way = "moved towards " + ", then ".join(moved) if moved else "no richer weights moved it"
-    return f"{way}; the interval rests on '{decision.basis}' and allows for a bias of {decision.allowance:.3g}"
+    return (
+        f"{way}; the interval rests on '{decision.basis}' and allows for a bias of "
+        f"{decision.allowance:.3g}"
+    )

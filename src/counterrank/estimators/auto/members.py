@@ -1,7 +1,9 @@
-"""The members of `auto`: the models' average, corrected by weights that trust the data more and more.
+"""The members of `auto`: the models' average, corrected by weights that trust the data more and
+more.
 
-A member is named after the plain estimator whose weights it has, in the grammar of estimator names: "iips", "order-2",
-"order-3", "rips", "ips". The first one's weights are cut at a limit: what is cut off rests on the models.
+A member is named after the plain estimator whose weights it has, in the grammar of estimator names:
+"iips", "order-2", "order-3", "rips", "ips". The first one's weights are cut at a limit: what is cut
+off rests on the models.
 """
 
 from dataclasses import dataclass
@@ -19,14 +21,17 @@ from counterrank.ratios import Ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs we know.
+# : Interaction orders between own item and whole ranking: higher ones are noise at the sizes of
+# logs we know.
 ORDERS = (2, 3)
 #: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
 LONGEST = 1024
 
 
 def members_of(ratios: Ratios) -> tuple[str, ...]:
-    """Return the members that these ratios support, from trusting the models to trusting the weights."""
+    """Return the members that these ratios support, from trusting the models to trusting the
+    weights.
+    """
     K = ratios.rho.shape[1]
     found = ["iips"] if "position" in ratios.supports else []
     if ratios.kind == "factored" and K <= LONGEST:
@@ -57,9 +62,11 @@ def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tails:
-    """Sums over rows, by member (J,): squares of weights as the policies have them, and target mass without support.
+    """Sums over rows, by member (J,): squares of weights as the policies have them, and target mass
+    without support.
 
-    E_0[w^2] = E_pi[w]: what heavy weights do to a variance is known from the policies, whether or not they occurred.
+    E_0[w^2] = E_pi[w]: what heavy weights do to a variance is known from the policies, whether or
+    not they occurred.
     """
 
     square: Floats
@@ -67,15 +74,22 @@ class Tails:
     rows: int
 
     def __add__(self, other: "Tails") -> "Tails":
-        return Tails(self.square + other.square, self.unsupported + other.unsupported, self.rows + other.rows)
+        return Tails(
+            self.square + other.square, self.unsupported + other.unsupported, self.rows + other.rows
+        )
 
 
 def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
-    """Return what the policies know of the weights' squares: exact where distributions are, by draws of policies."""
+    """Return what the policies know of the weights' squares: exact where distributions are, by
+    draws of policies.
+    """
     none = Tails(np.zeros(len(members)), np.zeros(len(members)), 0)
     if view.batch.n == 0:
         return none
-    logging, wanted = whole_distribution(view.batch, LOGGING), whole_distribution(view.batch, view.target)
+    logging, wanted = (
+        whole_distribution(view.batch, LOGGING),
+        whole_distribution(view.batch, view.target),
+    )
     if view.ratios.kind == "factored" and logging is not None and wanted is not None:
         return _exact(view, members, logging, wanted)
     if draws is None or not isinstance(view.batch.propensity, Policy):
@@ -84,9 +98,11 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
 
 
 def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
-    """Return the members' mean squares of weights (J,) that follow from mean rho_k^2 (K,) of independent positions.
+    """Return the members' mean squares of weights (J,) that follow from mean rho_k^2 (K,) of
+    independent positions.
 
-    Products of many ratios rarely show their tails, single ratios do. Of no ratios: zeros, that is nothing known.
+    Products of many ratios rarely show their tails, single ratios do. Of no ratios: zeros, that is
+    nothing known.
     """
     from counterrank.estimators.kernels.orders import order_squares
 
@@ -100,7 +116,9 @@ def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
 
 
 def _by_member(members: tuple[str, ...], orders: Ints, square: Floats) -> Floats:
-    found = {f"order-{m}": value for m, value in zip(orders, square[:-1], strict=True)} | {"ips": square[-1]}
+    found = {f"order-{m}": value for m, value in zip(orders, square[:-1], strict=True)} | {
+        "ips": square[-1]
+    }
     return np.array([found.get(name, 0.0) for name in members])
 
 
@@ -116,7 +134,9 @@ def _exact(view: View, members: tuple[str, ...], logging: Floats, wanted: Floats
 
 
 def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
-    """Return the same from rankings of the target (n, S, K): a weight's mean there is its mean square here."""
+    """Return the same from rankings of the target (n, S, K): a weight's mean there is its mean
+    square here.
+    """
     batch, policy = view.batch, view.batch.target(view.target)
     assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
     n, S, K = draws.shape
@@ -127,7 +147,11 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
     last = np.maximum(shown.sum(axis=1) - 1, 0)
     supported = np.isfinite(below)
     with np.errstate(over="ignore"):
-        prefix = np.where(shown & supported, np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0)), 0.0)
+        prefix = np.where(
+            shown & supported,
+            np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0)),
+            0.0,
+        )
     whole = prefix[np.arange(n * S), last] * shown.sum(axis=1)
     missing = ~supported[np.arange(n * S), last]
     square, unsupported = np.zeros(len(members)), np.zeros(len(members))

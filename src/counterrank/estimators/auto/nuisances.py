@@ -1,7 +1,8 @@
 """The nuisance models behind `auto`: several cross-fitted reward models, asked in one way.
 
-Where both policies are factored with whole distributions the models of `models.fit_best` answer in closed form;
-everywhere else rankings of the target are drawn and the click models are averaged over them.
+Where both policies are factored with whole distributions the models of `models.fit_best` answer in
+closed form; everywhere else rankings of the target are drawn and the click models are averaged over
+them.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,14 @@ from counterrank.models import (
     rankings_of,
     whole_distribution,
 )
-from counterrank.policies import Deterministic, Mixture, PlackettLuce, Policy, Scored, SlotEpsilonGreedy
+from counterrank.policies import (
+    Deterministic,
+    Mixture,
+    PlackettLuce,
+    Policy,
+    Scored,
+    SlotEpsilonGreedy,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,10 +42,12 @@ STREAMS = {"target draws": 101, "training rows": 102, "fold rows": 103}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
-    """What M models say of n rows: q and its mean under the target (n, K), and surprises delta (n, K), averaged.
+    """What M models say of n rows: q and its mean under the target (n, K), and surprises delta (n,
+    K), averaged.
 
-    `delta` sums to sum_k alpha_k (r_k - q_k); `means` (M, n) are each model's alpha-weighted means of a row and
-    `errors` (M, n, K) each model's surprises, from which the models' disagreement is measured.
+    `delta` sums to sum_k alpha_k (r_k - q_k); `means` (M, n) are each model's alpha-weighted means
+    of a row and `errors` (M, n, K) each model's surprises, from which the models' disagreement is
+    measured.
     """
 
     q: Floats
@@ -63,11 +73,15 @@ class Nuisances(Protocol):
         """What was fitted, for people."""
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
-        """Return the models on the rows of a view, each row by the fit that did not see it, or all by fit `fold`."""
+        """Return the models on the rows of a view, each row by the fit that did not see it, or all
+        by fit `fold`.
+        """
 
 
 def in_fold(batch: RankingLog, fold: int) -> RankingLog:
-    """Return the batch as if all rows were of one fold: the delete-a-fold jackknife asks each fit about all rows."""
+    """Return the batch as if all rows were of one fold: the delete-a-fold jackknife asks each fit
+    about all rows.
+    """
     part = batch.take(slice(0, batch.n))
     object.__setattr__(part, "bucket", np.full(batch.n, fold, dtype=batch.bucket.dtype))
     return part
@@ -122,7 +136,11 @@ class Drawn:
         """Return the average of the models' predictions."""
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
-        own = np.asarray(batch.bucket % self.folds, dtype=np.int64) if fold is None else np.full(n, fold)
+        own = (
+            np.asarray(batch.bucket % self.folds, dtype=np.int64)
+            if fold is None
+            else np.full(n, fold)
+        )
         # Fits of different folds are compared on the same rankings: few do.
         size = self.draws if fold is None else min(self.draws, int(SETTINGS["fold_draws"].value))
         logged = view.once("rankings", lambda: logged_rankings(batch, view.target))
@@ -141,7 +159,9 @@ class Drawn:
         return logged.others(drawn, extra=attraction(view.batch.target(view.target), drawn))
 
 
-def _averaged(q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats) -> Outlook:
+def _averaged(
+    q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats
+) -> Outlook:
     means = np.stack([one @ alpha for one in mean])
     return Outlook(np.mean(q, axis=0), np.mean(mean, axis=0), errors.mean(axis=0), means, errors)
 
@@ -153,11 +173,17 @@ def fit_drawn(workspace: Workspace) -> Drawn:
     folds = int(SETTINGS["folds"].value)
     rankings = logged_rankings(sample, workspace.target)
     models = fit_list_models(rankings, sample.reward, sample.bucket % folds, folds=folds, seed=seed)
-    return Drawn(tuple(models), draws_for(workspace.source.n), seed, {"models": [dict(m.details) for m in models]})
+    return Drawn(
+        tuple(models),
+        draws_for(workspace.source.n),
+        seed,
+        {"models": [dict(m.details) for m in models]},
+    )
 
 
 def draws_for(rows: int | None) -> int:
-    """Return how many rankings of the target are drawn a row: fewer on long logs, whose rows average out the rest.
+    """Return how many rankings of the target are drawn a row: fewer on long logs, whose rows
+    average out the rest.
 
     >>> draws_for(2_000), draws_for(1_000_000)
     (4, 1)
@@ -168,7 +194,9 @@ def draws_for(rows: int | None) -> int:
 
 def drawn_once(view: View, size: int, seed: int) -> Ints:
     """Return `target_draws` of a view, drawn once."""
-    return view.once(("target draws", size), lambda: target_draws(view.batch, view.target, size, seed))
+    return view.once(
+        ("target draws", size), lambda: target_draws(view.batch, view.target, size, seed)
+    )
 
 
 def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
@@ -191,18 +219,24 @@ def logged_rankings(batch: RankingLog, target: str) -> Rankings:
 
 
 def attraction(policy: Any, items: Ints) -> Floats | None:
-    """Return the target's score of items (n, S, K), less its row's mean: what it knows of relevance; None if nothing.
+    """Return the target's score of items (n, S, K), less its row's mean: what it knows of
+    relevance; None if nothing.
 
-    A target is made to be good, so its own scores are the best single feature a reward model can have, and the
-    models without it are kept beside it for targets whose scores say nothing.
+    A target is made to be good, so its own scores are the best single feature a reward model can
+    have, and the models without it are kept beside it for targets whose scores say nothing.
     """
     if isinstance(policy, Mixture):
         found = (attraction(part, items) for part in policy.components)
-        return next((one for one in found if one is not None and np.nanmax(np.abs(one), initial=0.0) > 0), None)
+        return next(
+            (one for one in found if one is not None and np.nanmax(np.abs(one), initial=0.0) > 0),
+            None,
+        )
     if isinstance(policy, Scored):
         one = policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
         places, offsets = one.candidates.locate(items), one.candidates.offsets
-        values = np.append(one.scores, np.nan)[np.where(places < 0, -1, offsets[:-1, None, None] + places)]
+        values = np.append(one.scores, np.nan)[
+            np.where(places < 0, -1, offsets[:-1, None, None] + places)
+        ]
         known = np.isfinite(one.scores)
         row = np.repeat(np.arange(one.n_rows), one.candidates.counts)
         sums = np.bincount(row[known], weights=one.scores[known], minlength=one.n_rows)
@@ -227,7 +261,9 @@ def score_table(policy: Any) -> Floats | None:
         return np.where(policy.rank >= 0, -np.log1p(np.maximum(policy.rank, 0)), -np.inf)
     if isinstance(policy, Deterministic):
         table = np.full((len(policy.ranking), policy.n_actions), -np.log1p(policy.ranking.shape[1]))
-        places = np.broadcast_to(-np.log1p(np.arange(policy.ranking.shape[1])), policy.ranking.shape)
+        places = np.broadcast_to(
+            -np.log1p(np.arange(policy.ranking.shape[1])), policy.ranking.shape
+        )
         np.put_along_axis(table, np.maximum(policy.ranking, 0), places, axis=1)
         return table
     return None

@@ -14,7 +14,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A richer member was asked: its difference to the estimate so far, that one's standard error, and how far it led.
+    """A richer member was asked: its difference to the estimate so far, that one's standard error,
+    and how far it led.
 
     `share` of the difference was taken; the allowance for bias went from `before` to `after`.
     """
@@ -29,7 +30,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The combination of members (J,) that is the estimate, the bias its interval allows for, and how both came about.
+    """The combination of members (J,) that is the estimate, the bias its interval allows for, and
+    how both came about.
 
     `parts` say what the first allowance is made of; `basis` is the member with the largest weight.
     """
@@ -44,11 +46,12 @@ class Decision:
 def decide(summary: Summary, allowance: float | None = None) -> Decision:
     """Return where the evidence leads.
 
-    The estimate starts at the first member, whose bias may be as large as the allowance B. A richer member's difference
-    d, with standard error s, is evidence on that bias: the estimate moves by f = T^2 / (T^2 + s^2 + b^2) of d, where T
-    is the bias one usually has (a part of B, or what d shows beyond chance) and b the bias the member itself may have.
-    What is left to allow for is (1 - f) B + f b: less where richer weights know, the same where they do not, more
-    where they contradict.
+    The estimate starts at the first member, whose bias may be as large as the allowance B. A richer
+    member's difference d, with standard error s, is evidence on that bias: the estimate moves by f
+    = T^2 / (T^2 + s^2 + b^2) of d, where T is the bias one usually has (a part of B, or what d
+    shows beyond chance) and b the bias the member itself may have. What is left to allow for is (1
+    - f) B + f b: less where richer weights know, the same where they do not, more where they
+    contradict.
     """
     J = len(summary.members)
     parts = first_allowance(summary) if allowance is None else {"given": float(allowance)}
@@ -79,18 +82,27 @@ def _remaining(member: str) -> float:
 
 
 def first_allowance(summary: Summary) -> dict[str, float]:
-    """Return what the bias of the first member may come from, each part a sentence a person can disagree with."""
+    """Return what the bias of the first member may come from, each part a sentence a person can
+    disagree with.
+    """
     models, alpha = summary.models, np.abs(summary.alpha)
     effect = float(alpha @ np.abs(summary.at[:, 1] - summary.at[:, 0]))
     if not len(models):
-        # Weights alone see no interaction beyond their own: what richer ones show, noise and all, may be true.
-        richer = float(alpha @ np.abs(summary.at[:, 2] - summary.at[:, 1])) if summary.at.shape[1] > 2 else 0.0
+        # Weights alone see no interaction beyond their own: what richer ones show, noise and all,
+        # may be true.
+        richer = (
+            float(alpha @ np.abs(summary.at[:, 2] - summary.at[:, 1]))
+            if summary.at.shape[1] > 2
+            else 0.0
+        )
         whole = SETTINGS["bare"].value * effect + richer
         return {"no reward model": _remaining(summary.members[0]) * whole}
     return {
         "models disagree": SETTINGS["spread"].value * float(np.ptp(models)) / 2,
         "target differs from logger": SETTINGS["effect"].value * effect,
-        "rests on the models alone": SETTINGS["alone"].value * summary.alone * abs(float(summary.value[1])),
+        "rests on the models alone": SETTINGS["alone"].value
+        * summary.alone
+        * abs(float(summary.value[1])),
     }
 
 

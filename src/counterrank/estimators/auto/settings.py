@@ -24,7 +24,8 @@ SETTINGS: dict[str, Setting[float]] = {
     "draws": Setting(
         4,
         "rankings of the target a row",
-        "their noise is a quarter of the models' spread between rankings, little beside that of rewards",
+        "their noise is a quarter of the models' spread between rankings, little beside that of "
+        "rewards",
         "reasoned",
     ),
     "draws_together": Setting(
@@ -79,7 +80,8 @@ SETTINGS: dict[str, Setting[float]] = {
     "effect": Setting(
         0.15,
         "of the change by position that the target makes",
-        "models are made of what the logger showed, and err in proportion to how far the target leaves it",
+        "models are made of what the logger showed, and err in proportion to how far the target "
+        "leaves it",
         "development draws",
     ),
     "bare": Setting(
@@ -103,7 +105,8 @@ SETTINGS: dict[str, Setting[float]] = {
     "reach": Setting(
         0.8,
         "of the target",
-        "beyond it the log is no evidence: what models say of items that were hardly ever shown missed the truth",
+        "beyond it the log is no evidence: what models say of items that were hardly ever shown "
+        "missed the truth",
         "development draws",
     ),
     "usual": Setting(
@@ -115,11 +118,18 @@ SETTINGS: dict[str, Setting[float]] = {
     "evidence": Setting(
         9.0,
         "variances",
-        "a difference to a richer member is bias beyond three standard errors: heavy tails make smaller ones by chance",
+        "a difference to a richer member is bias beyond three standard errors: heavy tails make "
+        "smaller ones by chance",
         "development draws",
     ),
-    "left-iips": Setting(0.9, "of the first allowance", "own items alone tell little of interactions", "reasoned"),
-    "left-order-2": Setting(0.5, "of the first allowance", "pairs are right, more items at a time are not", "reasoned"),
+    "left-iips": Setting(
+        0.9, "of the first allowance", "own items alone tell little of interactions", "reasoned"
+    ),
+    "left-order-2": Setting(
+        0.5, "of the first allowance", "pairs are right, more items at a time are not", "reasoned"
+    ),
     "left-order-3": Setting(0.2, "of the first allowance", "as for pairs, one further", "reasoned"),
-    "left-rips": Setting(0.3, "of the first allowance", "people mostly read from the top, not always", "reasoned"),
+    "left-rips": Setting(
+        0.3, "of the first allowance", "people mostly read from the top, not always", "reasoned"
+    ),
 }

@@ -14,13 +14,14 @@ Floats = NDArray[np.float64]
 class AutoState:
     """Additive statistics of J members, M models and H mean-zero controls.
 
-    first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the members'
-    contributions. total (T,), products (T, T) of row totals: what was earned, J members, the first member by each of M
-    models, and H controls. mixed (K, 1+J, H): products at each position with controls. weight (J,), square (J,):
-    sums over positions of weights and their squares; slots: positions shown. tails: what the policies know of the
-    squares; ratio (K,): sums of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by
-    the fit without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean weight.
-    buckets (1024, T+1): totals and counts by unit, or empty.
+    first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the
+    members' contributions. total (T,), products (T, T) of row totals: what was earned, J members,
+    the first member by each of M models, and H controls. mixed (K, 1+J, H): products at each
+    position with controls. weight (J,), square (J,): sums over positions of weights and their
+    squares; slots: positions shown. tails: what the policies know of the squares; ratio (K,): sums
+    of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by the fit
+    without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean
+    weight. buckets (1024, T+1): totals and counts by unit, or empty.
     """
 
     n: int
@@ -41,14 +42,24 @@ class AutoState:
     buckets: Floats
 
     def __add__(self, other: "AutoState") -> "AutoState":
-        added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "alpha"}
+        added = {
+            f.name: getattr(self, f.name) + getattr(other, f.name)
+            for f in fields(self)
+            if f.name != "alpha"
+        }
         return AutoState(alpha=self.alpha, **added)
 
 
 def summed(
-    columns: Floats, totals: Floats, controls: Floats, alpha: Floats, bucket: NDArray[np.int64] | None
+    columns: Floats,
+    totals: Floats,
+    controls: Floats,
+    alpha: Floats,
+    bucket: NDArray[np.int64] | None,
 ) -> dict[str, Floats]:
-    """Return the sums of columns (K, 1+J, n), totals (1+J+M, n) and controls (H, n) as `AutoState` names them."""
+    """Return the sums of columns (K, 1+J, n), totals (1+J+M, n) and controls (H, n) as `AutoState`
+    names them.
+    """
     totals = np.concatenate([totals, controls])
     table = np.empty((0, len(totals) + 1))
     if bucket is not None:
@@ -70,10 +81,12 @@ def summed(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """Means and covariances of row totals (T,), (T, T) and at each position (K, 1+J), (K, 1+J, 1+J).
+    """Means and covariances of row totals (T,), (T, T) and at each position (K, 1+J), (K, 1+J,
+    1+J).
 
-    Entry 0 is what was earned, 1..J the members, the rest the models. `seen` (J,): whether a member's weights occurred;
-    `unsupported` (J,): share of the target's mass that a member's weights cannot reach.
+    Entry 0 is what was earned, 1..J the members, the rest the models. `seen` (J,): whether a
+    member's weights occurred; `unsupported` (J,): share of the target's mass that a member's
+    weights cannot reach.
     """
 
     members: tuple[str, ...]
@@ -97,8 +110,8 @@ class Summary:
 
 
 def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> Summary:
-    """Return means and covariances: clustered by unit, less what controls explain, with the tails that the policies
-    know and the error of the fitted models (delete-a-fold jackknife).
+    """Return means and covariances: clustered by unit, less what controls explain, with the tails
+    that the policies know and the error of the fitted models (delete-a-fold jackknife).
     """
     n, alpha, J = state.n, state.alpha, len(members)
     at, value = state.first / n, state.total / n
@@ -115,7 +128,9 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         at_covariance = at_covariance * np.outer(factor, factor)
     seen = state.square > 0
     tails = state.tails
-    known = tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
+    known = (
+        tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
+    )
     inflation = np.where(seen, np.maximum(1.0, known / np.where(seen, state.square / n, 1.0)), 1.0)
     root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
     covariance = covariance * np.outer(root, root)
@@ -127,7 +142,18 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     alone = 1.0 - float(state.weight[0]) / max(state.slots, 1.0) if modelled else 0.0
     unsupported = tails.unsupported / max(tails.rows, 1)
     return Summary(
-        members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported, max(alone, 0.0)
+        members,
+        n,
+        units,
+        alpha,
+        value,
+        covariance,
+        at,
+        at_covariance,
+        inflation,
+        seen,
+        unsupported,
+        max(alone, 0.0),
     )
 
 
@@ -139,10 +165,14 @@ def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
     return units / max(units - 1, 1) * (scores.T @ scores) / state.n**2, units
 
 
-def _controlled(state: AutoState, at: Floats, at_covariance: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return means and covariances by position less what controls h explain, and the map of totals that does the same.
+def _controlled(
+    state: AutoState, at: Floats, at_covariance: Floats, spread: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return means and covariances by position less what controls h explain, and the map of totals
+    that does the same.
 
-    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `spread` is Cov of the totals.
+    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `spread` is Cov of
+    the totals.
     """
     n, H = state.n, state.mixed.shape[2]
     T = len(state.total) - H

@@ -11,7 +11,9 @@ Ints = NDArray[np.int64]
 
 @jit
 def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
-    """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without entry k."""
+    """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without
+    entry k.
+    """
     poly[:] = 0.0
     poly[0] = 1.0
     for other in range(value.shape[0]):
@@ -22,7 +24,8 @@ def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
 
 @jit
 def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) -> int:
-    """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows without support.
+    """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows
+    without support.
 
     Distributions are (n, 1 or K, A); one column is enough where both have one for all positions.
     """
@@ -30,7 +33,10 @@ def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) 
     for i in range(lengths.shape[0]):
         supported = True
         for k in range(min(out.shape[1], lengths[i])):
-            p, t = logging[i, 0 if logging.shape[1] == 1 else k], target[i, 0 if target.shape[1] == 1 else k]
+            p, t = (
+                logging[i, 0 if logging.shape[1] == 1 else k],
+                target[i, 0 if target.shape[1] == 1 else k],
+            )
             total = 0.0
             for b in range(p.shape[0]):
                 if t[b] > 0.0:
@@ -45,9 +51,11 @@ def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) 
 
 @jit
 def order_squares(excess: Floats, lengths: Ints, orders: Ints, out: Floats) -> None:
-    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last, from excess (n, 1 or K).
+    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last, from excess (n, 1
+    or K).
 
-    E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of the expansion are uncorrelated.
+    E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of the expansion are
+    uncorrelated.
     """
     J = orders.shape[0]
     poly = np.zeros(orders[J - 1] if J else 1)
@@ -60,7 +68,8 @@ def order_squares(excess: Floats, lengths: Ints, orders: Ints, out: Floats) -> N
             product = 1.0
             for k in range(used):
                 product *= 1.0 + v[k]
-        # Positions that are alike have the same polynomial: the first one's, with binomial coefficients.
+        # Positions that are alike have the same polynomial: the first one's, with binomial
+        # coefficients.
         for k in range(1 if alike else used):
             if alike:
                 poly[0] = 1.0

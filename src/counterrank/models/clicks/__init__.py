@@ -1,1 +1,3 @@
-"""Reward models of rankings without replacement: clicks given what was clicked above, competition, amounts."""
+"""Reward models of rankings without replacement: clicks given what was clicked above, competition,
+amounts.
+"""

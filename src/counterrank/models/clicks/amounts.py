@@ -1,4 +1,6 @@
-"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without histories)."""
+"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without
+histories).
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +34,8 @@ class Means:
         values = self.predictor(rankings, fold)
         if rankings.K > self.predictor.parameters.K:
             raise EstimatorError(
-                f"rankings have {rankings.K} slots, the model was fitted to {self.predictor.parameters.K}; cut them"
+                f"rankings have {rankings.K} slots, the model was fitted to "
+                f"{self.predictor.parameters.K}; cut them"
             )
         numbers = by_row(fold, self.predictor.folds, rankings.m)
         values += self.predictor.parameters.theta[numbers, : rankings.K]
@@ -40,7 +43,11 @@ class Means:
 
     def number(self, values: Floats) -> Floats:
         """Return predictors as numbers in the log's unit."""
-        return self.unit * np.exp(np.minimum(values, _FAR)) if self.positive else self.centre + self.unit * values
+        return (
+            self.unit * np.exp(np.minimum(values, _FAR))
+            if self.positive
+            else self.centre + self.unit * values
+        )
 
 
 #: No mean amount is more than e^20 times the typical one.
@@ -72,13 +79,19 @@ class AmountModel:
     @property
     def details(self) -> dict[str, Any]:
         """What was fitted, for people."""
-        return {"model": "click x amount", "clicks": self.clicks.details, "amounts": self.amount.predictor.details}
+        return {
+            "model": "click x amount",
+            "clicks": self.clicks.details,
+            "amounts": self.amount.predictor.details,
+        }
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(not zero) x mean amount at each slot (m, K)."""
         return self.clicks.expected(rankings, fold) * self.amount(rankings, fold)
 
-    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
         """Return expected rewards and their surprises."""
         return self.clicks.along(rankings, reward, self.amount(rankings, fold), fold, alpha)
 
@@ -97,7 +110,9 @@ class AmountModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberModel:
-    """Any numbers: position + item + context + columns, shrunk least squares; histories do not matter."""
+    """Any numbers: position + item + context + columns, shrunk least squares; histories do not
+    matter.
+    """
 
     mean: Means
 
@@ -125,8 +140,12 @@ class NumberModel:
         """Return the mean of each slot (m, K)."""
         return self.mean(rankings, fold)
 
-    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
-        """Return means and plain residuals: what is expected does not depend on what was earned above."""
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
+        """Return means and plain residuals: what is expected does not depend on what was earned
+        above.
+        """
         return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
@@ -170,21 +189,34 @@ def fit_list_models(
 ) -> tuple[ListModel, ...]:
     """Return cross-fitted models, one a variant, of the kind that the rewards ask for.
 
-    `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with extra numbers are left out where the
-    rankings have none.
+    `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with extra numbers are
+    left out where the rankings have none.
     """
     reward = np.asarray(reward, dtype=np.float64)
-    kind = kind_of(reward, rankings.item >= 0) if reward.shape == rankings.item.shape else Kind.HISTORY
+    kind = (
+        kind_of(reward, rankings.item >= 0) if reward.shape == rankings.item.shape else Kind.HISTORY
+    )
     if kind is Kind.LINEAR:
         return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
-    return clicks if kind is Kind.HISTORY else _with_amounts(clicks, rankings, reward, fold, folds, seed)
+    return (
+        clicks
+        if kind is Kind.HISTORY
+        else _with_amounts(clicks, rankings, reward, fold, folds, seed)
+    )
 
 
 def _with_amounts(
-    clicks: tuple[ClickModel, ...], rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int
+    clicks: tuple[ClickModel, ...],
+    rankings: Rankings,
+    reward: Floats,
+    fold: Ints,
+    folds: int,
+    seed: int,
 ) -> tuple[AmountModel, ...]:
-    """Return each click model with the amounts of clicks, which know the extra numbers where the clicks do."""
+    """Return each click model with the amounts of clicks, which know the extra numbers where the
+    clicks do.
+    """
     typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
     rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)
     plain = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
@@ -209,4 +241,6 @@ def fit_numbers(
     unit = unit if unit > 1e-12 * max(abs(centre), 1.0) else 1.0
     standard = np.where(shown, (reward - centre) / unit, 0.0)
     rows = prepared(NORMAL, rankings, standard, fold, folds, seed)
-    return tuple(NumberModel(Means(p, centre, unit, positive=False)) for p in predictors(rows, variants))
+    return tuple(
+        NumberModel(Means(p, centre, unit, positive=False)) for p in predictors(rows, variants)
+    )

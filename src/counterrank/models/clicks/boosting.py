@@ -1,8 +1,10 @@
-"""Gradient boosting on top of a fitted model: what bends with context, features and place, at any catalogue size.
+"""Gradient boosting on top of a fitted model: what bends with context, features and place, at any
+catalogue size.
 
-Trees read the first model's log odds of each item, so that item ids cost nothing, and what it does not see: products
-of context, features and place. A row of fold g is always described by the model that left g out, in training and after.
-Clicks are predicted given the last click, and marginalised by the same recursion as the click-history model.
+Trees read the first model's log odds of each item, so that item ids cost nothing, and what it does
+not see: products of context, features and place. A row of fold g is always described by the model
+that left g out, in training and after. Clicks are predicted given the last click, and marginalised
+by the same recursion as the click-history model.
 """
 
 from dataclasses import dataclass
@@ -29,7 +31,9 @@ _CHUNK = 8_192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostedModel:
-    """Trees by fold left out (the last: all rows) on the columns of `described`; `clicks` where rewards are 0 and 1."""
+    """Trees by fold left out (the last: all rows) on the columns of `described`; `clicks` where
+    rewards are 0 and 1.
+    """
 
     first: ListModel
     trees: tuple[Any, ...]
@@ -61,7 +65,9 @@ class BoostedModel:
                 out[rows] = self._numbers(part, folds)
         return out
 
-    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
         """Return expected rewards and their surprises; numbers have plain residuals."""
         q = self.expected(rankings, fold)
         if not self.clicks:
@@ -80,11 +86,16 @@ class BoostedModel:
         return self.first.strength(rankings, fold)
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
-        """Return what the trees expect of each item alone in the first place (m, K), -inf in the padding."""
+        """Return what the trees expect of each item alone in the first place (m, K), -inf in the
+        padding.
+        """
         m, C = rankings.item.shape
         alone = rankings.take(np.repeat(np.arange(m), C))
         picked = np.tile(np.arange(C), m)
-        parts = [None if v is None else v[np.arange(m * C), picked][:, None] for v in (alone.features, alone.extra)]
+        parts = [
+            None if v is None else v[np.arange(m * C), picked][:, None]
+            for v in (alone.features, alone.extra)
+        ]
         item = alone.item[np.arange(m * C), picked][:, None]
         single = Rankings(item, alone.x, row=alone.row, features=parts[0], extra=parts[1])
         value = self.expected(single, np.repeat(by_row(fold, self.folds, m), C)).reshape(m, C)
@@ -123,29 +134,41 @@ class BoostedModel:
             if isinstance(tree, float):
                 out[at] = tree
             else:
-                out[at] = tree.predict_proba(rows[at])[:, 1] if self.clicks else tree.predict(rows[at])
+                out[at] = (
+                    tree.predict_proba(rows[at])[:, 1] if self.clicks else tree.predict(rows[at])
+                )
         return out
 
 
 def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return what trees read of each slot but its place (m, K, p): the first model's key, rivals, context, features."""
+    """Return what trees read of each slot but its place (m, K, p): the first model's key, rivals,
+    context, features.
+    """
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
     others = rivalry(first.strength(rankings, fold), rankings.lengths)
     assert rankings.row is not None
-    x = np.broadcast_to(rankings.x[rankings.row][:, None, :], (rankings.m, rankings.K, rankings.x.shape[1]))
+    x = np.broadcast_to(
+        rankings.x[rankings.row][:, None, :], (rankings.m, rankings.K, rankings.x.shape[1])
+    )
     given = [part for part in (rankings.features, rankings.extra) if part is not None]
     return np.concatenate([key[..., None], others, x, *given], axis=2)
 
 
 def with_place(columns: Floats, k: int | Ints, last: Ints) -> Floats:
-    """Return rows for trees: place, whether and how far above the last click is, and the columns (N, p)."""
+    """Return rows for trees: place, whether and how far above the last click is, and the columns
+    (N, p).
+    """
     place = np.broadcast_to(np.asarray(k, dtype=float), last.shape)
     distance = np.where(last >= 0, place - last, 0.0)
     return np.concatenate([place[:, None], distance[:, None], columns], axis=1)
 
 
-def fit_boosting(rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int = 0) -> BoostedModel:
-    """Return cross-fitted trees (scikit-learn, extra `models`) on top of the plain model of these rewards."""
+def fit_boosting(
+    rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int = 0
+) -> BoostedModel:
+    """Return cross-fitted trees (scikit-learn, extra `models`) on top of the plain model of these
+    rewards.
+    """
     ensemble = require("sklearn.ensemble", extra="models")
     rankings, reward, fold = checked(rankings, reward, fold, folds)
     asked = Variant(extra=rankings.extra is not None)
@@ -157,7 +180,11 @@ def fit_boosting(rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, 
     row, k = np.nonzero(part.item >= 0)
     last = last_clicks(y)[row, k] if clicks else np.full(len(row), -1)
     rows, value = with_place(columns[row, k], k, last), y[row, k]
-    learner = ensemble.HistGradientBoostingClassifier if clicks else ensemble.HistGradientBoostingRegressor
+    learner = (
+        ensemble.HistGradientBoostingClassifier
+        if clicks
+        else ensemble.HistGradientBoostingRegressor
+    )
     options = {
         "max_iter": int(SETTINGS["trees"].value),
         "max_leaf_nodes": int(SETTINGS["leaves"].value),
@@ -170,13 +197,16 @@ def fit_boosting(rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, 
     for f in (*range(folds), ALL):
         used = of[row] != f
         same = len(np.unique(value[used])) < 2
-        trees.append(float(value[used].mean()) if same else learner(**options).fit(rows[used], value[used]))
+        trees.append(
+            float(value[used].mean()) if same else learner(**options).fit(rows[used], value[used])
+        )
     details = {"model": "gradient boosting", "first": first.details, "rows": part.m, **options}
     return BoostedModel(first, tuple(trees), clicks, details)
 
 
 def last_clicks(reward: Floats) -> Ints:
-    """Return the place of the last reward other than zero above each slot (m, K), -1 where there is none.
+    """Return the place of the last reward other than zero above each slot (m, K), -1 where there is
+    none.
 
     >>> last_clicks(np.array([[0.0, 1.0, 0.0, 1.0]])).tolist()
     [[-1, -1, 1, 1]]

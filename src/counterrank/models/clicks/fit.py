@@ -1,4 +1,6 @@
-"""Fitting the click-history model: penalised likelihood, spreads by empirical Bayes, one warm start for all folds."""
+"""Fitting the click-history model: penalised likelihood, spreads by empirical Bayes, one warm start
+for all folds.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +10,14 @@ from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.base import ALL, VARIANTS, Variant
-from counterrank.models.clicks.kernels.likelihood import CLICKS, GAMMA, NORMAL, linear, newton, slots_of
+from counterrank.models.clicks.kernels.likelihood import (
+    CLICKS,
+    GAMMA,
+    NORMAL,
+    linear,
+    newton,
+    slots_of,
+)
 from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor
 from counterrank.models.clicks.rankings import Rankings, Scaling
 from counterrank.models.clicks.settings import SETTINGS
@@ -20,7 +29,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what later slots know."""
+    """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what
+    later slots know.
+    """
 
     rankings: Rankings
     encoding: Encoding
@@ -74,7 +85,9 @@ class Slots:
     def take(self, kept: NDArray[np.bool_]) -> "Slots":
         """Return some of the slots."""
         at = np.flatnonzero(kept)
-        return Slots(self.cell[at], self.last[at], self.own[at], self.row[at], self.k[at], self.y[at])
+        return Slots(
+            self.cell[at], self.last[at], self.own[at], self.row[at], self.k[at], self.y[at]
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -94,10 +107,11 @@ class Prior:
         return out
 
     def update(self, theta: Floats, diagonal: Floats) -> None:
-        """Move the spreads to what the fitted effects say (MacKay's update, with the diagonal of the Fisher matrix).
+        """Move the spreads to what the fitted effects say (MacKay's update, with the diagonal of
+        the Fisher matrix).
 
-        sd^2 = sum of squares / sum of H / (H + 1/sd^2), the effects that the rows decide; the start counts as
-        `prior_weight` effects, so that few effects do not collapse.
+        sd^2 = sum of squares / sum of H / (H + 1/sd^2), the effects that the rows decide; the start
+        counts as `prior_weight` effects, so that few effects do not collapse.
         """
         weight = SETTINGS["prior_weight"].value
         decided = diagonal / (diagonal + self.precision)
@@ -121,7 +135,14 @@ _FREE = np.array([name not in ("position", "clicked", "constant") for name in _G
 def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     """Return the prior in the kernels' order; the constant is drawn to the logged rate or mean."""
     K, items = rows.rankings.K, rows.encoding.items
-    parts = [("position", K), ("clicked", 1), ("distance", K), ("cell", K * K), ("after", items + 1), ("constant", 1)]
+    parts = [
+        ("position", K),
+        ("clicked", 1),
+        ("distance", K),
+        ("cell", K * K),
+        ("after", items + 1),
+        ("constant", 1),
+    ]
     parts += [("context", d), *widths, ("item", items + 1), ("slope", (items + 1) * d)]
     group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
     mean, spread = np.zeros(len(group)), _STARTS.copy()
@@ -147,16 +168,19 @@ def fit_history(
     variants: tuple[Variant, ...] = VARIANTS,
     seed: int = 0,
 ) -> tuple[ClickModel, ...]:
-    """Return the cross-fitted click-history models, one a variant; rewards other than zero are clicks.
+    """Return the cross-fitted click-history models, one a variant; rewards other than zero are
+    clicks.
 
-    `fold` (m,) in 0..folds - 1 by unit. Each fold's parameters start at those of all rows and move until a Newton step
-    promises nothing: what they were started at no longer matters.
+    `fold` (m,) in 0..folds - 1 by unit. Each fold's parameters start at those of all rows and move
+    until a Newton step promises nothing: what they were started at no longer matters.
     """
     rows = prepared(CLICKS, rankings, reward, fold, folds, seed)
     return tuple(ClickModel(predictor) for predictor in predictors(rows, variants))
 
 
-def prepared(family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int) -> Rows:
+def prepared(
+    family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int
+) -> Rows:
     """Return the checked rows of a fit, a sample of them where there are many."""
     rankings, reward, fold = checked(rankings, reward, fold, folds)
     most = int(SETTINGS["rows"].value)
@@ -164,7 +188,9 @@ def prepared(family: int, rankings: Rankings, reward: Floats, fold: Ints, folds:
         rows = np.sort(np.random.default_rng([seed, 47]).choice(rankings.m, most, replace=False))
         rankings, reward, fold = rankings.take(rows), reward[rows], fold[rows]
     assert rankings.row is not None
-    own = Rankings(rankings.item, rankings.x[rankings.row], features=rankings.features, extra=rankings.extra)
+    own = Rankings(
+        rankings.item, rankings.x[rankings.row], features=rankings.features, extra=rankings.extra
+    )
     return Rows.of(family, own, reward, fold, folds)
 
 
@@ -182,26 +208,37 @@ def predictors(rows: Rows, variants: tuple[Variant, ...]) -> tuple[Predictor, ..
     return tuple(made[v] for v in kept)
 
 
-def checked(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> tuple[Rankings, Floats, Ints]:
+def checked(
+    rankings: Rankings, reward: Floats, fold: Ints, folds: int
+) -> tuple[Rankings, Floats, Ints]:
     """Raise unless rewards and folds belong to the rankings and every fold leaves rows to fit on."""
     reward, fold = np.asarray(reward, dtype=np.float64), np.asarray(fold, dtype=np.int64)
     if reward.shape != rankings.item.shape or fold.shape != (rankings.m,):
         raise EstimatorError(
-            f"rankings {rankings.item.shape}, rewards {reward.shape} and folds {fold.shape} do not belong together"
+            f"rankings {rankings.item.shape}, rewards {reward.shape} and folds {fold.shape} do "
+            "not belong together"
         )
     if rankings.m == 0 or not (rankings.item >= 0).any():
         raise EstimatorError("a reward model needs rankings with items; there are none")
     if not np.isfinite(reward[rankings.item >= 0]).all():
-        row = int(np.flatnonzero(~np.isfinite(np.where(rankings.item >= 0, reward, 0.0)).all(axis=1))[0])
+        row = int(
+            np.flatnonzero(~np.isfinite(np.where(rankings.item >= 0, reward, 0.0)).all(axis=1))[0]
+        )
         raise EstimatorError(f"row {row} has a reward that is no number; leave such rows out")
     if folds < 2 or fold.min() < 0 or fold.max() >= folds:
-        raise EstimatorError(f"folds are numbered 0 to {folds - 1}, at least two; found {fold.min()} to {fold.max()}")
+        raise EstimatorError(
+            f"folds are numbered 0 to {folds - 1}, at least two; found {fold.min()} to {fold.max()}"
+        )
     if len(np.unique(fold)) < 2:
-        raise EstimatorError("all rows are in one fold: nothing is left to fit on; a model needs several units")
+        raise EstimatorError(
+            "all rows are in one fold: nothing is left to fit on; a model needs several units"
+        )
     return rankings, np.where(rankings.item >= 0, reward, 0.0), fold
 
 
-def _fitted(rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]) -> Predictor:
+def _fitted(
+    rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]
+) -> Predictor:
     encoding, shown = rows.encoding, rows.rankings.item >= 0
     common = encoding.columns(rows.rankings, rows.x, variant.extra)
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
@@ -210,9 +247,13 @@ def _fitted(rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant,
     rivals, columns, similarity = None, [common] * (rows.folds + 1), None
     if first is not None:
         similarity = _similarity(rows, first)
-        # Likeness was learned from clicks: a row's own must not be in it, whichever fit reads the row.
-        alike = None if similarity is None else similarity.above(rows.numbers, rows.lengths, rows.fold)
-        # A fold's strengths come from that fold's first fit, so that nothing of the fold is in its columns.
+        # Likeness was learned from clicks: a row's own must not be in it, whichever fit reads the
+        # row.
+        alike = (
+            None if similarity is None else similarity.above(rows.numbers, rows.lengths, rows.fold)
+        )
+        # A fold's strengths come from that fold's first fit, so that nothing of the fold is in its
+        # columns.
         felt = [first.competition(rows.rankings, f, alike) for f in (*range(rows.folds), ALL)]
         rivals = Scaling.of(felt[-1][shown])
         columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
@@ -245,7 +286,16 @@ def _fitted(rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant,
     parameters = Parameters(theta, rows.rankings.K, encoding.items, d)
     curved = rows.family == CLICKS
     return Predictor(
-        parameters, encoding, variant, details, prior.spread, climb.dispersion, first, similarity, rivals, curved
+        parameters,
+        encoding,
+        variant,
+        details,
+        prior.spread,
+        climb.dispersion,
+        first,
+        similarity,
+        rivals,
+        curved,
     )
 
 
@@ -259,22 +309,30 @@ def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
 
 
 def _widened(before: Parameters, p: int) -> Floats:
-    """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which come last."""
+    """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which
+    come last.
+    """
     _, _, columns, items = before.starts
     theta = before.theta
-    return np.concatenate([theta[:, :items], np.zeros((len(theta), p - (items - columns))), theta[:, items:]], axis=1)
+    return np.concatenate(
+        [theta[:, :items], np.zeros((len(theta), p - (items - columns))), theta[:, items:]], axis=1
+    )
 
 
 @dataclass(slots=True, eq=False)
 class Climb:
-    """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept for the folds."""
+    """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept
+    for the folds.
+    """
 
     rows: Rows
     prior: Prior
     x: Floats
     dispersion: float = 1.0
 
-    def __call__(self, theta: Floats, slots: Slots, columns: Floats, rounds: int, *, near: bool) -> int:
+    def __call__(
+        self, theta: Floats, slots: Slots, columns: Floats, rounds: int, *, near: bool
+    ) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
         steps, inner = (SETTINGS[name].value for name in ("steps", "inner"))
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)

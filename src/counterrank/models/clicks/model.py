@@ -1,7 +1,9 @@
-"""The click-history model: fitted parameters by fold, and what they say of any rankings of any requests.
+"""The click-history model: fitted parameters by fold, and what they say of any rankings of any
+requests.
 
-P(click at k | x, a, last click at l) = s(t_kl + h[a_l]) s(v_k), s the logistic function. The first factor is the
-chance that slot k is examined, the second that its item attracts. See WHY.md for what this nests.
+P(click at k | x, a, last click at l) = s(t_kl + h[a_l]) s(v_k), s the logistic function. The first
+factor is the chance that slot k is examined, the second that its item attracts. See WHY.md for what
+this nests.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +14,13 @@ from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.base import ALL, History, Kind, Variant, by_row
-from counterrank.models.clicks.kernels.recursion import attractions, chances, click_ahead, click_expected, competition
+from counterrank.models.clicks.kernels.recursion import (
+    attractions,
+    chances,
+    click_ahead,
+    click_expected,
+    competition,
+)
 from counterrank.models.clicks.rankings import Rankings, Scaling
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.clicks.similarity import Similarity, alike_above
@@ -29,11 +37,14 @@ _PART = 4_096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """How rankings become the arrays of the kernels; fixed by the rows of a fit, shared by its folds and variants."""
+    """How rankings become the arrays of the kernels; fixed by the rows of a fit, shared by its
+    folds and variants.
+    """
 
     #: Ids of the items seen, in order; their places are the items' numbers.
     seen: Ints
-    #: The same as a table by id, whose last entry and all ids beyond are "not seen"; empty where ids are huge.
+    # : The same as a table by id, whose last entry and all ids beyond are "not seen"; empty where
+    # ids are huge.
     number: Ints
     context: Scaling
     features: Scaling | None
@@ -46,9 +57,14 @@ class Encoding:
         """Return the encoding of the rankings of a fit."""
         shown = rankings.item >= 0
         seen = np.unique(rankings.item[shown])
-        scalings = [None if part is None else Scaling.of(part[shown]) for part in (rankings.features, rankings.extra)]
+        scalings = [
+            None if part is None else Scaling.of(part[shown])
+            for part in (rankings.features, rankings.extra)
+        ]
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS["slopes"].value
-        return cls(seen, number_table(seen), Scaling.of(rankings.x), scalings[0], scalings[1], slopes)
+        return cls(
+            seen, number_table(seen), Scaling.of(rankings.x), scalings[0], scalings[1], slopes
+        )
 
     @property
     def items(self) -> int:
@@ -86,8 +102,8 @@ class Encoding:
         return [*found, ("rival", p - sum(size for _, size in found))]
 
     def columns(self, rankings: Rankings, x: Floats, extra: bool) -> Floats:
-        """Return the columns of attraction (m, K, p) common to all items: the context where items have no slopes in
-        it, features, their products with the context, extra numbers.
+        """Return the columns of attraction (m, K, p) common to all items: the context where items
+        have no slopes in it, features, their products with the context, extra numbers.
         """
         parts: list[Floats] = []
         own = x[rankings.row]
@@ -95,7 +111,9 @@ class Encoding:
             parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
         if self.features is not None:
             if rankings.features is None:
-                raise EstimatorError("the model was fitted with item features; these rankings have none")
+                raise EstimatorError(
+                    "the model was fitted with item features; these rankings have none"
+                )
             z = self.features.apply(rankings.features)
             parts.append(z)
             if self.products:
@@ -103,7 +121,10 @@ class Encoding:
                 parts.append(products.reshape(rankings.m, rankings.K, -1))
         if extra:
             if self.extra is None or rankings.extra is None:
-                raise EstimatorError("the model was fitted with extra numbers for each slot; these rankings have none")
+                raise EstimatorError(
+                    "the model was fitted with extra numbers for each slot; these rankings have "
+                    "none"
+                )
             parts.append(self.extra.apply(rankings.extra))
         if not parts:
             return np.empty((rankings.m, rankings.K, 0))
@@ -111,7 +132,9 @@ class Encoding:
 
 
 def number_table(seen: Ints) -> Ints:
-    """Return the number of each item by id, the last entry for items not seen; empty where ids are huge."""
+    """Return the number of each item by id, the last entry for items not seen; empty where ids are
+    huge.
+    """
     if seen[-1] >= _TABLE:
         return np.empty(0, dtype=np.int64)
     number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
@@ -121,7 +144,9 @@ def number_table(seen: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """Parameters (F + 1, P) by fold left out, in the kernels' order; the last row is the fit of all rows."""
+    """Parameters (F + 1, P) by fold left out, in the kernels' order; the last row is the fit of all
+    rows.
+    """
 
     theta: Floats
     K: int
@@ -206,25 +231,37 @@ class Predictor:
         return len(self.parameters.theta) - 1
 
     def arrays(self, rankings: Rankings, fold: int | Ints) -> tuple[Ints, Ints, Ints]:
-        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters (m,)."""
-        return self.encoding.numbers(rankings.item), rankings.lengths, by_row(fold, self.folds, rankings.m)
+        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters
+        (m,).
+        """
+        return (
+            self.encoding.numbers(rankings.item),
+            rankings.lengths,
+            by_row(fold, self.folds, rankings.m),
+        )
 
     def __call__(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
-        """Return the linear predictor (m, K), zero in the padding; x is the standardised context where it is known."""
+        """Return the linear predictor (m, K), zero in the padding; x is the standardised context
+        where it is known.
+        """
         x = self.encoding.context.apply(rankings.x) if x is None else x
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
         # In parts: columns of all draws at once would be the largest array of an evaluation.
         for start in range(0, rankings.m, _PART):
             rows = slice(start, start + _PART)
-            self._predict(rankings if rankings.m <= _PART else rankings.take(rows), folds[rows], x, out[rows])
+            self._predict(
+                rankings if rankings.m <= _PART else rankings.take(rows), folds[rows], x, out[rows]
+            )
         return out
 
     def _predict(self, rankings: Rankings, folds: Ints, x: Floats, out: Floats) -> None:
         numbers, lengths, _ = self.arrays(rankings, folds)
         columns = self.encoding.columns(rankings, x, self.variant.extra)
         if self.first is not None and self.rivals is not None:
-            alike = None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
+            alike = (
+                None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
+            )
             others = self.first.competition(rankings, folds, alike, x)
             columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
         own = np.ascontiguousarray(self.encoding.slopes_of(x))
@@ -234,8 +271,8 @@ class Predictor:
     def competition(
         self, rankings: Rankings, fold: int | Ints, alike: Floats | None, x: Floats | None = None
     ) -> Floats:
-        """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness (m, K) where there
-        is one, likeness of features.
+        """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness
+        (m, K) where there is one, likeness of features.
         """
         parts = [rivalry(self.strength(rankings, fold, x), rankings.lengths)]
         if alike is not None:
@@ -246,7 +283,9 @@ class Predictor:
         return np.concatenate(parts, axis=2)
 
     def strength(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
-        """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the padding."""
+        """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the
+        padding.
+        """
         own = self.first or self
         values = own(rankings, fold, x)
         if self.curved:
@@ -290,12 +329,19 @@ class ClickModel:
         """Return P(click) at each slot (m, K)."""
         return self._expected(rankings, fold, self.attraction(rankings, fold))
 
-    def history(self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None) -> History:
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
         """Return expected clicks and their surprises; a reward other than zero is a click."""
         return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
 
     def along(
-        self, rankings: Rankings, reward: Floats, worth: Floats, fold: int | Ints, alpha: Floats | None
+        self,
+        rankings: Rankings,
+        reward: Floats,
+        worth: Floats,
+        fold: int | Ints,
+        alpha: Floats | None,
     ) -> History:
         """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
@@ -304,7 +350,17 @@ class ClickModel:
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         ahead = np.zeros((rankings.m, rankings.K + 1))
         click = np.where(rankings.item >= 0, reward != 0.0, 0.0)
-        click_ahead(attraction, self.odds, self.after, numbers, lengths, folds, weights * worth, click, ahead)
+        click_ahead(
+            attraction,
+            self.odds,
+            self.after,
+            numbers,
+            lengths,
+            folds,
+            weights * worth,
+            click,
+            ahead,
+        )
         delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
         return History(q, ahead, delta)
 
@@ -326,7 +382,8 @@ class ClickModel:
     def _expected(self, rankings: Rankings, fold: int | Ints, attraction: Floats) -> Floats:
         if rankings.K > self.odds.shape[1]:
             raise EstimatorError(
-                f"rankings have {rankings.K} slots, the click model was fitted to {self.odds.shape[1]}: it knows "
+                f"rankings have {rankings.K} slots, the click model was fitted to "
+                f"{self.odds.shape[1]}: it knows "
                 "nothing of the examination below; cut the rankings"
             )
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
@@ -336,7 +393,8 @@ class ClickModel:
 
 
 def rivalry(strength: Floats, lengths: Ints) -> Floats:
-    """Return (m, K, 4): strengths summed above, of the item before, at most above, and summed below each slot.
+    """Return (m, K, 4): strengths summed above, of the item before, at most above, and summed below
+    each slot.
 
     >>> rivalry(np.array([[0.5, 0.25, 0.125]]), np.array([3]))[0, 1].tolist()
     [0.5, 0.5, 0.5, 0.125]

@@ -19,8 +19,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rankings:
-    """m rankings of n requests: `item` (m, K) ids, -1 pads at the end; `x` (n, d) the requests' context; `row` (m,) the
-    request of each ranking; `features` (m, K, p) and `extra` (m, K, e) numbers of each slot. NaN is missing.
+    """m rankings of n requests: `item` (m, K) ids, -1 pads at the end; `x` (n, d) the requests'
+    context; `row` (m,) the request of each ranking; `features` (m, K, p) and `extra` (m, K, e)
+    numbers of each slot. NaN is missing.
 
     `lookup` gives the features (n, D, K, p) of other items (n, D, K) of the same requests.
 
@@ -43,13 +44,17 @@ class Rankings:
         put = object.__setattr__
         item = np.ascontiguousarray(self.item, dtype=np.int64)
         if item.ndim != 2:
-            raise EstimatorError(f"items have shape {item.shape}; a reward model reads rankings (m, K)")
+            raise EstimatorError(
+                f"items have shape {item.shape}; a reward model reads rankings (m, K)"
+            )
         put(self, "item", item)
         put(self, "lengths", (item >= 0).sum(axis=1))
         put(self, "x", np.ascontiguousarray(self.x, dtype=np.float64))
         if self.row is None:
             if len(self.x) != len(item):
-                raise EstimatorError(f"there are {len(item)} rankings and {len(self.x)} rows of context; give `row`")
+                raise EstimatorError(
+                    f"there are {len(item)} rankings and {len(self.x)} rows of context; give `row`"
+                )
             put(self, "row", np.arange(len(item)))
         for name in ("features", "extra"):
             given = getattr(self, name)
@@ -58,7 +63,10 @@ class Rankings:
             values = np.ascontiguousarray(given, dtype=np.float64)
             values = values[..., None] if values.shape == item.shape else values
             if values.shape[:2] != item.shape or values.ndim != 3:
-                raise EstimatorError(f"{name} have shape {values.shape}; expected {item.shape} and one axis of numbers")
+                raise EstimatorError(
+                    f"{name} have shape {values.shape}; expected {item.shape} and one axis of "
+                    "numbers"
+                )
             put(self, name, values)
 
     @property
@@ -77,14 +85,18 @@ class Rankings:
         return int(self.item.shape[1])
 
     def others(self, item: ArrayLike, *, extra: ArrayLike | None = None) -> Self:
-        """Return other rankings (n, D, K) or (n, K) of the same requests; number i D + j is the j-th of request i."""
+        """Return other rankings (n, D, K) or (n, K) of the same requests; number i D + j is the
+        j-th of request i.
+        """
         ids = np.asarray(item, dtype=np.int64)
         ids = ids[:, None, :] if ids.ndim == 2 else ids
         n, D, K = ids.shape
         if n != self.n:
             raise EstimatorError(f"rankings of {n} requests were given to a log of {self.n}")
         if self.features is not None and self.lookup is None:
-            raise EstimatorError("the features of other items are not known: give `lookup` with `features`")
+            raise EstimatorError(
+                "the features of other items are not known: give `lookup` with `features`"
+            )
         features = None if self.lookup is None else self.lookup(ids).reshape(n * D, K, -1)
         more = None if extra is None else np.asarray(extra, dtype=float).reshape(n * D, K, -1)
         row = np.repeat(np.arange(n), D)
@@ -119,7 +131,9 @@ def _given(values: ArrayLike | None) -> Floats | None:
     return None if values is None else np.asarray(values, dtype=np.float64)
 
 
-def encoded(values: Floats, names: tuple[str, ...], categories: dict[str, tuple[str, ...]]) -> Floats:
+def encoded(
+    values: Floats, names: tuple[str, ...], categories: dict[str, tuple[str, ...]]
+) -> Floats:
     """Return features (..., p) as numbers: few labels become indicators, many share hashed ones.
 
     >>> encoded(np.array([[2.0, 1.0]]), ("price", "shop"), {"shop": ("a", "b", "c")}).tolist()
@@ -132,7 +146,8 @@ def encoded(values: Floats, names: tuple[str, ...], categories: dict[str, tuple[
         if not labels:
             columns.append(own)
             continue
-        # Fibonacci hashing spreads neighbouring codes; code 0 is the reference where there are few labels.
+        # Fibonacci hashing spreads neighbouring codes; code 0 is the reference where there are few
+        # labels.
         code = own if len(labels) <= most else np.floor((own * 0.6180339887498949) % 1.0 * most)
         first, size = (1, len(labels)) if len(labels) <= most else (0, most)
         columns.extend((code == c).astype(float) for c in range(first, size))
@@ -141,7 +156,9 @@ def encoded(values: Floats, names: tuple[str, ...], categories: dict[str, tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """Mean and spread of columns, to make them comparable for the ridge; missing becomes the mean, that is zero."""
+    """Mean and spread of columns, to make them comparable for the ridge; missing becomes the mean,
+    that is zero.
+    """
 
     mean: Floats
     spread: Floats

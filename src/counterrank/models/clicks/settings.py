@@ -1,4 +1,6 @@
-"""The numbers of the click models: one table, each with its unit, its reason and what it was set on."""
+"""The numbers of the click models: one table, each with its unit, its reason and what it was set
+on.
+"""
 
 from counterrank.settings import Setting
 

@@ -1,9 +1,11 @@
-"""Similar items above: learned from clicks where there is evidence, and read off the features where there are any.
+"""Similar items above: learned from clicks where there is evidence, and read off the features where
+there are any.
 
-How much an item suffers below another is a table of items x items, far too many numbers for its rows. If items are
-alike in a few ways (hidden categories, brands), the table has low rank: the leading eigenvectors of standardised
-residuals of pairs find them. They are kept only beyond what the same residuals give with random signs, and shrunk by
-what noise of that size adds to an eigenvalue and turns its vector (Benaych-Georges & Nadakuditi 2011).
+How much an item suffers below another is a table of items x items, far too many numbers for its
+rows. If items are alike in a few ways (hidden categories, brands), the table has low rank: the
+leading eigenvectors of standardised residuals of pairs find them. They are kept only beyond what
+the same residuals give with random signs, and shrunk by what noise of that size adds to an
+eigenvalue and turns its vector (Benaych-Georges & Nadakuditi 2011).
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Similarity:
-    """Places of items (F + 1, I + 1, r) by fold left out; the effect of a pair on the logit is u_a' diag(sign) u_b."""
+    """Places of items (F + 1, I + 1, r) by fold left out; the effect of a pair on the logit is u_a'
+    diag(sign) u_b.
+    """
 
     place: Floats
     sign: Floats
@@ -35,11 +39,19 @@ class Similarity:
 
 
 def learned(
-    attraction: Floats, odds: Floats, after: Floats, numbers: Ints, lengths: Ints, fold: Ints, click: Floats
+    attraction: Floats,
+    odds: Floats,
+    after: Floats,
+    numbers: Ints,
+    lengths: Ints,
+    fold: Ints,
+    click: Floats,
 ) -> Similarity | None:
-    """Return the similarity that residuals of pairs show, or None where they show none beyond noise.
+    """Return the similarity that residuals of pairs show, or None where they show none beyond
+    noise.
 
-    attraction (m, K), odds and after are those of a click model, each ranking read by the fit that left its fold out.
+    attraction (m, K), odds and after are those of a click model, each ranking read by the fit that
+    left its fold out.
     """
     folds, size = odds.shape[0] - 1, after.shape[1]
     if not 3 < size <= SETTINGS["similar_items"].value:
@@ -74,7 +86,8 @@ def _leading(table: Floats) -> tuple[Floats, Floats]:
 def _ranked(table: Floats) -> tuple[int, float]:
     """Return how many eigenvalues are beyond noise, and its size.
 
-    What was found is taken out before noise is measured again: likeness itself makes residuals large.
+    What was found is taken out before noise is measured again: likeness itself makes residuals
+    large.
     """
     values, vectors = _leading(table)
     rank = 0
@@ -87,7 +100,9 @@ def _ranked(table: Floats) -> tuple[int, float]:
 
 
 def _noise(table: Floats) -> float:
-    """Return the largest eigenvalue of the same residuals with random signs: the mean of a few draws."""
+    """Return the largest eigenvalue of the same residuals with random signs: the mean of a few
+    draws.
+    """
     rng = np.random.default_rng(61)
     found = []
     for _ in range(3):
@@ -99,21 +114,27 @@ def _noise(table: Floats) -> float:
 def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Floats, Floats]:
     """Return places (I + 1, rank) and signs of one set of rows.
 
-    Residuals are z = effect x root of the pair's evidence, which is about s_a s_b: dividing by it gives effects.
+    Residuals are z = effect x root of the pair's evidence, which is about s_a s_b: dividing by it
+    gives effects.
     """
     values, vectors = _leading(_standard(slope, bend))
     values, vectors = values[:rank], vectors[:, :rank]
     level = (noise / 2) ** 2
     inside = np.maximum(values**2 - 4 * level, 0.0)
     plain = (np.abs(values) + np.sqrt(inside)) / 2
-    kept = np.where(inside > 0, plain * np.maximum(1 - level / np.maximum(plain**2, 1e-300), 0.0), 0.0)
+    kept = np.where(
+        inside > 0, plain * np.maximum(1 - level / np.maximum(plain**2, 1e-300), 0.0), 0.0
+    )
     row = bend.sum(axis=1)
-    evidence = np.sqrt(row / np.sqrt(max(row.sum(), 1e-300)) + np.sqrt(SETTINGS["pair_weight"].value))
+    evidence = np.sqrt(
+        row / np.sqrt(max(row.sum(), 1e-300)) + np.sqrt(SETTINGS["pair_weight"].value)
+    )
     return vectors * np.sqrt(kept) / evidence[:, None], np.sign(values)
 
 
 def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
-    """Return the sum of cosines between each slot's features and those above (m, K); features standardised.
+    """Return the sum of cosines between each slot's features and those above (m, K); features
+    standardised.
 
     >>> z = np.array([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]])
     >>> alike_above(z, np.ones((1, 3), dtype=bool)).tolist()

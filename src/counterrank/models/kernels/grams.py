@@ -1,7 +1,8 @@
-"""Gram matrices by fold, position and own action, and of a ranking's summed features, in one pass each.
+"""Gram matrices by fold, position and own action, and of a ranking's summed features, in one pass
+each.
 
-Products of columns are summed in tiles that stay in registers. Those of summed features (`add_totals`) are what noise
-common to a ranking's positions needs.
+Products of columns are summed in tiles that stay in registers. Those of summed features
+(`add_totals`) are what noise common to a ranking's positions needs.
 """
 
 import numpy as np
@@ -67,7 +68,8 @@ def four_by_four(left: Floats, right: Floats, count: int, out: Floats) -> None:
 
 @jit
 def add_products(columns: Floats, count: int, matrix: Floats) -> None:
-    """Add columns @ columns' over the first `count` rows (D, R) to the lower triangle of matrix (D, D).
+    """Add columns @ columns' over the first `count` rows (D, R) to the lower triangle of matrix (D,
+    D).
 
     The number of columns must be a multiple of four.
     """
@@ -83,7 +85,9 @@ def add_products(columns: Floats, count: int, matrix: Floats) -> None:
 
 @jit
 def _unpack(whole: Floats, gram: Floats, cover: Floats, square: Floats) -> None:
-    """Add the lower triangle of whole, (z, r)(z, r)', to a full gram (D, D), cover (D,) and square (1,)."""
+    """Add the lower triangle of whole, (z, r)(z, r)', to a full gram (D, D), cover (D,) and square
+    (1,).
+    """
     width = cover.shape[0]
     for p in range(width):
         for q in range(p):
@@ -96,7 +100,9 @@ def _unpack(whole: Floats, gram: Floats, cover: Floats, square: Floats) -> None:
 
 @jit
 def _weigh(rows: Ints, k: int, reward: Floats, weight: Floats, width: int, columns: Floats) -> None:
-    """Put r_k in the column after the features, scale all by sqrt(weight), and clear what no row fills."""
+    """Put r_k in the column after the features, scale all by sqrt(weight), and clear what no row
+    fills.
+    """
     used = rows.shape[0]
     plain = True
     for at in range(used):
@@ -122,8 +128,8 @@ def add_grams(
 
     IN  action, reward, weight (n, K), weights not negative; fold (n,); x (n, d+1); centre (n, A);
         logging (n, 1 or K, A).
-    OUT gram (F, K, A, D, D): sum v z z' over rows of the fold with a_k = u; cover (F, K, A, D): sum v z r_k;
-        square (F, K, A): sum v r_k^2.
+    OUT gram (F, K, A, D, D): sum v z z' over rows of the fold with a_k = u; cover (F, K, A, D): sum
+        v z r_k; square (F, K, A): sum v r_k^2.
     """
     n, A, width = action.shape[0], centre.shape[1], gram.shape[3]
     size = (width + 4) // 4 * 4  # features and the reward, in fours
@@ -159,8 +165,9 @@ def add_totals(
 ) -> None:  # fmt: skip
     """Add s s', s R and R^2 with R = sum_k r_k and s = sum_k z_k, to lower triangles by fold.
 
-    z_k lives in a space with one block of p = d+1+2A columns for each own action, [x, counts above and below less
-    their logging means], and one intercept for each (position, own action): gram (F, S, S) with S = A p + K A.
+    z_k lives in a space with one block of p = d+1+2A columns for each own action, [x, counts above
+    and below less their logging means], and one intercept for each (position, own action): gram (F,
+    S, S) with S = A p + K A.
     """
     n, length = action.shape
     width, A = x.shape[1], centre.shape[1]

@@ -1,8 +1,9 @@
 """Means of the examination models under a target policy with independent positions.
 
-Exact for sums and for products without a tilt; a sigmoid, and a product with one, are averaged over drawn rankings.
-`wanted` (n, 1 or K, A) is the target's distribution, one for all positions or one each; `chance` (n, Z) that of the
-classes; `scale` (n, 2) how much of the items above and below a row's user examines.
+Exact for sums and for products without a tilt; a sigmoid, and a product with one, are averaged over
+drawn rankings. `wanted` (n, 1 or K, A) is the target's distribution, one for all positions or one
+each; `chance` (n, Z) that of the classes; `scale` (n, 2) how much of the items above and below a
+row's user examines.
 """
 
 import numpy as np
@@ -35,7 +36,9 @@ def _quadratic(matrix: Floats, vector: Floats) -> float:
 
 @vector_jit
 def _side_sums(examined: Floats) -> tuple[Floats, Floats]:
-    """Return sums of examination and of its squares, above and below, by position and class: (2, K, Z) each."""
+    """Return sums of examination and of its squares, above and below, by position and class: (2, K,
+    Z) each.
+    """
     Z, K, _ = examined.shape
     first, second = np.zeros((2, K, Z)), np.zeros((2, K, Z))
     for z in range(Z):
@@ -53,10 +56,11 @@ def alike_means(
     fold: Ints, x: Floats, chance: Floats, scale: Floats, wanted: Floats, own: Floats, shift: Floats, pair: Floats,
     triple: Floats, examined: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) for a sum where all positions have one distribution, wanted (n, A), and none is padded.
+    """Fill out (n, K) for a sum where all positions have one distribution, wanted (n, A), and none
+    is padded.
 
-    E q_k = p'own x + shift_k + sum_z chance_z (s_zk p'W p + (s_zk^2 - sum_l s_zkl^2) / 2 sum_u p_u p'T_u p), with
-    s_zkl = examined x scale of l's side and s_zk = sum_l s_zkl.
+    E q_k = p'own x + shift_k + sum_z chance_z (s_zk p'W p + (s_zk^2 - sum_l s_zkl^2) / 2 sum_u p_u
+    p'T_u p), with s_zkl = examined x scale of l's side and s_zk = sum_l s_zkl.
     """
     n, A = wanted.shape
     Z, K, _ = examined.shape
@@ -89,8 +93,12 @@ def alike_means(
 
 
 @vector_jit
-def _expected_others(wanted: Floats, length: int, k: int, scale: Floats, examined: Floats, out: Floats) -> None:
-    """Fill out (Z, A) with how often each action is expected among the others, as far as each class examines them."""
+def _expected_others(
+    wanted: Floats, length: int, k: int, scale: Floats, examined: Floats, out: Floats
+) -> None:
+    """Fill out (Z, A) with how often each action is expected among the others, as far as each class
+    examines them.
+    """
     places, A = wanted.shape
     out[:] = 0.0
     for z in range(examined.shape[0]):
@@ -103,7 +111,13 @@ def _expected_others(wanted: Floats, length: int, k: int, scale: Floats, examine
 
 @vector_jit
 def _pairs_of_others(
-    wanted: Floats, length: int, k: int, scale: Floats, examined: Floats, expected: Floats, effect: Floats
+    wanted: Floats,
+    length: int,
+    k: int,
+    scale: Floats,
+    examined: Floats,
+    expected: Floats,
+    effect: Floats,
 ) -> float:
     """Return the mean of sum over l < m of s_l s_m effect[a_l, a_m]."""
     total = 0.5 * _quadratic(effect, expected)
@@ -144,7 +158,13 @@ def sum_means(
                 if triple.shape[1] > 0:
                     for z in range(Z):
                         inner += chance[i, z] * _pairs_of_others(
-                            wanted[i], lengths[i], k, scale[i], examined[z, k], of_class[z], triple[f, u]
+                            wanted[i],
+                            lengths[i],
+                            k,
+                            scale[i],
+                            examined[z, k],
+                            of_class[z],
+                            triple[f, u],
                         )
                 total += chance_u * inner
             out[i, k] = total
@@ -155,7 +175,8 @@ def product_means(
     lengths: Ints, fold: Ints, x: Floats, chance: Floats, wanted: Floats, own: Floats, shift: Floats, factor: Floats,
     out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) for a product: E q_k = sum_u p_k(u) own_u sum_z chance_z prod_l sum_b p_l(b) factor[.., u, b].
+    """Fill out (n, K) for a product: E q_k = sum_u p_k(u) own_u sum_z chance_z prod_l sum_b p_l(b)
+    factor[.., u, b].
 
     factor (F, Z, K, K, A, A) is exp(examined_zkl W(u, b)): users of a class examine alike.
     """
@@ -189,15 +210,17 @@ def product_means(
             out[i, k] = total
 
 
-# Drawn means. Rows of one fold share their parameters; blocks of them are held column by column, so that loops run over
-# consecutive rows and vectorise however few positions and actions there are.
+# Drawn means. Rows of one fold share their parameters; blocks of them are held column by column, so
+# that loops run over consecutive rows and vectorise however few positions and actions there are.
 
 
 @vector_jit
 def _gather(
     rows: Ints, x: Floats, scale: Floats, wanted: Floats, own: Floats, plain: Floats, seen: Floats, chance: Floats
 ) -> None:  # fmt: skip
-    """Fill plain (A, R) with x' own of each action, seen (2, R) with the scale, and chance (., A, R) as wanted."""
+    """Fill plain (A, R) with x' own of each action, seen (2, R) with the scale, and chance (., A,
+    R) as wanted.
+    """
     for r in range(rows.shape[0]):
         i = rows[r]
         seen[0, r], seen[1, r] = scale[i, 0], scale[i, 1]
@@ -212,8 +235,11 @@ def _gather(
 
 
 @vector_jit
-def _effects(rows: Ints, s: int, draws: Ints, seen: Floats, pair: Floats, drawn: Ints, effect: Floats) -> None:
-    """Fill effect (2, K.., A, R): pair effect of each position's drawn action on each own action, seen above, below.
+def _effects(
+    rows: Ints, s: int, draws: Ints, seen: Floats, pair: Floats, drawn: Ints, effect: Floats
+) -> None:
+    """Fill effect (2, K.., A, R): pair effect of each position's drawn action on each own action,
+    seen above, below.
 
     The last column of pair (A, A + 1) is that of no action; drawn (R,) is room.
     """
@@ -232,7 +258,9 @@ def _effects(rows: Ints, s: int, draws: Ints, seen: Floats, pair: Floats, drawn:
 
 @vector_jit
 def _linear(count: int, k: int, examined: Floats, effect: Floats, values: Floats) -> None:
-    """Fill values (A, R) with the pair part of each own action at position k: four others at a time."""
+    """Fill values (A, R) with the pair part of each own action at position k: four others at a
+    time.
+    """
     row = examined[k]
     for u in range(values.shape[0]):
         out = values[u]
@@ -278,11 +306,17 @@ def curved_means(
     product: bool, draws: Ints, lengths: Ints, fold: Ints, x: Floats, scale: Floats, wanted: Floats, own: Floats,
     shift: Floats, examined: Floats, pair: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) with averages over drawn rankings (n, S, K), the own action summed out over wanted (n, ., A)."""
+    """Fill out (n, K) with averages over drawn rankings (n, S, K), the own action summed out over
+    wanted (n, ., A).
+    """
     n, size, K = draws.shape
     places, A = wanted.shape[1], wanted.shape[2]
     plain, seen, chance = np.empty((A, _ROWS)), np.empty((2, _ROWS)), np.empty((places, A, _ROWS))
-    effect, values, means = np.zeros((2, (K + 3) // 4 * 4, A, _ROWS)), np.empty((A, _ROWS)), np.empty((K, _ROWS))
+    effect, values, means = (
+        np.zeros((2, (K + 3) // 4 * 4, A, _ROWS)),
+        np.empty((A, _ROWS)),
+        np.empty((K, _ROWS)),
+    )
     drawn, order = np.empty(_ROWS, np.int64), np.empty(n, np.int64)
     others, padded = np.zeros((K, effect.shape[1])), np.zeros((A, A + 1))
     for k in range(K):

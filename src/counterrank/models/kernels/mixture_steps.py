@@ -1,8 +1,10 @@
-"""Normal equations of a fit's steps, summed over rankings and classes: J' M J and J' M e. Only lower triangles.
+"""Normal equations of a fit's steps, summed over rankings and classes: J' M J and J' M e. Only
+lower triangles.
 
-`weight` (n, Z) is how far a ranking counts for a class, q and part (n, Z, K) what its rewards and pair parts would be.
-Errors of one ranking share noise: M = weight (diag(v) - shared 11'), with v = 1, or q (1 - q) of 0/1 rewards, whose
-errors share none. Slopes by own and pair part are 1, those of a product exp(part) and q.
+`weight` (n, Z) is how far a ranking counts for a class, q and part (n, Z, K) what its rewards and
+pair parts would be. Errors of one ranking share noise: M = weight (diag(v) - shared 11'), with v =
+1, or q (1 - q) of 0/1 rewards, whose errors share none. Slopes by own and pair part are 1, those of
+a product exp(part) and q.
 """
 
 import numpy as np
@@ -23,8 +25,12 @@ _ROWS = 128
 
 
 @vector_jit
-def _rests(action: Ints, reward: Floats, q: Floats, weight: float, shared: float, out: Floats) -> None:
-    """Fill out (K,) with M e of one ranking and class: v times the working error (r - q) / v is r - q."""
+def _rests(
+    action: Ints, reward: Floats, q: Floats, weight: float, shared: float, out: Floats
+) -> None:
+    """Fill out (K,) with M e of one ranking and class: v times the working error (r - q) / v is r -
+    q.
+    """
     total = 0.0
     for k in range(action.shape[0]):
         out[k] = reward[k] - q[k] if action[k] >= 0 else 0.0
@@ -58,7 +64,9 @@ def _examined_columns(
     action: Ints, k: int, slope: float, scale: Floats, pair: Floats, examined: Floats, triple: Floats, seen: Floats,
     out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (K,) with how the reward at k moves with how far each other position is examined; seen (K,) is room."""
+    """Fill out (K,) with how the reward at k moves with how far each other position is examined;
+    seen (K,) is room.
+    """
     K = action.shape[0]
     out[:] = 0.0
     if action[k] < 0:
@@ -83,9 +91,11 @@ def add_examined(
     link: int, action: Ints, scale: Floats, reward: Floats, weight: Floats, shared: Floats, q: Floats, pair: Floats,
     examined: Floats, triple: Floats, gram: Floats, right: Floats, joint: Floats,
 ) -> None:  # fmt: skip
-    """Add to gram (Z, K, K, K) and right (Z, K, K) one column for every other position, by position and class.
+    """Add to gram (Z, K, K, K) and right (Z, K, K) one column for every other position, by position
+    and class.
 
-    What positions share goes to joint (Z, K^2, K^2); an empty one leaves it out, and `shared` is zero then.
+    What positions share goes to joint (Z, K^2, K^2); an empty one leaves it out, and `shared` is
+    zero then.
     """
     n, K = action.shape
     column, rest, seen = np.empty(K * K), np.empty(K), np.empty(K)
@@ -99,7 +109,9 @@ def add_examined(
                 value, first = q[i, z, k], k * K
                 columns = column[first : first + K]
                 slope = value if link == PRODUCT else 1.0
-                _examined_columns(action[i], k, slope, scale[i], pair, examined[z, k], triple, seen, columns)
+                _examined_columns(
+                    action[i], k, slope, scale[i], pair, examined[z, k], triple, seen, columns
+                )
                 v = w * max(value * (1.0 - value), LEAST_VARIANCE) if link == LOGISTIC else w
                 to, on = gram[z, k], right[z, k]
                 for a in range(K):
@@ -115,9 +127,18 @@ def add_examined(
 
 @vector_jit
 def _effect_columns(
-    action: Ints, k: int, x: Floats, scale: Floats, seen: Floats, own: float, others: float, out: Floats
+    action: Ints,
+    k: int,
+    x: Floats,
+    scale: Floats,
+    seen: Floats,
+    own: float,
+    others: float,
+    out: Floats,
 ) -> None:
-    """Fill out (p + A,) with the columns of one reward: own slope times context, pair slope times items examined."""
+    """Fill out (p + A,) with the columns of one reward: own slope times context, pair slope times
+    items examined.
+    """
     p = x.shape[0]
     for j in range(p):
         out[j] = own * x[j]
@@ -132,7 +153,9 @@ def add_effects(
     link: int, action: Ints, fold: Ints, x: Floats, scale: Floats, reward: Floats, weight: Floats, shared: Floats,
     q: Floats, part: Floats, examined: Floats, actions: int, gram: Floats, right: Floats,
 ) -> None:  # fmt: skip
-    """Add to gram (F, S, S) and right (F, S), S = A (p + A) + K: own and pair columns by own action, then shifts."""
+    """Add to gram (F, S, S) and right (F, S), S = A (p + A) + K: own and pair columns by own
+    action, then shifts.
+    """
     n, K = action.shape
     width = x.shape[1] + actions
     column, rest, sums = np.empty(width), np.empty(K), np.empty(actions * width + K)
@@ -180,7 +203,9 @@ def add_effects(
 def _row_sums(
     first: int, last: int, sides: Floats, slope: Floats, weight: Floats, error: Floats, shared: Floats, sums: Floats
 ) -> None:  # fmt: skip
-    """Fill sums (5, R): for pairs a above and b below, of a a, b a, b b, a error and b error over each ranking."""
+    """Fill sums (5, R): for pairs a above and b below, of a a, b a, b b, a error and b error over
+    each ranking.
+    """
     for i in range(first, last):
         aa, ba, bb, ae, be = 0.0, 0.0, 0.0, 0.0, 0.0
         a_all, b_all, e_all = 0.0, 0.0, 0.0
@@ -204,7 +229,9 @@ def _row_sums(
 
 
 @jit
-def _add_block(columns: Floats, sums: Floats, count: int, weighed: Floats, gram: Floats, right: Floats) -> None:
+def _add_block(
+    columns: Floats, sums: Floats, count: int, weighed: Floats, gram: Floats, right: Floats
+) -> None:
     """Add a block's columns (M, R), M a multiple of four, times its sums."""
     out = np.empty((4, 4))
     for j in range(right.shape[1]):
@@ -229,12 +256,17 @@ def add_tilt(
 ) -> None:  # fmt: skip
     """Add to the lower triangles of gram (3, M, M), M >= m a multiple of four, and to right (2, m).
 
-    gram holds traits' diag(s) traits for s the sums over a ranking of above^2, below x above and below^2, with the
-    noise c = `shared` (n,) of its rewards taken away; `sides` (n, 2, K) are pair parts above and below, `slope` of the
-    pair part, `weight` and working `error` (n, K), zero in the padding.
+    gram holds traits' diag(s) traits for s the sums over a ranking of above^2, below x above and
+    below^2, with the noise c = `shared` (n,) of its rewards taken away; `sides` (n, 2, K) are pair
+    parts above and below, `slope` of the pair part, `weight` and working `error` (n, K), zero in
+    the padding.
     """
     n, m = traits.shape
-    columns, weighed, sums = np.zeros((gram.shape[1], _ROWS)), np.empty((4, _ROWS)), np.empty((5, _ROWS))
+    columns, weighed, sums = (
+        np.zeros((gram.shape[1], _ROWS)),
+        np.empty((4, _ROWS)),
+        np.empty((5, _ROWS)),
+    )
     for first in range(0, n, _ROWS):
         last = min(first + _ROWS, n)
         for i in range(first, last):
@@ -246,7 +278,9 @@ def add_tilt(
 
 @vector_jit
 def _pair_columns(actions: Ints, seen: Floats, row: Floats, used: Ints) -> int:
-    """Fill row with sums of seen_l seen_m by unordered pair of actions; return how many columns are used."""
+    """Fill row with sums of seen_l seen_m by unordered pair of actions; return how many columns are
+    used.
+    """
     count = 0
     for one in range(actions.shape[0]):
         if seen[one] == 0.0:
@@ -265,10 +299,17 @@ def _pair_columns(actions: Ints, seen: Floats, row: Floats, used: Ints) -> int:
 
 @vector_jit
 def add_triples(
-    action: Ints, fold: Ints, scale: Floats, examined: Floats, error: Floats, gram: Floats, right: Floats
+    action: Ints,
+    fold: Ints,
+    scale: Floats,
+    examined: Floats,
+    error: Floats,
+    gram: Floats,
+    right: Floats,
 ) -> None:
-    """Add to gram (F, A, Q, Q) and right (F, A, Q) of one class, examined (K, K): by own action, a column for each
-    unordered pair of actions. Few enough for normal equations while there is one class.
+    """Add to gram (F, A, Q, Q) and right (F, A, Q) of one class, examined (K, K): by own action, a
+    column for each unordered pair of actions. Few enough for normal equations while there is one
+    class.
     """
     n, K = action.shape
     row, used = np.zeros(gram.shape[2]), np.empty(gram.shape[2], dtype=np.int64)
@@ -280,7 +321,9 @@ def add_triples(
                 continue
             for other in range(K):
                 hidden = other == k or action[i, other] < 0
-                seen[other] = 0.0 if hidden else examined[k, other] * scale[i, 0 if other < k else 1]
+                seen[other] = (
+                    0.0 if hidden else examined[k, other] * scale[i, 0 if other < k else 1]
+                )
             count = _pair_columns(action[i], seen, row, used)
             block, side = gram[fold[i], u], right[fold[i], u]
             for a in range(count):
@@ -295,7 +338,9 @@ def add_triples(
 
 @vector_jit
 def _scatter(action: Ints, k: int, amount: float, seen: Floats, out: Floats) -> None:
-    """Add amount s_l s_m to out[a_l, a_m], larger action first, for all l < m, both shown and not k."""
+    """Add amount s_l s_m to out[a_l, a_m], larger action first, for all l < m, both shown and not
+    k.
+    """
     for one in range(action.shape[0]):
         b = action[one]
         part = amount * seen[one]
@@ -314,8 +359,9 @@ def triple_gradient(
 ) -> None:  # fmt: skip
     """Add to right (A, A, A) the J' M e of a sum, and to diagonal the J' M J's with shared = 0.
 
-    With classes three-way effects are too many for normal equations: products with them are taken instead. In the
-    diagonal items shown twice count as two columns: it only preconditions, and scales uncertainty.
+    With classes three-way effects are too many for normal equations: products with them are taken
+    instead. In the diagonal items shown twice count as two columns: it only preconditions, and
+    scales uncertainty.
     """
     n, Z, K = q.shape
     for i in range(n):
@@ -335,7 +381,9 @@ def triple_gradient(
 
 
 @vector_jit
-def triple_curvature(action: Ints, weight: Floats, shared: Floats, examined: Floats, step: Floats, out: Floats) -> None:
+def triple_curvature(
+    action: Ints, weight: Floats, shared: Floats, examined: Floats, step: Floats, out: Floats
+) -> None:
     """Add J' M J step to out (A, A, A), b >= c; step has both orders of b and c."""
     n, Z = weight.shape
     K = action.shape[1]

@@ -1,9 +1,10 @@
-"""Rewards as each class of users would give them: own effects, and effects of the items that the class examines.
+"""Rewards as each class of users would give them: own effects, and effects of the items that the
+class examines.
 
-Letters: n rankings, K positions, A actions, p context columns (the first is 1), Z classes, F folds. `examined`
-(Z, K, K) is how far class z examines the item at l when it gives the reward at k, `scale` (n, 2) how much of the items
-above and below a row's user examines. Three-way effects of b and c are those of c and b. Padding (action -1) is passed
-over. Arrays are in C order.
+Letters: n rankings, K positions, A actions, p context columns (the first is 1), Z classes, F folds.
+`examined` (Z, K, K) is how far class z examines the item at l when it gives the reward at k,
+`scale` (n, 2) how much of the items above and below a row's user examines. Three-way effects of b
+and c are those of c and b. Padding (action -1) is passed over. Arrays are in C order.
 """
 
 import numpy as np
@@ -45,7 +46,9 @@ def softmax(scores: Floats) -> None:
 
 
 @vector_jit
-def own_values(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats, out: Floats) -> None:
+def own_values(
+    action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats, out: Floats
+) -> None:
     """Fill out (n, K) with x' own[f, a_k] + shift[f, k], zero in the padding."""
     n, K = action.shape
     for i in range(n):
@@ -80,12 +83,18 @@ def three_way(action: Ints, k: int, seen: Floats, effect: Floats) -> float:
 
 @vector_jit
 def pair_values(
-    action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats, out: Floats
+    action: Ints,
+    fold: Ints,
+    scale: Floats,
+    pair: Floats,
+    examined: Floats,
+    triple: Floats,
+    out: Floats,
 ) -> None:
     """Fill out (n, Z, K) with the pair part of every class, zero in the padding.
 
-    With s_zkl = examined x scale of l's side: sum_l s_zkl pair[f, a_k, a_l], and, where triple (F, A, A, A) is not
-    empty, sum_{l < m} s_zkl s_zkm triple[f, a_k, a_l, a_m].
+    With s_zkl = examined x scale of l's side: sum_l s_zkl pair[f, a_k, a_l], and, where triple (F,
+    A, A, A) is not empty, sum_{l < m} s_zkl s_zkm triple[f, a_k, a_l, a_m].
     """
     n, K = action.shape
     Z = examined.shape[0]
@@ -129,7 +138,9 @@ def link_values(link: int, own: Floats, part: Floats, q: Floats) -> None:
             for z in range(Z):
                 for k in range(K):
                     value = part[i, z, k]
-                    q[i, z, k] = min(max(value, -LARGEST), LARGEST) if link == PRODUCT else value + own[i, k]
+                    q[i, z, k] = (
+                        min(max(value, -LARGEST), LARGEST) if link == PRODUCT else value + own[i, k]
+                    )
         block = flat[first * Z * K : last * Z * K]
         if link == LOGISTIC:
             sigmoid(block, block.shape[0])
@@ -143,7 +154,9 @@ def link_values(link: int, own: Floats, part: Floats, q: Floats) -> None:
 
 @vector_jit
 def class_errors(action: Ints, reward: Floats, q: Floats, out: Floats) -> None:
-    """Fill out (2, n, Z) with the sum of squared errors of each ranking and class, and the square of their sum."""
+    """Fill out (2, n, Z) with the sum of squared errors of each ranking and class, and the square
+    of their sum.
+    """
     n, Z, K = q.shape
     for i in range(n):
         for z in range(Z):
@@ -159,7 +172,9 @@ def class_errors(action: Ints, reward: Floats, q: Floats, out: Floats) -> None:
 
 @jit
 def logistic_loss(q: Floats, reward: Floats, present: Floats) -> float:
-    """Return -2 sum of the log of the chance that each present reward (above a half or not) is what it is."""
+    """Return -2 sum of the log of the chance that each present reward (above a half or not) is what
+    it is.
+    """
     total = 0.0
     for i in range(q.shape[0]):
         chance = 1.0

@@ -1,17 +1,21 @@
-"""Features of one position of many rankings: what a linear reward model sees, and its mean under a policy.
+"""Features of one position of many rankings: what a linear reward model sees, and its mean under a
+policy.
 
 For position k the columns are, in this order:
 
     1, x_1..x_d                        the (standardised) context
-    c_1..c_A                           the logger's mean distribution, kept only so that indicators can be centred
-    x_j (N_b - M_b)                    context times centred count of action b among the other positions ("cross")
-    N_b N_c - E0[N_b N_c], b <= c      centred products of counts ("squares" 1; 2: b = c alone; 0: none)
-    1{a_l = b} by block                indicators of the other positions, summed over the positions of a block
+    c_1..c_A                           the logger's mean distribution, kept only so that indicators
+    can be centred x_j (N_b - M_b)                    context times centred count of action b among
+    the other positions ("cross") N_b N_c - E0[N_b N_c], b <= c      centred products of counts
+    ("squares" 1; 2: b = c alone; 0: none) 1{a_l = b} by block                indicators of the
+    other positions, summed over the positions of a block
 
-N_b counts action b among the other positions, M_b is its mean under the logger. `slots` (K, K) gives the block of
-position l as seen from k. Distributions are (n, 1 or K, A): one row when positions are alike.
+N_b counts action b among the other positions, M_b is its mean under the logger. `slots` (K, K)
+gives the block of position l as seen from k. Distributions are (n, 1 or K, A): one row when
+positions are alike.
 
-Blocks of rankings are held column by column, (D, ROWS), so that loops run over consecutive rankings and vectorise.
+Blocks of rankings are held column by column, (D, ROWS), so that loops run over consecutive rankings
+and vectorise.
 """
 
 import numpy as np
@@ -34,13 +38,17 @@ def room(A: int) -> Floats:
 
 @jit
 def sorted_rows(groups: int) -> int:
-    """Return how many rankings to sort at a time: they stay in the cache, and most groups fill a block or two."""
+    """Return how many rankings to sort at a time: they stay in the cache, and most groups fill a
+    block or two.
+    """
     return max(16 * ROWS, 2 * ROWS * groups)
 
 
 @jit
 def grouped(key: Ints, groups: int, order: Ints, begin: int) -> Ints:
-    """Fill order with the rows begin + i sorted by key (n,), those below zero left out; return the groups' starts."""
+    """Fill order with the rows begin + i sorted by key (n,), those below zero left out; return the
+    groups' starts.
+    """
     starts = np.zeros(groups + 1, np.int64)
     for i in range(key.shape[0]):
         if key[i] >= 0:
@@ -89,7 +97,9 @@ def _means(rows: Ints, dist: Floats, k: int, lengths: Ints, mean: Floats) -> Non
 def _second_moments(
     rows: Ints, dist: Floats, k: int, lengths: Ints, squares: int, mean: Floats, second: Floats
 ) -> None:
-    """Fill second (J, R) = E[N_b N_c] = E[N_b] E[N_c] + sum_l (1{b=c} p_l(b) - p_l(b) p_l(c)), l not k."""
+    """Fill second (J, R) = E[N_b N_c] = E[N_b] E[N_c] + sum_l (1{b=c} p_l(b) - p_l(b) p_l(c)), l
+    not k.
+    """
     A = dist.shape[2]
     for at in range(rows.shape[0]):
         i = rows[at]
@@ -97,12 +107,18 @@ def _second_moments(
         for b in range(A):
             for c in range(b, A if squares == 1 else b + 1):
                 if dist.shape[1] == 1:
-                    extra = (lengths[i] - 1) * dist[i, 0, b] * ((1.0 if b == c else 0.0) - dist[i, 0, c])
+                    extra = (
+                        (lengths[i] - 1)
+                        * dist[i, 0, b]
+                        * ((1.0 if b == c else 0.0) - dist[i, 0, c])
+                    )
                 else:
                     extra = 0.0
                     for other in range(lengths[i]):
                         if other != k:
-                            extra += dist[i, other, b] * ((1.0 if b == c else 0.0) - dist[i, other, c])
+                            extra += dist[i, other, b] * (
+                                (1.0 if b == c else 0.0) - dist[i, other, c]
+                            )
                 second[j, at] = mean[b, at] * mean[c, at] + extra
                 j += 1
 
@@ -186,7 +202,9 @@ def expected(
     rows: Ints, target: Floats, lengths: Ints, x: Floats, centre: Floats, logging: Floats, k: int,
     slots: Ints, cross: bool, squares: int, out: Floats, scratch: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (D, R) with the mean of `logged` when the other positions are drawn from target (n, 1 or K, A)."""
+    """Fill out (D, R) with the mean of `logged` when the other positions are drawn from target (n,
+    1 or K, A).
+    """
     A, width = centre.shape[1], x.shape[1]
     _start(rows, x, centre, out)
     after = out.shape[0] - (slots.max() + 1) * A

@@ -38,7 +38,20 @@ def at_logged(
         for g in range(coef.shape[1] * A):
             for first in range(starts[g], starts[g + 1], ROWS):
                 rows = order[first : min(first + ROWS, starts[g + 1])]
-                logged(rows, action, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                logged(
+                    rows,
+                    action,
+                    lengths,
+                    x,
+                    centre,
+                    logging,
+                    k,
+                    slots,
+                    cross,
+                    squares,
+                    columns,
+                    scratch,
+                )
                 for s in range(coef.shape[0]):
                     combine(columns, coef[s, g // A, k, g % A], total)
                     for at in range(rows.shape[0]):
@@ -50,21 +63,41 @@ def mean_under(
     lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats, target: Floats,
     slots: Ints, cross: bool, squares: int, coef: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) with sum_u pi(u at k|x) E_pi[z|x]' coef[fold, k, u]: exact for independent positions.
+    """Fill out (n, K) with sum_u pi(u at k|x) E_pi[z|x]' coef[fold, k, u]: exact for independent
+    positions.
 
-    With one distribution for all positions, one block and no padding all positions see the same columns.
+    With one distribution for all positions, one block and no padding all positions see the same
+    columns.
     """
     n, A, width = lengths.shape[0], centre.shape[1], coef.shape[3]
     scratch, columns, total = room(A), np.zeros((width, ROWS)), np.zeros(ROWS)
     order = np.empty(n, np.int64)
-    alike = target.shape[1] == 1 and logging.shape[1] == 1 and slots.max() == 0 and lengths.min() == out.shape[1]
+    alike = (
+        target.shape[1] == 1
+        and logging.shape[1] == 1
+        and slots.max() == 0
+        and lengths.min() == out.shape[1]
+    )
     starts = grouped(fold, coef.shape[0], order, 0)
     for f in range(coef.shape[0]):
         for first in range(starts[f], starts[f + 1], ROWS):
             rows = order[first : min(first + ROWS, starts[f + 1])]
             for k in range(out.shape[1]):
                 if k == 0 or not alike:
-                    expected(rows, target, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                    expected(
+                        rows,
+                        target,
+                        lengths,
+                        x,
+                        centre,
+                        logging,
+                        k,
+                        slots,
+                        cross,
+                        squares,
+                        columns,
+                        scratch,
+                    )
                 for u in range(A):
                     combine(columns, coef[f, k, u], total)
                     for at in range(rows.shape[0]):
@@ -75,7 +108,8 @@ def mean_under(
 
 @jit
 def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Ints) -> None:
-    """Fill out (n, S, K) with draws from dist (n, 1 or K, A); the randomness is a hash of seed, row, draw, position.
+    """Fill out (n, S, K) with draws from dist (n, 1 or K, A); the randomness is a hash of seed,
+    row, draw, position.
 
     Chunks and threads therefore do not change the draws.
     """
@@ -110,10 +144,11 @@ def mean_of_draws(
     draws: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats,
     slots: Ints, cross: bool, squares: int, own: Floats, coef: Floats, logistic: Ints, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) with the mean over drawn rankings (n, S, K) of the model, sigmoid of it where logistic[k].
+    """Fill out (n, K) with the mean over drawn rankings (n, S, K) of the model, sigmoid of it where
+    logistic[k].
 
-    own (n, 1 or K, A): the own action is summed out with these probabilities instead of being drawn; an array with
-    no columns (n, 1, 0) uses the drawn own action.
+    own (n, 1 or K, A): the own action is summed out with these probabilities instead of being
+    drawn; an array with no columns (n, 1, 0) uses the drawn own action.
     """
     n, size, length = draws.shape
     A, width = centre.shape[1], coef.shape[3]
@@ -127,7 +162,20 @@ def mean_of_draws(
             for first in range(starts[f], starts[f + 1], ROWS):
                 rows = order[first : min(first + ROWS, starts[f + 1])]
                 for k in range(length):
-                    logged(rows, action, lengths, x, centre, logging, k, slots, cross, squares, columns, scratch)
+                    logged(
+                        rows,
+                        action,
+                        lengths,
+                        x,
+                        centre,
+                        logging,
+                        k,
+                        slots,
+                        cross,
+                        squares,
+                        columns,
+                        scratch,
+                    )
                     for u in range(A):
                         combine(columns, coef[f, k, u], total)
                         if logistic[k]:
@@ -146,9 +194,10 @@ def cascade_terms(
 ) -> None:  # fmt: skip
     """Fill what Cascade-DR adds to the weighted residual at each position.
 
-    out (n, K): E_pi q_k + sum_{j<k} w_{1:j} (q_k^(j) - q_k^(j-1)), where q_k^(j) = E_pi[q_k | a_1..a_j];
-    before (n, K): q_k^(k-1), the model's mean given the items above k. prefix (n, K) holds w_{1:j}. Indicator
-    blocks only: no cross and no square columns.
+    out (n, K): E_pi q_k + sum_{j<k} w_{1:j} (q_k^(j) - q_k^(j-1)), where q_k^(j) = E_pi[q_k |
+    a_1..a_j];
+    before (n, K): q_k^(k-1), the model's mean given the items above k. prefix (n, K) holds w_{1:j}.
+    Indicator blocks only: no cross and no square columns.
     """
     n = action.shape[0]
     A, width = centre.shape[1], x.shape[1]

@@ -1,9 +1,10 @@
 """Values of a linear model at all positions of a ranking at once, as sums of a few rows of a table.
 
-Seen from the whole ranking, every position has the same columns: the counts of the others are those of all less the
-own action, which only moves coefficients. The table of a fold (T, W) therefore has one row for each column of the
-ranking [x, centre, cross, squares, action b at position l for each (l, b), a row of zeros] and one column for each
-(set of coefficients, position, own action); a ranking adds up about 1 + d + A + K of the rows, whatever K is.
+Seen from the whole ranking, every position has the same columns: the counts of the others are those
+of all less the own action, which only moves coefficients. The table of a fold (T, W) therefore has
+one row for each column of the ranking [x, centre, cross, squares, action b at position l for each
+(l, b), a row of zeros] and one column for each (set of coefficients, position, own action); a
+ranking adds up about 1 + d + A + K of the rows, whatever K is.
 """
 
 import numpy as np
@@ -19,9 +20,11 @@ Ints = NDArray[np.int64]
 
 @vector_jit
 def _add(tables: Floats, f: int, rows: Ints, scales: Floats, count: int, out: Floats) -> None:
-    """Add the first `count` listed rows of table f, times their scales, to out (W,), four at a time.
+    """Add the first `count` listed rows of table f, times their scales, to out (W,), four at a
+    time.
 
-    The lists have room for three more. Views of single rows would cost more than the sums: numbers index everything.
+    The lists have room for three more. Views of single rows would cost more than the sums: numbers
+    index everything.
     """
     for t in range(count, (count + 3) // 4 * 4):
         rows[t] = tables.shape[1] - 1
@@ -30,7 +33,9 @@ def _add(tables: Floats, f: int, rows: Ints, scales: Floats, count: int, out: Fl
         a, b, c, d = rows[t], rows[t + 1], rows[t + 2], rows[t + 3]
         p, q, r, s = scales[t], scales[t + 1], scales[t + 2], scales[t + 3]
         for j in range(out.shape[0]):
-            out[j] += (p * tables[f, a, j] + q * tables[f, b, j]) + (r * tables[f, c, j] + s * tables[f, d, j])
+            out[j] += (p * tables[f, a, j] + q * tables[f, b, j]) + (
+                r * tables[f, c, j] + s * tables[f, d, j]
+            )
 
 
 @jit
@@ -65,7 +70,8 @@ def values_at_logged(
     action: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, logging: Floats,
     cross: bool, squares: int, tables: Floats, out: Floats, bare: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (S, n, K) with the values at the logged rankings, bare (n, K) with the last set's without context.
+    """Fill out (S, n, K) with the values at the logged rankings, bare (n, K) with the last set's
+    without context.
 
     IN tables (F, T, W): W at least S K A; logging (n, 1, A), read only for cross and squares.
     """
@@ -102,7 +108,8 @@ def sigmoid_of_draws(
     draws: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, own: Floats, tables: Floats,
     positions: Ints, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill out (n, K) at `positions` (Q,) with the mean over draws (n, S, K) of a sigmoid, the own action summed out.
+    """Fill out (n, K) at `positions` (Q,) with the mean over draws (n, S, K) of a sigmoid, the own
+    action summed out.
 
     IN own (n, 1 or K, A); tables (F, T, W) without cross and square columns: W at least Q A.
     """

@@ -1,4 +1,6 @@
-"""Fits of whole rankings: one class by alternating steps, several by expectation and maximisation, then by fold."""
+"""Fits of whole rankings: one class by alternating steps, several by expectation and maximisation,
+then by fold.
+"""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -39,7 +41,9 @@ Floats = NDArray[np.float64]
 
 
 def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
-    """Return one class: effects, examination and its tilt in turn until the loss moves less than `settled`."""
+    """Return one class: effects, examination and its tilt in turn until the loss moves less than
+    `settled`.
+    """
     last = np.inf
     for turn in range(ROUNDS):
         fit = tilt_step(examination_step(effects_step(fit, rows), rows), rows)
@@ -50,8 +54,12 @@ def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
     return fit
 
 
-def improved(rows: Rows, fit: Fit, rounds: int = CLASS_ROUNDS, settled: float = CLASS_SETTLED) -> Fit:
-    """Return classes after rounds of expectation and maximisation, until the likelihood gains less than `settled`."""
+def improved(
+    rows: Rows, fit: Fit, rounds: int = CLASS_ROUNDS, settled: float = CLASS_SETTLED
+) -> Fit:
+    """Return classes after rounds of expectation and maximisation, until the likelihood gains less
+    than `settled`.
+    """
     last = -np.inf
     for _ in range(rounds):
         fit = posterior_step(fit, rows)
@@ -66,10 +74,12 @@ def improved(rows: Rows, fit: Fit, rounds: int = CLASS_ROUNDS, settled: float = 
 
 
 def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator) -> Fit:
-    """Return classes that examine everything, nothing, above, below, neighbours or scattered items, equally common.
+    """Return classes that examine everything, nothing, above, below, neighbours or scattered items,
+    equally common.
 
-    They begin at a fit of one class. The mean of its pair effects is moved to `level` standard deviations: with one
-    class a shift of all pair effects is the same as one of the positions, only classes tell them apart.
+    They begin at a fit of one class. The mean of its pair effects is moved to `level` standard
+    deviations: with one class a shift of all pair effects is the same as one of the positions, only
+    classes tell them apart.
     """
     _, K, _, p = alike.shape
     pair = alike.effect[:, p:]
@@ -95,7 +105,9 @@ def _looks(examined: Floats, rng: np.random.Generator) -> Floats:
     """Return what the classes examine (Z, K, K) at the beginning, a little apart from each other."""
     K = len(examined)
     away = np.arange(K) - np.arange(K)[:, None]
-    plain = np.stack([away != 0, away > K, away < 0, away > 0, np.abs(away) == 1]).astype(np.float64)
+    plain = np.stack([away != 0, away > K, away < 0, away > 0, np.abs(away) == 1]).astype(
+        np.float64
+    )
     scattered = examined * (rng.random((CLASSES - len(plain), K, K)) < 1.0 / FIRST_SEEN)
     apart = np.exp(0.2 * rng.standard_normal((CLASSES, K, K)))
     return np.asarray(FIRST_SEEN * np.concatenate([plain, scattered]) * apart)
@@ -108,7 +120,9 @@ def with_room_for_triples(rows: Rows, fit: Fit) -> Fit:
 
 
 class Effects(NamedTuple):
-    """own (F, A, p), shift (F, K), pair (F, A, A) and triple (F, A, A, A) or (F, 0, 0, 0), each fold left out."""
+    """own (F, A, p), shift (F, K), pair (F, A, A) and triple (F, A, A, A) or (F, 0, 0, 0), each
+    fold left out.
+    """
 
     own: Floats
     shift: Floats
@@ -119,7 +133,8 @@ class Effects(NamedTuple):
 def by_fold(fit: Fit, rows: Rows, folds: int) -> Effects:
     """Return the effects, each fold left out in turn.
 
-    Classes and what they examine stay those of all rows: few numbers, to which no fold gives much of itself.
+    Classes and what they examine stay those of all rows: few numbers, to which no fold gives much
+    of itself.
     """
     _, K, A, p = fit.shape
     penalty, away = effect_pull(fit)
@@ -128,7 +143,9 @@ def by_fold(fit: Fit, rows: Rows, folds: int) -> Effects:
         return _by_steps(fit, rows, folds)
     # One step from one set of sums: without the fold's own they are all others'.
     gram, right = effect_grams(fit, rows, rows.fold, folds)
-    step = np.linalg.solve(others(gram) + np.diag(penalty), (others(right) - penalty * away)[..., None])[..., 0]
+    step = np.linalg.solve(
+        others(gram) + np.diag(penalty), (others(right) - penalty * away)[..., None]
+    )[..., 0]
     effect = fit.effect + step[:, :-K].reshape(folds, A, p + A)
     return _split(effect, fit.shift + step[:, -K:], np.zeros((folds, 0, 0, 0)))
 
@@ -148,11 +165,15 @@ def _by_steps(fit: Fit, rows: Rows, folds: int) -> Effects:
 
 def _split(effect: Floats, shift: Floats, triple: Floats) -> Effects:
     p = effect.shape[2] - effect.shape[1]
-    return Effects(np.ascontiguousarray(effect[..., :p]), shift, np.ascontiguousarray(effect[..., p:]), triple)
+    return Effects(
+        np.ascontiguousarray(effect[..., :p]), shift, np.ascontiguousarray(effect[..., p:]), triple
+    )
 
 
 def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
-    """Return three-way effects (F, A, A, A) of what one class's pairs leave over, each fold left out in turn."""
+    """Return three-way effects (F, A, A, A) of what one class's pairs leave over, each fold left
+    out in turn.
+    """
     from counterrank.models.kernels.mixture_steps import add_triples
 
     A = fit.shape[2]
@@ -168,7 +189,9 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
         found = (inverse @ right.sum(axis=0)[..., None])[..., 0]
         tau2 = float(np.mean(found**2 + noise * np.diagonal(inverse, axis1=1, axis2=2)))
         penalty = noise / max(tau2, 1e-8 * noise, 1e-300)
-    solved = np.linalg.solve(others(gram) + penalty * eye, others(right)[..., None])[..., 0]  # (F, A, Q)
+    solved = np.linalg.solve(others(gram) + penalty * eye, others(right)[..., None])[
+        ..., 0
+    ]  # (F, A, Q)
     low, high = np.tril_indices(A)[::-1]
     triple = np.empty((folds, A, A, A))
     triple[:, :, low, high] = triple[:, :, high, low] = solved[..., high * (high + 1) // 2 + low]

@@ -12,7 +12,15 @@ from counterrank.models.layout import Scale, context_columns, whole_distribution
 from counterrank.models.linear import factored_draws, policy_draws
 from counterrank.models.mixture.fit import Effects
 from counterrank.models.mixture.rows import Rows, traits_of
-from counterrank.models.mixture.state import Fit, Link, chances, linked, own_parts, pair_parts, scale_of_tilt
+from counterrank.models.mixture.state import (
+    Fit,
+    Link,
+    chances,
+    linked,
+    own_parts,
+    pair_parts,
+    scale_of_tilt,
+)
 from counterrank.models.settings import DRAWS, LARGEST_EXPONENT
 
 Floats = NDArray[np.float64]
@@ -26,14 +34,16 @@ _ROWS = 16_384
 class MixtureModel:
     """E[r_k | x, a] = sum_z P(z | x) q_zk, q_zk a link of own(x, a_k) and sum_l s_zkl W(a_k, a_l).
 
-    s_z (Z, K, K), here `examined`, is the behaviour model c of Kiyohara et al. 2023 made into numbers: how much the
-    item at l matters to the reward at k. The log shows neither its entries nor who has which. A mixture fitted to
-    whole rankings of rewards finds both: what a user examined shows in how all their rewards move together. With one
-    class (the visibility model), s_kl(x) = examined_kl (1 + tilt . traits(x)) instead.
+    s_z (Z, K, K), here `examined`, is the behaviour model c of Kiyohara et al. 2023 made into
+    numbers: how much the item at l matters to the reward at k. The log shows neither its entries
+    nor who has which. A mixture fitted to whole rankings of rewards finds both: what a user
+    examined shows in how all their rewards move together. With one class (the visibility model),
+    s_kl(x) = examined_kl (1 + tilt . traits(x)) instead.
 
-    `effects` leave each fold out in turn; examined, tilt (2, m) and shares (Z, 1 + m) are of all rows. With independent
-    positions the mean under a target is exact for sums and, with classes, for products; otherwise an average over
-    drawn rankings (own action summed out where positions are independent).
+    `effects` leave each fold out in turn; examined, tilt (2, m) and shares (Z, 1 + m) are of all
+    rows. With independent positions the mean under a target is exact for sums and, with classes,
+    for products; otherwise an average over drawn rankings (own action summed out where positions
+    are independent).
     """
 
     effects: Effects
@@ -73,17 +83,23 @@ class MixtureModel:
         return self.values(rows.x, rows.action, rows.fold, *seen)
 
     def values(self, x: Floats, action: Ints, fold: Ints, chance: Floats, scale: Floats) -> Floats:
-        """Return q (n, K) of given rankings, zero in the padding; chance (n, Z) of the classes, scale (n, 2)."""
+        """Return q (n, K) of given rankings, zero in the padding; chance (n, Z) of the classes,
+        scale (n, 2).
+        """
         at, out = self.effects, np.empty(action.shape)
         for first in range(0, len(action), _ROWS):
             rows = slice(first, first + _ROWS)
             own = own_parts(action[rows], fold[rows], x[rows], at.own, at.shift)
-            part = pair_parts(action[rows], fold[rows], scale[rows], at.pair, self.examined, at.triple)
+            part = pair_parts(
+                action[rows], fold[rows], scale[rows], at.pair, self.examined, at.triple
+            )
             out[rows] = np.einsum("iz,izk->ik", chance[rows], linked(self.link, own, part))
         out[action < 0] = 0.0
         return out
 
-    def _mean(self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: tuple[Floats, Floats]) -> Floats:
+    def _mean(
+        self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: tuple[Floats, Floats]
+    ) -> Floats:
         from counterrank.models.kernels import mixture_means as kernels
 
         wanted, (chance, scale) = whole_distribution(batch, target), seen
@@ -104,9 +120,13 @@ class MixtureModel:
             factor = np.exp(np.clip(power, -LARGEST_EXPONENT, LARGEST_EXPONENT))
             kernels.product_means(batch.lengths, fold, x, chance, wanted, own, shift, factor, out)
         elif wanted.shape[1] == 1 and bool((batch.lengths == batch.K).all()):
-            kernels.alike_means(fold, x, chance, scale, wanted[:, 0], *self.effects, self.examined, out)
+            kernels.alike_means(
+                fold, x, chance, scale, wanted[:, 0], *self.effects, self.examined, out
+            )
         else:
-            kernels.sum_means(batch.lengths, fold, x, chance, scale, wanted, *self.effects, self.examined, out)
+            kernels.sum_means(
+                batch.lengths, fold, x, chance, scale, wanted, *self.effects, self.examined, out
+            )
         return out
 
 

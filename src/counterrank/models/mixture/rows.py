@@ -31,7 +31,9 @@ class Rows:
 
     def take(self, keep: NDArray[np.bool_] | slice) -> "Rows":
         """Return some of the rows."""
-        return Rows(*(np.ascontiguousarray(getattr(self, field.name)[keep]) for field in fields(self)))
+        return Rows(
+            *(np.ascontiguousarray(getattr(self, field.name)[keep]) for field in fields(self))
+        )
 
     def thinned(self, count: int) -> "Rows":
         """Return every j-th row, such that about `count` are left."""
@@ -42,11 +44,19 @@ def rows_of(log: RankingLog, scale: Scale, folds: int) -> Rows:
     """Return the rows of a log, its context standardised."""
     x = scale.apply(context_columns(log))
     present = (log.action >= 0).astype(np.float64)
-    return Rows(x, traits_of(x), np.ascontiguousarray(log.action), log.reward * present, present, log.bucket % folds)
+    return Rows(
+        x,
+        traits_of(x),
+        np.ascontiguousarray(log.action),
+        log.reward * present,
+        present,
+        log.bucket % folds,
+    )
 
 
 def traits_of(x: Floats) -> Floats:
-    """Return what examination may depend on (n, m): context columns, and products (or squares) less their mean.
+    """Return what examination may depend on (n, m): context columns, and products (or squares) less
+    their mean.
 
     A user's patience is rarely monotone in a feature, so second-order terms are part of it.
 
@@ -58,4 +68,6 @@ def traits_of(x: Floats) -> Floats:
     if d > TRAIT_SQUARES:
         return np.ascontiguousarray(z)
     left, right = np.triu_indices(d) if d <= TRAIT_PRODUCTS else (np.arange(d),) * 2
-    return np.ascontiguousarray(np.concatenate([z, z[:, left] * z[:, right] - (left == right)], axis=1))
+    return np.ascontiguousarray(
+        np.concatenate([z, z[:, left] * z[:, right] - (left == right)], axis=1)
+    )

@@ -1,4 +1,6 @@
-"""Which examination models a log gets a fit of: links by rough fits, classes from several beginnings on few rows."""
+"""Which examination models a log gets a fit of: links by rough fits, classes from several
+beginnings on few rows.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -128,19 +130,26 @@ def _model(effects: Effects, fit: Fit, rows: Rows, frame: Frame) -> MixtureModel
 
 
 def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
-    """Return fits with classes of users to some rows: the likeliest link's, and those it does not leave far behind."""
+    """Return fits with classes of users to some rows: the likeliest link's, and those it does not
+    leave far behind.
+    """
     few = rows.thinned(max(SEARCH_ROWS, SEARCH_ROWS_COLUMN * columns(frame.layout)))
     rng = stream(frame.seed, Stream.CLASSES)
     alike = {fit.link: carried(fit, few) for fit in kept}
     fits = found_classes(few, list(alike.values()), rng)
     if frame.triples:
-        fits = [(fit.link is Link.SUM and found_triples(few, fit, alike[Link.SUM], rng)) or fit for fit in fits]
+        fits = [
+            (fit.link is Link.SUM and found_triples(few, fit, alike[Link.SUM], rng)) or fit
+            for fit in fits
+        ]
     most = max((fit.likelihood for fit in fits), default=0.0)
     return [fit for fit in fits if fit.likelihood > most - CLOSE]
 
 
 def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list[Fit]:
-    """Return the likeliest classes in some rows, one for each fit of one class that stays close to the likeliest."""
+    """Return the likeliest classes in some rows, one for each fit of one class that stays close to
+    the likeliest.
+    """
     races = [improved(few, first_classes(few, one, 0.0, rng), FIRST_ROUNDS) for one in alike]
     most = max(fit.likelihood for fit in races)
     out = []
@@ -155,7 +164,8 @@ def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list
 def found_triples(few: Rows, fit: Fit, alike: Fit, rng: np.random.Generator) -> Fit | None:
     """Return the likeliest fit with three-way effects, or nothing where they gain little on `fit`.
 
-    Classes found without them may owe their existence to them: some beginnings have them from the first round.
+    Classes found without them may owe their existence to them: some beginnings have them from the
+    first round.
     """
     _, K, A, _ = fit.shape
     grown = improved(few, with_room_for_triples(few, fit), TRIAL_ROUNDS)

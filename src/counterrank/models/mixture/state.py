@@ -1,4 +1,6 @@
-"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the visibility model."""
+"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the visibility
+model.
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -40,7 +42,9 @@ class Link(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Centres and penalties of effects (A, p + A) and of examination (Z, K, K); penalties of tilt and triples."""
+    """Centres and penalties of effects (A, p + A) and of examination (Z, K, K); penalties of tilt
+    and triples.
+    """
 
     effect: Floats
     effect_penalty: Floats
@@ -54,16 +58,19 @@ class Prior:
 class Fit:
     """Parameters and prior of a fit to all rows, and what follows from them.
 
-    effect (A, p + A): own effects of the context, then pair effects; shift (K,); examined (Z, K, K): how far class z
-    examines the item at l when it gives the reward at k, 1 on average; triple (A, A, A), the same for both orders of
-    the last two, or (0, 0, 0); tilt (2, m): how examination of items above and below varies with a user's traits, of
-    one class only; shares (Z, 1 + m): how classes depend on them.
+    effect (A, p + A): own effects of the context, then pair effects; shift (K,); examined (Z, K,
+    K): how far class z examines the item at l when it gives the reward at k, 1 on average; triple
+    (A, A, A), the same for both orders of the last two, or (0, 0, 0); tilt (2, m): how examination
+    of items above and below varies with a user's traits, of one class only; shares (Z, 1 + m): how
+    classes depend on them.
 
-    scale (n, 2): how much of the items above and below each row's user examines; own (n, K), part and q (n, Z, K):
-    own part, pair part and reward of every class; posterior (n, Z): how likely each ranking's user is of each class,
-    its rewards seen (0 leaves a row out); shared (n,): what a ranking's errors have in common: errors e have the
-    likelihood exp(-(|e|^2 - shared (sum e)^2) / (2 noise)); common: their correlation, from which it follows;
-    likelihood: its mean logarithm; freedom: how many three-way effects there are in effect, shrunk as they are.
+    scale (n, 2): how much of the items above and below each row's user examines; own (n, K), part
+    and q (n, Z, K): own part, pair part and reward of every class; posterior (n, Z): how likely
+    each ranking's user is of each class, its rewards seen (0 leaves a row out); shared (n,): what a
+    ranking's errors have in common: errors e have the likelihood exp(-(|e|^2 - shared (sum e)^2) /
+    (2 noise)); common: their correlation, from which it follows;
+    likelihood: its mean logarithm; freedom: how many three-way effects there are in effect, shrunk
+        as they are.
     """
 
     link: Link
@@ -98,7 +105,9 @@ class Fit:
         return np.ascontiguousarray(self.effect[:, self.shape[3] :])
 
     def squares(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return the squared errors of every ranking and class, and the square of the errors' sum: (n, Z) each."""
+        """Return the squared errors of every ranking and class, and the square of the errors' sum:
+        (n, Z) each.
+        """
         from counterrank.models.kernels.mixture_values import class_errors
 
         out = np.empty((2, rows.n, len(self.examined)))
@@ -106,7 +115,9 @@ class Fit:
         return out[0], out[1]
 
     def errors(self, rows: Rows) -> float:
-        """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2 log-likelihood."""
+        """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2
+        log-likelihood.
+        """
         if self.link is Link.LOGISTIC:
             from counterrank.models.kernels.mixture_values import logistic_loss
 
@@ -119,7 +130,9 @@ class Fit:
         at = self.prior
         pulls = float((at.effect_penalty * (self.effect - at.effect) ** 2).sum())
         pulls += float((at.examined_penalty * (self.examined - at.examined) ** 2).sum())
-        pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float((self.shift**2).sum())
+        pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float(
+            (self.shift**2).sum()
+        )
         return self.errors(rows) + pulls + at.tilt_penalty * float((self.tilt**2).sum())
 
 
@@ -130,13 +143,19 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
     first = np.log((mean + 1e-3) / (1.0 - mean + 1e-3)) if link is Link.LOGISTIC else mean
     effect = np.zeros((actions, p + actions))
     effect[:, 0] = first
-    # Penalties of what has no unit of its own are in units of the noise: a fit must not depend on the rewards' unit.
+    # Penalties of what has no unit of its own are in units of the noise: a fit must not depend on
+    # the rewards' unit.
     unit = 1.0 if link is Link.LOGISTIC else _variance(rows, mean)
     penalty = np.ones(effect.shape)
     penalty[:, p:] *= unit if link is Link.PRODUCT else 1.0
     everything = (1.0 - np.eye(K))[None]
     prior = Prior(
-        effect.copy(), penalty, everything, np.full((1, K, K), FIRST_EXAMINED * unit), FIRST_TILT * unit, FIRST_TRIPLE
+        effect.copy(),
+        penalty,
+        everything,
+        np.full((1, K, K), FIRST_EXAMINED * unit),
+        FIRST_TILT * unit,
+        FIRST_TRIPLE,
     )
     nothing = np.empty((0, 0))
     fit = Fit(
@@ -148,14 +167,17 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
 
 def _variance(rows: Rows, mean: float) -> float:
     """Return the variance of the rewards, or a trifle where they do not vary."""
-    variance = float((rows.present * (rows.reward - mean) ** 2).sum() / max(rows.present.sum(), 1.0))
+    variance = float(
+        (rows.present * (rows.reward - mean) ** 2).sum() / max(rows.present.sum(), 1.0)
+    )
     return max(variance, 1e-12 * mean**2, 1e-300)
 
 
 def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) -> Fit:
     """Return the fit with some parameters changed, and what follows on the rows.
 
-    `sides` (n, 2, K), where known, are the pair parts above and below: a tilt only weighs them anew.
+    `sides` (n, 2, K), where known, are the pair parts above and below: a tilt only weighs them
+    anew.
     """
     fit = replace(fit, **changes)
     _, K, _, p = fit.shape
@@ -164,9 +186,17 @@ def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) 
     if len(scale) != rows.n or "tilt" in changes:
         scale = scale_of_tilt(fit.tilt, rows.traits)
     if len(own) != rows.n or "effect" in changes:
-        own = own_parts(rows.action, nobody, rows.x, np.ascontiguousarray(fit.effect[None, :, :p]), fit.shift[None])
+        own = own_parts(
+            rows.action,
+            nobody,
+            rows.x,
+            np.ascontiguousarray(fit.effect[None, :, :p]),
+            fit.shift[None],
+        )
     if sides is None:
-        part = pair_parts(rows.action, nobody, scale, fit.pair[None], fit.examined, fit.triple[None])
+        part = pair_parts(
+            rows.action, nobody, scale, fit.pair[None], fit.examined, fit.triple[None]
+        )
     else:
         part = np.einsum("is,isk->ik", scale, sides)[:, None]
     return replace(fit, scale=scale, own=own, part=part, q=linked(fit.link, own, part))
@@ -175,12 +205,18 @@ def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) 
 def carried(fit: Fit, rows: Rows) -> Fit:
     """Return the fit's parameters on other rows, all classes equally likely in each.
 
-    Classes are told apart by the noise before a step renews it. One class starts without: its first step finds the
-    noise, and the correlation of rough errors would lead it astray where columns are many.
+    Classes are told apart by the noise before a step renews it. One class starts without: its first
+    step finds the noise, and the correlation of rough errors would lead it astray where columns are
+    many.
     """
     Z, nothing = len(fit.examined), np.empty((0, 0))
     shared = shared_by(fit.common if Z > 1 else 0.0, rows.present.sum(axis=1))
-    return moved(replace(fit, shared=shared, posterior=np.full((rows.n, Z), 1.0 / Z), scale=nothing, own=nothing), rows)
+    return moved(
+        replace(
+            fit, shared=shared, posterior=np.full((rows.n, Z), 1.0 / Z), scale=nothing, own=nothing
+        ),
+        rows,
+    )
 
 
 def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
@@ -189,7 +225,8 @@ def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
 
 
 def shared_by(common: float, count: Floats) -> Floats:
-    """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at correlation c.
+    """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at
+    correlation c.
 
     >>> shared_by(0.5, np.array([1.0, 3.0])).tolist()
     [0.5, 0.25]
@@ -198,7 +235,8 @@ def shared_by(common: float, count: Floats) -> Floats:
 
 
 def chances(shares: Floats, traits: Floats) -> Floats:
-    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1, traits].
+    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1,
+    traits].
 
     >>> chances(np.zeros((2, 2)), np.ones((1, 1))).tolist()
     [[0.5, 0.5]]
@@ -220,8 +258,12 @@ def own_parts(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats) -
     return out
 
 
-def pair_parts(action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats) -> Floats:
-    """Return what each class makes of the other items (n, Z, K): pairs, and threes where there are such effects."""
+def pair_parts(
+    action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats
+) -> Floats:
+    """Return what each class makes of the other items (n, Z, K): pairs, and threes where there are
+    such effects.
+    """
     from counterrank.models.kernels.mixture_values import pair_values
 
     out = np.empty((len(action), *examined.shape[:2]))

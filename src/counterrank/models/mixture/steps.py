@@ -1,4 +1,6 @@
-"""The steps of a fit: who is of which class, and each block of parameters with the others held (../WHY.md)."""
+"""The steps of a fit: who is of which class, and each block of parameters with the others held
+(../WHY.md).
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,11 +31,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def shrinkage(values: Floats, spread: Floats, noise: float, least: float = 0.0) -> tuple[float, float]:
-    """Return a group's mean and the ridge penalty noise / tau^2, tau^2 = mean of (value - mean)^2 + spread.
+def shrinkage(
+    values: Floats, spread: Floats, noise: float, least: float = 0.0
+) -> tuple[float, float]:
+    """Return a group's mean and the ridge penalty noise / tau^2, tau^2 = mean of (value - mean)^2 +
+    spread.
 
-    Empirical Bayes: one step of EM for normal coefficients with posterior variances `spread` (Morris 1983); tau^2 is
-    at least `least`.
+    Empirical Bayes: one step of EM for normal coefficients with posterior variances `spread`
+    (Morris 1983); tau^2 is at least `least`.
 
     >>> shrinkage(np.array([-1.0, 1.0]), np.zeros(2), 0.5)
     (0.0, 0.5)
@@ -49,14 +54,18 @@ def whole(lower: Floats) -> Floats:
 
 
 def posterior_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit with the probability of every class given context and rewards, and its likelihood."""
+    """Return the fit with the probability of every class given context and rewards, and its
+    likelihood.
+    """
     (square, total), count = fit.squares(rows), rows.present.sum(axis=1)
     distance = (square - fit.shared[:, None] * total) / fit.noise
     level = np.log(np.maximum(chances(fit.shares, rows.traits), 1e-300)) - 0.5 * distance
     most = level.max(axis=1, keepdims=True)
     weight = np.exp(level - most)
     sums = weight.sum(axis=1, keepdims=True)
-    size = 0.5 * np.log(np.maximum(1.0 - count * fit.shared, 1e-12)) - 0.5 * count * np.log(fit.noise)
+    size = 0.5 * np.log(np.maximum(1.0 - count * fit.shared, 1e-12)) - 0.5 * count * np.log(
+        fit.noise
+    )
     likelihood = float((most[:, 0] + np.log(sums[:, 0]) + size).mean())
     return replace(fit, posterior=weight / sums, likelihood=likelihood)
 
@@ -78,7 +87,9 @@ def shares_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def examination_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of what each class examines, drawn to the class's mean above and below."""
+    """Return the fit after a step of what each class examines, drawn to the class's mean above and
+    below.
+    """
     penalty, centre = fit.prior.examined_penalty, fit.prior.examined
     inverse_times, spread = _examination_equations(fit, rows)
     step = inverse_times(penalty * (fit.examined - centre))
@@ -87,10 +98,12 @@ def examination_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Floats], Floats]:
-    """Return what solves for a step, given the prior's pull, and the diagonal of the inverse (Z, K, K).
+    """Return what solves for a step, given the prior's pull, and the diagonal of the inverse (Z, K,
+    K).
 
-    With classes the noise that positions share ties their equations together (K^2 of them); for one class each
-    position is solved by itself, which leaves that noise out and serves rankings of any length.
+    With classes the noise that positions share ties their equations together (K^2 of them); for one
+    class each position is solved by itself, which leaves that noise out and serves rankings of any
+    length.
     """
     from counterrank.models.kernels.mixture_steps import add_examined
 
@@ -129,7 +142,9 @@ def _examination_prior(fit: Fit, spread: Floats) -> Prior:
         for side in (np.triu(off), np.tril(off)):
             if side.sum() > 1:
                 group = fit.examined[z][side]
-                centre[z][side], penalty[z][side] = shrinkage(group, spread[z][side], fit.noise, LEAST_EXAMINED)
+                centre[z][side], penalty[z][side] = shrinkage(
+                    group, spread[z][side], fit.noise, LEAST_EXAMINED
+                )
     return replace(fit.prior, examined=centre, examined_penalty=penalty)
 
 
@@ -149,13 +164,16 @@ def _rescaled(fit: Fit) -> Fit:
         at, effect=centre, effect_penalty=penalty, examined=at.examined / size,
         examined_penalty=at.examined_penalty * size**2, triple_penalty=at.triple_penalty / size**4,
     )  # fmt: skip
-    return replace(fit, effect=effect, examined=fit.examined / size, triple=fit.triple * size**2, prior=prior)
+    return replace(
+        fit, effect=effect, examined=fit.examined / size, triple=fit.triple * size**2, prior=prior
+    )
 
 
 def effects_step(fit: Fit, rows: Rows) -> Fit:
     """Return the fit after a step of own effects, pair effects and shifts, and their prior renewed.
 
-    The noise of one class follows at once; classes were told apart by the old one, which lasts until the round's end.
+    The noise of one class follows at once; classes were told apart by the old one, which lasts
+    until the round's end.
     """
     gram, right = effect_grams(fit, rows, np.zeros(rows.n, dtype=np.int64), 1)
     penalty, away = effect_pull(fit)
@@ -176,23 +194,39 @@ def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, 
     _, K, A, p = fit.shape
     size = A * (p + A) + K
     gram, right = np.zeros((folds, size, size)), np.zeros((folds, size))
-    given = (rows.action, fold, rows.x, fit.scale, rows.reward, fit.posterior, fit.shared, fit.q, fit.part)
+    given = (
+        rows.action,
+        fold,
+        rows.x,
+        fit.scale,
+        rows.reward,
+        fit.posterior,
+        fit.shared,
+        fit.q,
+        fit.part,
+    )
     add_effects(fit.link.code, *given, fit.examined, A, gram, right)
     return whole(gram), right
 
 
 def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
-    """Return penalties (S,) of own effects, pair effects and shifts, and how far they are from their centres."""
+    """Return penalties (S,) of own effects, pair effects and shifts, and how far they are from
+    their centres.
+    """
     penalty = np.concatenate([fit.prior.effect_penalty.ravel(), np.full(len(fit.shift), SHIFT)])
     return penalty, np.concatenate([(fit.effect - fit.prior.effect).ravel(), fit.shift])
 
 
 def _effect_prior(fit: Fit, spread: Floats) -> Prior:
-    """Return the prior with context columns drawn to their mean over actions, pair effects to their overall mean."""
+    """Return the prior with context columns drawn to their mean over actions, pair effects to their
+    overall mean.
+    """
     p = fit.shape[3]
     centre, penalty = fit.prior.effect.copy(), fit.prior.effect_penalty.copy()
     for j in range(p):
-        centre[:, j], strength = shrinkage(fit.effect[:, j], spread[:, j], fit.noise, LEAST_EFFECT * fit.noise)
+        centre[:, j], strength = shrinkage(
+            fit.effect[:, j], spread[:, j], fit.noise, LEAST_EFFECT * fit.noise
+        )
         penalty[:, j] = min(strength, SHIFT) if j == 0 else strength
     # In a product pair effects are logarithms: they have no unit.
     least = LEAST_EFFECT * (1.0 if fit.link is Link.PRODUCT else fit.noise)
@@ -212,21 +246,39 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     step = inverse @ (right - penalty * fit.tilt.ravel())
     found = _search(fit, rows, sides, tilt=step.reshape(2, m))
     tau2 = float(np.mean(found.tilt.ravel() ** 2 + found.noise * np.diag(inverse)))
-    return replace(found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT)))
+    return replace(
+        found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT))
+    )
 
 
 def _sides(fit: Fit, rows: Rows) -> Floats:
-    """Return the pair parts of one class above and below (n, 2, K): as of classes that look one way only."""
-    one_way, average = np.stack([np.tril(fit.examined[0]), np.triu(fit.examined[0])]), np.ones((rows.n, 2))
-    return pair_parts(rows.action, np.zeros(rows.n, dtype=np.int64), average, fit.pair[None], one_way, fit.triple[None])
+    """Return the pair parts of one class above and below (n, 2, K): as of classes that look one way
+    only.
+    """
+    one_way, average = (
+        np.stack([np.tril(fit.examined[0]), np.triu(fit.examined[0])]),
+        np.ones((rows.n, 2)),
+    )
+    return pair_parts(
+        rows.action,
+        np.zeros(rows.n, dtype=np.int64),
+        average,
+        fit.pair[None],
+        one_way,
+        fit.triple[None],
+    )
 
 
 def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
-    """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those below."""
+    """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those
+    below.
+    """
     from counterrank.models.kernels.mixture_steps import add_tilt
 
     q, m = fit.q[:, 0], rows.traits.shape[1]
-    variance = np.maximum(q * (1.0 - q), LEAST_VARIANCE) if fit.link is Link.LOGISTIC else np.ones(q.shape)
+    variance = (
+        np.maximum(q * (1.0 - q), LEAST_VARIANCE) if fit.link is Link.LOGISTIC else np.ones(q.shape)
+    )
     slope = q if fit.link is Link.PRODUCT else np.ones(q.shape)
     used = rows.present * fit.posterior
     sums, right = np.zeros((3, -(-m // 4) * 4, -(-m // 4) * 4)), np.zeros((2, m))
@@ -237,7 +289,9 @@ def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
 
 
 def triples_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of three-way effects, solved by conjugate gradients, and their prior renewed."""
+    """Return the fit after a step of three-way effects, solved by conjugate gradients, and their
+    prior renewed.
+    """
     from scipy.sparse.linalg import LinearOperator, cg
 
     from counterrank.models.kernels import mixture_steps as kernels
@@ -268,21 +322,26 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def both_orders(lower: Floats) -> Floats:
-    """Return three-way effects (A, A, A) that are the same for b, c and c, b, from those with b >= c."""
+    """Return three-way effects (A, A, A) that are the same for b, c and c, b, from those with b >=
+    c.
+    """
     kept = np.tril(lower)
     return np.asarray(kept + np.tril(lower, -1).swapaxes(1, 2))
 
 
 def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
-    # Of a sum, effects end at the minimum itself, and so does examination where it does not enter squared. How much a
-    # user examines is clipped, so a step of the tilt may overshoot with any link.
+    # Of a sum, effects end at the minimum itself, and so does examination where it does not enter
+    # squared. How much a user examines is clipped, so a step of the tilt may overshoot with any
+    # link.
     exact = "effect" in steps or ("examined" in steps and not len(fit.triple))
     if exact and not fit.link.curved:
         return moved(fit, rows, **{name: getattr(fit, name) + step for name, step in steps.items()})
     before = fit.loss(rows)
     for halving in range(HALVINGS):
-        changes: dict[str, Any] = {name: getattr(fit, name) + step * 0.5**halving for name, step in steps.items()}
+        changes: dict[str, Any] = {
+            name: getattr(fit, name) + step * 0.5**halving for name, step in steps.items()
+        }
         found = moved(fit, rows, sides=sides, **changes)
         if found.loss(rows) <= before:
             return found
@@ -290,16 +349,27 @@ def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) 
 
 
 def noise_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit with the noise of one reward given the others, and what a ranking's rewards share."""
+    """Return the fit with the noise of one reward given the others, and what a ranking's rewards
+    share.
+    """
     if fit.link is Link.LOGISTIC:
         return fit
     (squares, totals), count = fit.squares(rows), rows.present.sum(axis=1)
     square, total = float((fit.posterior * squares).sum()), (fit.posterior * totals).sum(axis=1)
     used = fit.posterior.sum(axis=1)
     rewards, pairs = max(float(used @ count), 1.0), float(used @ (count * (count - 1.0)))
-    least = max(LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean()), 1e-300)
+    least = max(
+        LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean()), 1e-300
+    )
     variance = max(square / rewards, least)
-    common = float(np.clip((total.sum() - square) / max(pairs * variance, 1e-300), 0.0, MOST_SHARED))
+    common = float(
+        np.clip((total.sum() - square) / max(pairs * variance, 1e-300), 0.0, MOST_SHARED)
+    )
     common = common if common > LEAST_SHARED else 0.0
     shared = shared_by(common, count)
-    return replace(fit, common=common, shared=shared, noise=max((square - float(total @ shared)) / rewards, least))
+    return replace(
+        fit,
+        common=common,
+        shared=shared,
+        noise=max((square - float(total @ shared)) / rewards, least),
+    )

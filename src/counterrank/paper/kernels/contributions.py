@@ -9,14 +9,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Outcome = Floats | NDArray[np.float32]
 
-#: Positions whose products are tabulated together (2^4 of them), and rows worked on at once: their tables fit into
+# : Positions whose products are tabulated together (2^4 of them), and rows worked on at once: their
+# tables fit into
 #: the first cache, and every loop over them is one over neighbouring numbers.
 _GROUP = 4
 _BLOCK = 64
 
 
 def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: Outcome) -> None:
-    """Fill out (K, M, n): reward[i, k] times the product of ratio[i, l] over the items l in masks[m, k].
+    """Fill out (K, M, n): reward[i, k] times the product of ratio[i, l] over the items l in
+    masks[m, k].
 
     >>> out = np.empty((2, 1, 1))
     >>> contributions(np.array([[2.0, 3.0]]), np.ones((1, 2)), np.array([[[True, True], [False, True]]]), out)

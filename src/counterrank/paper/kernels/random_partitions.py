@@ -1,4 +1,6 @@
-"""What growth by random partitions does at a node: cut points, sums on both sides, the best pair of models."""
+"""What growth by random partitions does at a node: cut points, sums on both sides, the best pair of
+models.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +14,22 @@ Codes = NDArray[np.uint16]
 #: One array of rows seen as single-precision numbers, as half words and as whole words.
 Records = tuple[NDArray[np.float32], Codes, Rows]
 
-#: Cuts that are located together: a row then belongs to one of at most 2^10 cells, whose sums stay in the first cache.
+# : Cuts that are located together: a row then belongs to one of at most 2^10 cells, whose sums stay
+# in the first cache.
 _TOGETHER = 10
-#: Bins a feature is cut into to find cells by table; a table of every feature fits into the first cache.
+# : Bins a feature is cut into to find cells by table; a table of every feature fits into the first
+# cache.
 BINS = 1024
 _UNSURE = 1 << 20
 
 
 @jit
-def cuts(order: Rows, start: int, stop: int, context: Floats, features: Ints, shares: Floats) -> Floats:
-    """Return the midpoints (S,) between the values around rank share * count, of rows listed in rising order (d, n)."""
+def cuts(
+    order: Rows, start: int, stop: int, context: Floats, features: Ints, shares: Floats
+) -> Floats:
+    """Return the midpoints (S,) between the values around rank share * count, of rows listed in
+    rising order (d, n).
+    """
     out = np.empty(features.shape[0])
     count = stop - start
     for s in range(features.shape[0]):
@@ -33,7 +41,9 @@ def cuts(order: Rows, start: int, stop: int, context: Floats, features: Ints, sh
 
 @jit
 def bin_codes(context: Floats, low: Floats, scale: Floats) -> Codes:
-    """Return bins (n, d) of equal width that never fall as the value rises; values outside go to the outermost."""
+    """Return bins (n, d) of equal width that never fall as the value rises; values outside go to
+    the outermost.
+    """
     n, d = context.shape
     out = np.empty((n, d), np.uint16)
     for i in range(n):
@@ -52,13 +62,17 @@ def _bin(value: float, low: float, scale: float) -> int:
 
 @jit
 def left_sums(
-    values: Floats, place: tuple[Floats, Codes, Floats, Floats], rows: Rows, features: Ints, threshold: Floats
+    values: Floats,
+    place: tuple[Floats, Codes, Floats, Floats],
+    rows: Rows,
+    features: Ints,
+    threshold: Floats,
 ) -> Floats:
     """Return the sums (S + 1, L) of values (n, L) over rows left of each cut, then over all rows.
 
-    `place` = context (n, d), its bins (n, d), and their low ends and scales (d,); `features` (S,) are in rising order.
-    A row is put into one cell of the grid of cuts, and the cells are added up. Which cell follows from its bins, but
-    for rows in the very bin of a cut.
+    `place` = context (n, d), its bins (n, d), and their low ends and scales (d,); `features` (S,)
+    are in rising order. A row is put into one cell of the grid of cuts, and the cells are added up.
+    Which cell follows from its bins, but for rows in the very bin of a cut.
     """
     S, L = features.shape[0], values.shape[1]
     context, codes, low, scale = place
@@ -85,7 +99,11 @@ def left_sums(
 
 @jit
 def left_sums_of_records(
-    records: Records, M: int, place: tuple[Floats, Codes, Floats, Floats], features: Ints, threshold: Floats
+    records: Records,
+    M: int,
+    place: tuple[Floats, Codes, Floats, Floats],
+    features: Ints,
+    threshold: Floats,
 ) -> Floats:
     """Return `left_sums` (S + 1, M) of neighbouring records instead of listed rows."""
     S = features.shape[0]
@@ -115,7 +133,8 @@ def left_sums_of_records(
 
 @jit
 def fill_records(fresh: NDArray[np.float32], codes: Codes, records: Records) -> Floats:
-    """Write contributions (M, N), bins (N, d) and the number of the row into records of M + ceil(d / 2) + 1 words.
+    """Write contributions (M, N), bins (N, d) and the number of the row into records of M + ceil(d
+    / 2) + 1 words.
 
     Returns the sums of the contributions (M,).
     """
@@ -134,9 +153,16 @@ def fill_records(fresh: NDArray[np.float32], codes: Codes, records: Records) -> 
 
 @jit
 def divide_records(
-    source: Records, target: Rows, M: int, place: tuple[Floats, Codes, Floats, Floats], feature: int, threshold: float
+    source: Records,
+    target: Rows,
+    M: int,
+    place: tuple[Floats, Codes, Floats, Floats],
+    feature: int,
+    threshold: float,
 ) -> int:
-    """Write records below the threshold to the front of `target`, the others to its back; return how many go first."""
+    """Write records below the threshold to the front of `target`, the others to its back; return
+    how many go first.
+    """
     _, halves, words = source
     context, _, low, scale = place
     own = _bin(threshold, low[feature], scale[feature])
@@ -165,7 +191,9 @@ def _exact_cell(context: Floats, i: int, features: Ints, threshold: Floats, step
 
 @jit
 def _table(features: Ints, threshold: Floats, step: Ints, low: Floats, scale: Floats) -> Rows:
-    """Return what each bin (d, BINS) adds to the number of the cell, `_UNSURE` where a cut lies in it."""
+    """Return what each bin (d, BINS) adds to the number of the cell, `_UNSURE` where a cut lies in
+    it.
+    """
     passed = np.zeros((low.shape[0], BINS), np.int32)
     for s in range(features.shape[0]):
         f = features[s]
@@ -228,13 +256,21 @@ def _gather(sums: Floats, step: Ints, features: Ints, threshold: Floats, out: Fl
 
 @jit
 def best_pair(
-    logged: Floats, fresh: Floats, base: Floats, sizes: Floats, goal: Floats, normal: Floats, best: float
+    logged: Floats,
+    fresh: Floats,
+    base: Floats,
+    sizes: Floats,
+    goal: Floats,
+    normal: Floats,
+    best: float,
 ) -> tuple[float, int, int, int]:
-    """Return the least score not above `best`, its cut, left and right model; cut -1 when every score is above.
+    """Return the least score not above `best`, its cut, left and right model; cut -1 when every
+    score is above.
 
-    `logged` (S + 1, 2 M): left sums of y and of its squares, the last row those of the node; `fresh` (S + 1, M) the
-    sums of y over simulated rows; base (3,) the same three of all other nodes; sizes (2,) rows of both kinds;
-    goal (4,) = value, least variance, noise, 1 when an equal score counts as better; normal (S, M, M).
+    `logged` (S + 1, 2 M): left sums of y and of its squares, the last row those of the node;
+    `fresh` (S + 1, M) the sums of y over simulated rows; base (3,) the same three of all other
+    nodes; sizes (2,) rows of both kinds; goal (4,) = value, least variance, noise, 1 when an equal
+    score counts as better; normal (S, M, M).
     """
     S, M = fresh.shape[0] - 1, fresh.shape[1]
     chosen, left, right = -1, -1, -1
@@ -255,7 +291,9 @@ def best_pair(
 
 @jit
 def score(total: float, square: float, mean: float, n: float, goal: Floats, normal: float) -> float:
-    """Return variance + squared bias: of the sum and sum of squares over n rows, and of a simulated mean with noise."""
+    """Return variance + squared bias: of the sum and sum of squares over n rows, and of a simulated
+    mean with noise.
+    """
     variance = (square - total * total / n) / (n - 1.0) / n
     bias = mean - goal[0]
     bias += abs(bias) * goal[2] * normal
@@ -265,7 +303,9 @@ def score(total: float, square: float, mean: float, n: float, goal: Floats, norm
 
 @jit
 def divide(lists: Rows, context: Floats, feature: int, threshold: float, spare: Rows) -> int:
-    """Put the rows below the threshold first in every list (L, n), in their old order; return how many they are."""
+    """Put the rows below the threshold first in every list (L, n), in their old order; return how
+    many they are.
+    """
     left = 0
     for which in range(lists.shape[0]):
         left, right = 0, 0

@@ -1,4 +1,6 @@
-"""Rows of the published experiment from its uniform draws: behaviours, actions and rewards in one pass."""
+"""Rows of the published experiment from its uniform draws: behaviours, actions and rewards in one
+pass.
+"""
 
 from functools import lru_cache
 
@@ -11,7 +13,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Splitting a double by this factor leaves 11 bits: those of a half-precision number (Veltkamp; Dekker 1971).
+# : Splitting a double by this factor leaves 11 bits: those of a half-precision number (Veltkamp;
+# Dekker 1971).
 _HALF = float(2**42 + 1)
 
 
@@ -54,7 +57,8 @@ def actions(below: Floats, uniform: Floats) -> Ints:
 
 
 def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: Floats) -> Floats:
-    """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n, K).
+    """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n,
+    K).
 
     Row i of the original sees the context of row i // K: base is (ceil(n / K), A).
     """
@@ -67,7 +71,9 @@ def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: F
 def _expected(
     action: Ints, behavior: Ints, others: Ints, effect: Floats, base: Floats, ones: NDArray[np.int8]
 ) -> Floats:
-    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K) as bits."""
+    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K)
+    as bits.
+    """
     n, K = action.shape
     A = effect.shape[0]
     out = np.empty((n, K))
@@ -93,7 +99,9 @@ def _ones(K: int) -> NDArray[np.int8]:
 
 @jit
 def half(value: float) -> float:
-    """Return the nearest half-precision number, of values in its normal range; smaller ones keep 2^-24."""
+    """Return the nearest half-precision number, of values in its normal range; smaller ones keep
+    2^-24.
+    """
     if abs(value) < 2.0**-14:
         return float(np.rint(value * 2.0**24)) * 2.0**-24
     scaled = value * _HALF

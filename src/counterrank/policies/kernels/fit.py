@@ -10,11 +10,14 @@ Ints = NDArray[np.int64]
 
 
 @jit
-def choices(offsets: Ints, scores: Floats, places: Ints, slope: float, sums: Floats, counts: Ints) -> None:
-    """Add to sums (3, R): observed, expected, variance by score rank among what is left; the last cell takes the rest.
+def choices(
+    offsets: Ints, scores: Floats, places: Ints, slope: float, sums: Floats, counts: Ints
+) -> None:
+    """Add to sums (3, R): observed, expected, variance by score rank among what is left; the last
+    cell takes the rest.
 
-    Counts: shown items of score -inf, and rows whose shown scores rise. A row stops at its first item that is no
-    candidate or not eligible: what was left after it is not known.
+    Counts: shown items of score -inf, and rows whose shown scores rise. A row stops at its first
+    item that is no candidate or not eligible: what was left after it is not known.
     """
     n, K = places.shape
     R = sums.shape[1]
@@ -46,7 +49,9 @@ def choices(offsets: Ints, scores: Floats, places: Ints, slope: float, sums: Flo
             if not following or C < 2:
                 continue
             total = 0.0
-            for r in range(C - 1, -1, -1):  # the lightest first: sums from what is left, never total minus used
+            for r in range(
+                C - 1, -1, -1
+            ):  # the lightest first: sums from what is left, never total minus used
                 total += mass[r]
             chosen, beyond = -1, 0.0
             for r in range(C):

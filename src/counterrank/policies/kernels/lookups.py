@@ -1,4 +1,6 @@
-"""Small walks over tables: where items stand, which questions are the same, what a uniform number draws."""
+"""Small walks over tables: where items stand, which questions are the same, what a uniform number
+draws.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,18 +11,23 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-#: Beyond this many questions a row, a table of places is cheaper than a walk along the list for each.
+# : Beyond this many questions a row, a table of places is cheaper than a walk along the list for
+# each.
 _MANY = 64
 
 
 @jit
 def locate(offsets: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
-    """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when absent."""
+    """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when
+    absent.
+    """
     n, Q = asked.shape
     out = np.full((n, Q), -2, np.int64)
     tabled = Q > _MANY
     place = np.empty(n_items if tabled else 0, np.int64)
-    owner = np.full(n_items if tabled else 0, -1, np.int64)  # the row that wrote `place`: no clearing between rows
+    owner = np.full(
+        n_items if tabled else 0, -1, np.int64
+    )  # the row that wrote `place`: no clearing between rows
     for i in range(n):
         row = items[offsets[i] : offsets[i + 1]]
         if tabled:
@@ -43,7 +50,9 @@ def locate(offsets: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
 
 @jit
 def first_bad_candidate(offsets: Ints, items: Ids, n_items: int) -> tuple[int, int]:
-    """Return row and place of the first candidate that is negative or listed before in its row, or (-1, -1)."""
+    """Return row and place of the first candidate that is negative or listed before in its row, or
+    (-1, -1).
+    """
     owner = np.full(n_items, -1, np.int64)
     for i in range(offsets.size - 1):
         for j in range(offsets[i], offsets[i + 1]):
@@ -56,7 +65,9 @@ def first_bad_candidate(offsets: Ints, items: Ids, n_items: int) -> tuple[int, i
 
 @jit
 def places(items: Ints, ranking: Ints) -> Ints:
-    """Return (n, K) positions of items (n, K) in ranking (n or 1, R): -1 for padding, -2 when absent."""
+    """Return (n, K) positions of items (n, K) in ranking (n or 1, R): -1 for padding, -2 when
+    absent.
+    """
     n, K = items.shape
     out = np.full((n, K), -2, np.int64)
     for i in range(n):
@@ -74,7 +85,9 @@ def places(items: Ints, ranking: Ints) -> Ints:
 
 @jit
 def first_equal(codes: Ints) -> Ints:
-    """Return (n, J): for each mask of codes (n, J, W), the number of the first equal mask in its row."""
+    """Return (n, J): for each mask of codes (n, J, W), the number of the first equal mask in its
+    row.
+    """
     n, J, W = codes.shape
     out = np.empty((n, J), np.int64)
     for i in range(n):
@@ -92,9 +105,11 @@ def first_equal(codes: Ints) -> Ints:
 
 @jit
 def categorical(cumulative: Floats, uniforms: Floats) -> Ints:
-    """Return (n, D) indices drawn by inversion from cumulative tables (n or 1, A) and uniforms (n, D).
+    """Return (n, D) indices drawn by inversion from cumulative tables (n or 1, A) and uniforms (n,
+    D).
 
-    The first entry above u times the total is taken, so an action of probability zero is never drawn.
+    The first entry above u times the total is taken, so an action of probability zero is never
+    drawn.
     """
     n, D = uniforms.shape
     A = cumulative.shape[1]

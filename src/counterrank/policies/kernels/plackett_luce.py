@@ -13,8 +13,9 @@ Ints = NDArray[np.int64]
 def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
     """Return (n, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
 
-    Remaining mass is added up from the tail backwards, never total minus used: when the used items hold all
-    but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of score -inf, gives -inf.
+    Remaining mass is added up from the tail backwards, never total minus used: when the used items
+    hold all but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of
+    score -inf, gives -inf.
     """
     n, K = actions.shape
     A = scores.shape[1]
@@ -37,7 +38,8 @@ def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
         for k in range(length - 1, -1, -1):
             a = actions[i, k]
             if k >= last and seen_before(actions[i], k):
-                continue  # beyond the first impossible item only the mass still matters, each item's once
+                # beyond the first impossible item only the mass still matters, each item's once
+                continue
             remaining = np.logaddexp(remaining, row[a])
             step[k] = row[a] - remaining
         total = 0.0
@@ -79,7 +81,8 @@ def _log_sum_unused(row: Floats, used: NDArray[np.bool_]) -> float:
 @jit
 def masses(row: Floats) -> Floats:
     """Return exp(score) relative to the best score: (A,)."""
-    # Plain loops here and below: they run as fast as array expressions and compile ten times faster.
+    # Plain loops here and below: they run as fast as array expressions and compile ten times
+    # faster.
     top = -np.inf
     for a in range(row.size):
         top = max(top, row[a])
@@ -91,7 +94,9 @@ def masses(row: Floats) -> Floats:
 
 @jit
 def build_tree(mass: Floats) -> Floats:
-    """Return a heap of sums (2P,): leaves at P.., parents hold the sum of their children, the root is at 1."""
+    """Return a heap of sums (2P,): leaves at P.., parents hold the sum of their children, the root
+    is at 1.
+    """
     P = 1
     while P < mass.size:
         P *= 2

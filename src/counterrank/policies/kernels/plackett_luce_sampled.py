@@ -1,8 +1,8 @@
 """Plackett-Luce subset probabilities from samples shared by all masks of a row.
 
-By Luce's axiom, a draw with the asked-for items deleted is a Plackett-Luce draw of the free ones. Given their
-order, P(L) is a product: lam_a / T where an asked item stands, (free mass) / T where a free one does. The
-mean of the products over draws is unbiased, each in [0, 1].
+By Luce's axiom, a draw with the asked-for items deleted is a Plackett-Luce draw of the free ones.
+Given their order, P(L) is a product: lam_a / T where an asked item stands, (free mass) / T where a
+free one does. The mean of the products over draws is unbiased, each in [0, 1].
 """
 
 import numpy as np
@@ -17,7 +17,11 @@ Bools = NDArray[np.bool_]
 
 _FIRST = 32
 _FREE, _NONE = -1, -2
-_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_A, _B, _C = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
@@ -31,7 +35,9 @@ def mix(word: np.uint64) -> np.uint64:
 
 @jit
 def row_key(row: Floats, actions: Ints, seed: int) -> np.uint64:
-    """Return a key from what the row holds: equal rows draw alike, wherever and in whatever chunk they stand."""
+    """Return a key from what the row holds: equal rows draw alike, wherever and in whatever chunk
+    they stand.
+    """
     key = mix(np.uint64(seed) + _A)
     for word in row.view(np.uint64):
         key = mix((key ^ word) + _A)
@@ -42,12 +48,17 @@ def row_key(row: Floats, actions: Ints, seed: int) -> np.uint64:
 
 @jit
 def subset_log_prob(
-    scores: Floats, row_of: tuple[Ints, Ints], actions: Ints, masks: Bools, limits: tuple[float, int, int]
+    scores: Floats,
+    row_of: tuple[Ints, Ints],
+    actions: Ints,
+    masks: Bools,
+    limits: tuple[float, int, int],
 ) -> tuple[Floats, Floats]:
     """Return (T,) log-probabilities and squared relative errors for tasks sorted by row.
 
-    Draws double from 32 until every mask of the row reaches the relative error `rtol`, or `most` draws;
-    limits = (rtol, most, seed); row_of = the row of the log and the row of scores of each task, (T,) both.
+    Draws double from 32 until every mask of the row reaches the relative error `rtol`, or `most`
+    draws; limits = (rtol, most, seed); row_of = the row of the log and the row of scores of each
+    task, (T,) both.
     """
     T = len(actions)
     log_prob, rel_var = np.empty(T), np.empty(T)
@@ -58,7 +69,13 @@ def subset_log_prob(
         while stop < T and log_row[stop] == log_row[start]:
             stop += 1
         row = scores[score_row[start]]
-        _row(row, actions[start], masks[start:stop], limits, (log_prob[start:stop], rel_var[start:stop]))
+        _row(
+            row,
+            actions[start],
+            masks[start:stop],
+            limits,
+            (log_prob[start:stop], rel_var[start:stop]),
+        )
         start = stop
     return log_prob, rel_var
 
@@ -111,8 +128,12 @@ def _row(row: Floats, actions: Ints, masks: Bools, limits: tuple, result: tuple)
 
 
 @jit
-def draw(tree: Floats, own: Floats, others: Floats, key: np.uint64, span: tuple, out: tuple) -> None:  # type: ignore[type-arg]
-    """Draw rankings span[0]..span[1]: which logged item (or none), its mass, and the mass of others left."""
+def draw(
+    tree: Floats, own: Floats, others: Floats, key: np.uint64, span: tuple, out: tuple
+) -> None:  # type: ignore[type-arg]
+    """Draw rankings span[0]..span[1]: which logged item (or none), its mass, and the mass of others
+    left.
+    """
     codes, sizes, left = out
     K = codes.shape[1]
     picked = np.empty(K, np.int64)
@@ -159,7 +180,9 @@ def pick(waiting: Floats, goal: float) -> int:
 
 
 @jit
-def accumulate(codes: Ints, sizes: Floats, left: Floats, event: tuple, span: tuple, sums: Floats) -> None:  # type: ignore[type-arg]
+def accumulate(
+    codes: Ints, sizes: Floats, left: Floats, event: tuple, span: tuple, sums: Floats
+) -> None:  # type: ignore[type-arg]
     """Add the products of draws span[0]..span[1] for one mask to its running sums."""
     own, which, mask = event
     K = mask.size

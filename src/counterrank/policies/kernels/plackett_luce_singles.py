@@ -1,8 +1,8 @@
 """Plackett-Luce marginals of one item at one position, by a race of exponential clocks.
 
-Item j rings at an exponential time of rate lam_j; b is at place k+1 when exactly k others rang before it:
-P(b at k+1) = int lam_b t exp(-lam_b t) PB_k(1 - exp(-lam_j t), j != b) d log t, with PB the Poisson-binomial
-probability. The trapezoid rule in log t converges geometrically.
+Item j rings at an exponential time of rate lam_j; b is at place k+1 when exactly k others rang
+before it: P(b at k+1) = int lam_b t exp(-lam_b t) PB_k(1 - exp(-lam_j t), j != b) d log t, with PB
+the Poisson-binomial probability. The trapezoid rule in log t converges geometrically.
 """
 
 import numpy as np
@@ -19,11 +19,15 @@ _LEFT = 14.0
 
 
 @jit
-def singles(scores: Floats, order: Ints, actions: Ints, skip: Ints, want: Bools, per_octave: int) -> Floats:
-    """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first; else 0.
+def singles(
+    scores: Floats, order: Ints, actions: Ints, skip: Ints, want: Bools, per_octave: int
+) -> Floats:
+    """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first;
+    else 0.
 
-    Scores and their descending order (T or 1, A); actions (T, K); h = log(2) / per_octave. A value that underflows
-    is -inf. The first place after `skip` is a prefix and only good to 1e-6 here: ask the prefix sums instead.
+    Scores and their descending order (T or 1, A); actions (T, K); h = log(2) / per_octave. A value
+    that underflows is -inf. The first place after `skip` is a prefix and only good to 1e-6 here:
+    ask the prefix sums instead.
     """
     T, K = actions.shape
     A = scores.shape[1]
@@ -45,7 +49,9 @@ def singles(scores: Floats, order: Ints, actions: Ints, skip: Ints, want: Bools,
                     D += 1
         mass = remaining(scores[r], order[r], slot, K)
         log_times = nodes(mass, order[r], deepest, per_octave)
-        chances(mass, slot, items[:D], log_times, (actions[i], want[i], skip[i], per_octave, out[i]))
+        chances(
+            mass, slot, items[:D], log_times, (actions[i], want[i], skip[i], per_octave, out[i])
+        )
         for k in range(K):
             if actions[i, k] >= 0:
                 slot[actions[i, k]] = -1
@@ -71,8 +77,8 @@ def remaining(row: Floats, order: Ints, slot: Ints, gone: int) -> Floats:
 def chances(mass: Floats, slot: Ints, items: Ints, log_times: Floats, event: tuple) -> None:  # type: ignore[type-arg]
     """Fill the wanted log-probabilities of one row.
 
-    `before[d]` counts the rings of all unlogged items and logged ones before d, `after[d]` those from d on: their
-    product leaves one item out without ever dividing it out.
+    `before[d]` counts the rings of all unlogged items and logged ones before d, `after[d]` those
+    from d on: their product leaves one item out without ever dividing it out.
     """
     actions, want, skip, per_octave, out = event
     D, G = items.size, log_times.size
@@ -109,7 +115,9 @@ def chances(mass: Floats, slot: Ints, items: Ints, log_times: Floats, event: tup
 
 @jit
 def left_out(before: Floats, after: Floats, k: int, count: Floats) -> None:
-    """Fill count (G,) with the chance of k rings among all clocks but one: sum over c of before_c after_(k-c)."""
+    """Fill count (G,) with the chance of k rings among all clocks but one: sum over c of before_c
+    after_(k-c).
+    """
     for g in range(count.size):
         count[g] = 0.0
     for c in range(k + 1):
@@ -119,9 +127,11 @@ def left_out(before: Floats, after: Floats, k: int, count: Floats) -> None:
 
 @jit
 def nodes(mass: Floats, order: Ints, deepest: int, per_octave: int) -> Floats:
-    """Return log t of the trapezoid: from well before the first ring to after the latest that matters.
+    """Return log t of the trapezoid: from well before the first ring to after the latest that
+    matters.
 
-    With at most k rung, the silent ones hold at least the mass of all but the k heaviest: that is the decay rate.
+    With at most k rung, the silent ones hold at least the mass of all but the k heaviest: that is
+    the decay rate.
     """
     total, rate, heavier = 0.0, 0.0, 0
     for a in order:
@@ -160,7 +170,9 @@ def ring(rate: float, log_times: Floats, per_octave: int, p: Floats, q: Floats) 
 
 @jit
 def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
-    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, another array."""
+    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, another
+    array.
+    """
     width, G = counts.shape
     for c in range(width - 1, 0, -1):
         for g in range(G):
@@ -173,8 +185,8 @@ def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
 def one_more(counts: Floats, p: Floats, q: Floats) -> None:
     """Multiply the count polynomials (width, G) by q + p z in place, from the top down.
 
-    One array, not `multiply` with the same one twice: only then is it known that rows do not overlap, and the loop
-    runs in vector lanes.
+    One array, not `multiply` with the same one twice: only then is it known that rows do not
+    overlap, and the loop runs in vector lanes.
     """
     width, G = counts.shape
     for c in range(width - 1, 0, -1):

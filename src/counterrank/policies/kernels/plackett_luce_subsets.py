@@ -1,8 +1,10 @@
-"""Plackett-Luce probability of given items at a set of positions, by a programme over used free items.
+"""Plackett-Luce probability of given items at a set of positions, by a programme over used free
+items.
 
-With F the items not asked for and S the free items used so far, each position divides by the mass still
-there, T = (asked-for mass unplaced) + (mass of F without S). States are the sets S of one size at a time,
-numbered in colexicographic order: rank(c_0 < c_1 < ..) = sum of binomial(c_h, h + 1).
+With F the items not asked for and S the free items used so far, each position divides by the mass
+still there, T = (asked-for mass unplaced) + (mass of F without S). States are the sets S of one
+size at a time, numbered in colexicographic order: rank(c_0 < c_1 < ..) = sum of binomial(c_h, h +
+1).
 """
 
 import numpy as np
@@ -17,11 +19,13 @@ Bools = NDArray[np.bool_]
 
 
 @jit
-def subset_log_prob(scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools) -> Floats:
+def subset_log_prob(
+    scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools
+) -> Floats:
     """Return (T,) log P(masked items at their positions) for tasks sorted by row.
 
-    Scores (n, A) and their descending order (n, A) by row_of (T,); actions (T, K); masks (T, K) with a gap,
-    distinct items, none of score -inf.
+    Scores (n, A) and their descending order (n, A) by row_of (T,); actions (T, K); masks (T, K)
+    with a gap, distinct items, none of score -inf.
     """
     T, K = actions.shape
     A = scores.shape[1]
@@ -62,7 +66,8 @@ def subset_log_prob(scores: Floats, order: Ints, row_of: Ints, actions: Ints, ma
 def programme(free: Floats, asked: Floats, pattern: Bools) -> float:
     """Return log of the sum over orders of free items of prod 1/T times the free items' masses.
 
-    Free masses in descending order; asked masses by position; pattern True where an asked item stands.
+    Free masses in descending order; asked masses by position; pattern True where an asked item
+    stands.
     """
     gaps = pattern.size - asked.size
     if free.size < gaps:
@@ -97,11 +102,14 @@ def programme(free: Floats, asked: Floats, pattern: Bools) -> float:
 
 
 @jit
-def extend(value: Floats, free: Floats, tail: Floats, choose: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return values and unused masses of all sets of `size` free items from the values one size below.
+def extend(
+    value: Floats, free: Floats, tail: Floats, choose: Ints, size: int
+) -> tuple[Floats, Floats]:
+    """Return values and unused masses of all sets of `size` free items from the values one size
+    below.
 
-    The mass between two chosen items is a difference of tails: harmless, because masses descend, so the items
-    between outweigh 1/N of everything behind them.
+    The mass between two chosen items is a difference of tails: harmless, because masses descend, so
+    the items between outweigh 1/N of everything behind them.
     """
     N = free.size
     states = choose[N, size]

@@ -1,7 +1,9 @@
-"""The subset programme in logarithms, for scores so far apart that their exponentials leave float64.
+"""The subset programme in logarithms, for scores so far apart that their exponentials leave
+float64.
 
-Such policies are nearly greedy, and few free items matter: one that lies D nats below the best `gaps` free items adds
-less than exp(-D) of what each path with a better item in its place does, and is left out.
+Such policies are nearly greedy, and few free items matter: one that lies D nats below the best
+`gaps` free items adds less than exp(-D) of what each path with a better item in its place does, and
+is left out.
 """
 
 import numpy as np
@@ -19,8 +21,12 @@ _NEGLIGIBLE = 100.0
 
 
 @jit
-def subset_log_prob(scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, most: int) -> Floats:
-    """Return (T,) log P like its linear twin; NaN where even the items that matter make too many states."""
+def subset_log_prob(
+    scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, most: int
+) -> Floats:
+    """Return (T,) log P like its linear twin; NaN where even the items that matter make too many
+    states.
+    """
     T, K = actions.shape
     A = scores.shape[1]
     out = np.empty(T)
@@ -44,7 +50,9 @@ def subset_log_prob(scores: Floats, order: Ints, row_of: Ints, actions: Ints, ma
             if not fixed[a] and row[a] > -np.inf and matters:
                 free[N] = row[a]
                 N += 1
-        out[t] = programme(free[:N], rest_of(row, order[row_of[t]], fixed, N), asked, masks[t, :last], most)
+        out[t] = programme(
+            free[:N], rest_of(row, order[row_of[t]], fixed, N), asked, masks[t, :last], most
+        )
         for k in range(last):
             if masks[t, k]:
                 fixed[actions[t, k]] = False
@@ -65,7 +73,9 @@ def rest_of(row: Floats, order: Ints, fixed: Bools, kept: int) -> float:
 
 @jit
 def programme(free: Floats, rest: float, asked: Floats, pattern: Bools, most: int) -> float:
-    """Return log P of one set: free and asked log masses, `rest` the log mass of what is never used."""
+    """Return log P of one set: free and asked log masses, `rest` the log mass of what is never
+    used.
+    """
     gaps = pattern.size - asked.size
     if free.size < gaps:
         return -np.inf
@@ -101,8 +111,12 @@ def programme(free: Floats, rest: float, asked: Floats, pattern: Bools, most: in
 
 
 @jit
-def extend(value: Floats, free: Floats, rest: float, choose: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return log values and log unused masses of all sets of `size` free items, in colexicographic order."""
+def extend(
+    value: Floats, free: Floats, rest: float, choose: Ints, size: int
+) -> tuple[Floats, Floats]:
+    """Return log values and log unused masses of all sets of `size` free items, in colexicographic
+    order.
+    """
     states = choose[free.size, size]
     new, left = np.empty(states), np.empty(states)
     c = np.arange(size)

@@ -21,4 +21,6 @@ def fill_uniforms(keys: NDArray[np.uint64], first: int, out: NDArray[np.float64]
     """Fill `out` (n, m) with numbers in [0, 1): of row i those from `first` on."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            out[i, j] = np.float64(mix(keys[i] + mix(np.uint64(first + j))) >> np.uint64(11)) * 2.0**-53
+            out[i, j] = (
+                np.float64(mix(keys[i] + mix(np.uint64(first + j))) >> np.uint64(11)) * 2.0**-53
+            )

@@ -1,11 +1,12 @@
 """Per-slot epsilon-greedy without replacement: prefixes, sets of positions, draws.
 
-Everything is said in ranks: rank 0 is the greedy favourite. At a slot with R items left, the best of them is
-shown with probability 1 - epsilon and each of them with epsilon / R.
+Everything is said in ranks: rank 0 is the greedy favourite. At a slot with R items left, the best
+of them is shown with probability 1 - epsilon and each of them with epsilon / R.
 
-For a set of positions, free items matter only through how many are used between consecutive asked items in
-rank order, and only in classes that can be used up before the last asked position: those whose cumulated size
-does not exceed the free positions. The state is the number used in each such class.
+For a set of positions, free items matter only through how many are used between consecutive asked
+items in rank order, and only in classes that can be used up before the last asked position: those
+whose cumulated size does not exceed the free positions. The state is the number used in each such
+class.
 """
 
 import numpy as np
@@ -20,7 +21,9 @@ Bools = NDArray[np.bool_]
 
 @jit
 def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
-    """Return (n, K) cumulated log-probabilities of items given by rank (n, K); -1 is padding, -2 impossible."""
+    """Return (n, K) cumulated log-probabilities of items given by rank (n, K); -1 is padding, -2
+    impossible.
+    """
     n, K = ranks.shape
     out = np.zeros((n, K))
     for i in range(n):
@@ -39,8 +42,12 @@ def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
 
 
 @jit
-def subset_log_prob(ranks: Ints, available: Ints, masks: Bools, epsilon: float, max_states: int) -> Floats:
-    """Return (T,) log P for ranks (T, K), items available (T,), masks (T, K); NaN above `max_states` states."""
+def subset_log_prob(
+    ranks: Ints, available: Ints, masks: Bools, epsilon: float, max_states: int
+) -> Floats:
+    """Return (T,) log P for ranks (T, K), items available (T,), masks (T, K); NaN above
+    `max_states` states.
+    """
     T, K = ranks.shape
     out = np.empty(T)
     for t in range(T):
@@ -53,7 +60,9 @@ def subset_log_prob(ranks: Ints, available: Ints, masks: Bools, epsilon: float, 
 
 
 @jit
-def programme(ranks: Ints, pattern: Bools, available: int, epsilon: float, max_states: int) -> float:
+def programme(
+    ranks: Ints, pattern: Bools, available: int, epsilon: float, max_states: int
+) -> float:
     """Return log P of one set: pattern (last,) ends at its last asked position."""
     last = pattern.size
     asked = ascending(ranks, pattern)
@@ -146,7 +155,9 @@ def full(state: int, sizes: Ints, strides: Ints, f: int) -> bool:
 
 @jit
 def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: float) -> Floats:  # type: ignore[type-arg]
-    """Return the values after one more free item: any class by chance, or the best item left if it is free."""
+    """Return the values after one more free item: any class by chance, or the best item left if it
+    is free.
+    """
     sizes, strides, rest, placed = shape
     C = sizes.size
     new = np.zeros(value.size)
@@ -155,7 +166,8 @@ def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: floa
         if v == 0.0:
             continue
         tracked = 0
-        best = C  # class holding the best item left; C = a class never used up; -1 = an asked item is best
+        # class holding the best item left; C = a class never used up; -1 = an asked item is best
+        best = C
         searching = True
         for c in range(C):
             count = (s // strides[c]) % (sizes[c] + 1)

@@ -9,7 +9,12 @@ from counterrank.readers.adapters.kuairand import load_kuairand, read_kuairand
 from counterrank.readers.adapters.obp import from_obp
 from counterrank.readers.adapters.open_bandit import load_open_bandit, read_open_bandit
 from counterrank.readers.adapters.seznam import load_seznam, read_seznam
-from counterrank.readers.adapters.vowpal import load_vw_ccb, load_vw_slates, read_vw_ccb, read_vw_slates
+from counterrank.readers.adapters.vowpal import (
+    load_vw_ccb,
+    load_vw_slates,
+    read_vw_ccb,
+    read_vw_slates,
+)
 from counterrank.readers.files import ALIASES, FORMATS
 from counterrank.readers.messages import suggestion
 from counterrank.readers.options import ReadOptions
@@ -18,7 +23,10 @@ Reader = Callable[[str | os.PathLike[str], ReadOptions], RankingLog]
 
 #: Name of a format: its reader and what it reads.
 ADAPTERS: dict[str, tuple[Reader, str]] = {
-    "vw-ccb": (load_vw_ccb, "Vowpal Wabbit conditional contextual bandit log, JSON or dsjson lines"),
+    "vw-ccb": (
+        load_vw_ccb,
+        "Vowpal Wabbit conditional contextual bandit log, JSON or dsjson lines",
+    ),
     "vw-slates": (load_vw_slates, "Vowpal Wabbit Slates log, JSON or dsjson lines"),
     "open-bandit": (load_open_bandit, "Open Bandit Dataset CSV, one row a position"),
     "kuairand": (load_kuairand, "KuaiRand log CSV, randomly exposed rows"),
@@ -36,7 +44,9 @@ def adapter(name: str) -> Reader | None:
         return None
     if name not in ADAPTERS:
         known = [*FORMATS, *ALIASES, *ADAPTERS]
-        raise ConfigError(f"format '{name}' is unknown{suggestion(name, known)}; use one of {', '.join(known)}")
+        raise ConfigError(
+            f"format '{name}' is unknown{suggestion(name, known)}; use one of {', '.join(known)}"
+        )
     return ADAPTERS[name][0]
 
 

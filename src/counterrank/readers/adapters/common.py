@@ -17,7 +17,9 @@ from counterrank.readers.options import ReadOptions
 UNIFORM = "uniform"
 
 
-def merged(options: ReadOptions, columns: Mapping[str, str], context: Sequence[str], kind: str) -> ReadOptions:
+def merged(
+    options: ReadOptions, columns: Mapping[str, str], context: Sequence[str], kind: str
+) -> ReadOptions:
     """Return the user's options over what the format implies."""
     return replace(
         options,
@@ -29,19 +31,33 @@ def merged(options: ReadOptions, columns: Mapping[str, str], context: Sequence[s
 
 def wanted(options: ReadOptions, known: Sequence[str]) -> list[str]:
     """Return the columns to read: those of the format and those the user names."""
-    named = [name for value in options.columns.values() for name in ([value] if isinstance(value, str) else value)]
-    extra = [*(options.context or ()), *(options.segments or ()), *options.keep, *(options.targets or ())]
+    named = [
+        name
+        for value in options.columns.values()
+        for name in ([value] if isinstance(value, str) else value)
+    ]
+    extra = [
+        *(options.context or ()),
+        *(options.segments or ()),
+        *options.keep,
+        *(options.targets or ()),
+    ]
     return list(dict.fromkeys([*known, *named, *extra]))
 
 
-def read_columns(files: Sequence[DataFile], columns: Sequence[str], needed: Sequence[str], what: str) -> pa.Table:
+def read_columns(
+    files: Sequence[DataFile], columns: Sequence[str], needed: Sequence[str], what: str
+) -> pa.Table:
     """Return the files' rows, the columns that are there of those asked for; `needed` must be."""
     pieces = []
     for file in files:
         names = tables.sample(file, 1).column_names
         missing = [name for name in needed if name not in names]
         if missing:
-            raise LogError(f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are {listed(names)}")
+            raise LogError(
+                f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
+                f"{listed(names)}"
+            )
         pieces.append(tables.read_table(file, [name for name in columns if name in names]))
     return pa.concat_tables(pieces, promote_options="permissive")
 

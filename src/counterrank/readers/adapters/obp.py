@@ -1,7 +1,8 @@
 """Slate feedback of Open Bandit Pipeline (obp): flat arrays, one entry a (slate, position).
 
-obp keeps three probabilities of what was shown: `pscore` of the whole slate, `pscore_cascade` of the items down to
-this position (cumulative), `pscore_item_position` of this item at this position. Positions start at 0.
+obp keeps three probabilities of what was shown: `pscore` of the whole slate, `pscore_cascade` of
+the items down to this position (cumulative), `pscore_item_position` of this item at this position.
+Positions start at 0.
 """
 
 from collections.abc import Mapping
@@ -30,9 +31,9 @@ def from_obp(
 ) -> RankingLog:
     """Return a log from `obtain_batch_bandit_feedback` of obp's slate data sets.
 
-    `targets` maps a name to a dict with the same pscore keys (obp's evaluation_policy_pscore...). `kind` None takes
-    the most that all of them support: factored when the item marginals multiply to the joint, else prefix, else
-    position, else joint.
+    `targets` maps a name to a dict with the same pscore keys (obp's evaluation_policy_pscore...).
+    `kind` None takes the most that all of them support: factored when the item marginals multiply
+    to the joint, else prefix, else position, else joint.
     """
     slots = _Slots(feedback)
     policies = {"": feedback, **(targets or {})}
@@ -44,7 +45,9 @@ def from_obp(
         action=slots.spread(feedback["action"], "action", -1),
         reward=slots.spread(feedback["reward"], "reward", 0.0),
         propensity=propensities.pop(""),
-        context=None if context is None else np.asarray(context, dtype=np.float64)[slots.rounds(context)],
+        context=None
+        if context is None
+        else np.asarray(context, dtype=np.float64)[slots.rounds(context)],
         targets=propensities,
     )
 
@@ -56,19 +59,27 @@ class _Slots:
         for key in ("slate_id", "position", "action", "reward"):
             if key not in feedback or feedback[key] is None:
                 known = ", ".join(sorted(map(str, feedback)))
-                raise LogError(f"obp feedback has no '{key}'; it has {known}. Slate feedback is wanted")
+                raise LogError(
+                    f"obp feedback has no '{key}'; it has {known}. Slate feedback is wanted"
+                )
         slate = np.asarray(feedback["slate_id"])
         self.position = np.asarray(feedback["position"]).astype(np.int64)
         self.size = len(slate)
         if self.size == 0 or self.position.shape != slate.shape:
-            raise LogError(f"'slate_id' has {self.size} entries, 'position' {self.position.size}; one each is wanted")
+            raise LogError(
+                f"'slate_id' has {self.size} entries, 'position' {self.position.size}; one each "
+                "is wanted"
+            )
         self.ids, self.row = np.unique(slate, return_inverse=True)
         self.n, self.K = len(self.ids), int(self.position.max()) + 1
         self._check()
 
     def _check(self) -> None:
         if self.position.min() < 0:
-            raise LogError(f"'position' is {self.position.min()} at entry {self.position.argmin()}; obp counts from 0")
+            raise LogError(
+                f"'position' is {self.position.min()} at entry {self.position.argmin()}; obp "
+                "counts from 0"
+            )
         seen = np.bincount(self.row * self.K + self.position, minlength=self.n * self.K)
         if seen.max() > 1:
             row, position = divmod(int(seen.argmax()), self.K)
@@ -85,19 +96,29 @@ class _Slots:
         """Return (n, K) from a flat array."""
         flat = np.asarray(values)
         if flat.shape != (self.size,):
-            raise LogError(f"'{name}' has shape {flat.shape}, 'slate_id' has ({self.size},); they must match")
+            raise LogError(
+                f"'{name}' has shape {flat.shape}, 'slate_id' has ({self.size},); they must match"
+            )
         if flat.dtype.kind not in "biuf":
             raise LogError(f"'{name}' holds {flat.dtype}, numbers are wanted")
-        result = np.full((self.n, self.K), pad, dtype=np.int64 if flat.dtype.kind in "biu" else np.float64)
+        result = np.full(
+            (self.n, self.K), pad, dtype=np.int64 if flat.dtype.kind in "biu" else np.float64
+        )
         if name != "action":
             result = result.astype(np.float64)
         result[self.row, self.position] = flat
         return result
 
     def rounds(self, context: Any) -> Ints:
-        """Return the row of `context` for each slate: slate ids are rounds when they fit, else their order."""
+        """Return the row of `context` for each slate: slate ids are rounds when they fit, else
+        their order.
+        """
         rows = len(np.asarray(context))
-        if np.issubdtype(self.ids.dtype, np.integer) and self.ids.min() >= 0 and self.ids.max() < rows:
+        if (
+            np.issubdtype(self.ids.dtype, np.integer)
+            and self.ids.min() >= 0
+            and self.ids.max() < rows
+        ):
             return self.ids.astype(np.int64)
         if rows != self.n:
             raise LogError(f"'context' has {rows} rows, there are {self.n} slates")
@@ -125,7 +146,8 @@ def _common_kind(tables: Mapping[str, Mapping[str, Floats]]) -> str:
         if all(kind in table for table in tables.values()):
             return kind
     have = "; ".join(
-        f"{_called(name)}: {', '.join(_KEY[k] for k in table if k in _KEY)}" for name, table in tables.items()
+        f"{_called(name)}: {', '.join(_KEY[k] for k in table if k in _KEY)}"
+        for name, table in tables.items()
     )
     raise PropensityError(f"logging and target policies have no pscore in common ({have})")
 

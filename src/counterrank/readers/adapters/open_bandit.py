@@ -1,8 +1,9 @@
-"""The Open Bandit Dataset (Saito et al. 2021, arXiv:2008.07146): one CSV row a position of one impression.
+"""The Open Bandit Dataset (Saito et al. 2021, arXiv:2008.07146): one CSV row a position of one
+impression.
 
-The three positions of an impression cannot be put together again, and the propensity is that of the item at its
-own position. So each row is one decision: a ranking with one position. Values are per shown item, and the
-position on the page is context and a segment.
+The three positions of an impression cannot be put together again, and the propensity is that of the
+item at its own position. So each row is one decision: a ranking with one position. Values are per
+shown item, and the position on the page is context and a segment.
 """
 
 import os
@@ -25,7 +26,9 @@ _USER = tuple(f"user_feature_{j}" for j in range(4))
 
 
 def read_open_bandit(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
-    """Return an Open Bandit log as rankings of one position; targets are columns of the file or "uniform"."""
+    """Return an Open Bandit log as rankings of one position; targets are columns of the file or
+    "uniform".
+    """
     return load_open_bandit(path, ReadOptions.of(**options))
 
 

@@ -1,8 +1,10 @@
-"""Seznam's vertical-blending data (SIGIR 2019, doi:10.1145/3331184.3331345): 63 tab-separated columns, no header.
+"""Seznam's vertical-blending data (SIGIR 2019, doi:10.1145/3331184.3331345): 63 tab-separated
+columns, no header.
 
-serp_id, query, num_tokens, num_skips, timestamp, alternative_actions, hardware, then for each of 14 positions
-click, propensity, action, domain. A position is filled after those above it, so the propensities are read as
-conditional on the items above ("prefix"): IPS and RIPS can use them; say propensity_kind="factored" to assume more.
+serp_id, query, num_tokens, num_skips, timestamp, alternative_actions, hardware, then for each of 14
+positions click, propensity, action, domain. A position is filled after those above it, so the
+propensities are read as conditional on the items above ("prefix"): IPS and RIPS can use them; say
+propensity_kind="factored" to assume more.
 """
 
 import os
@@ -21,10 +23,22 @@ from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.reading import from_table
 
 POSITIONS = 14
-HEAD = ("serp_id", "query", "num_tokens", "num_skips", "timestamp", "alternative_actions", "hardware")
+HEAD = (
+    "serp_id",
+    "query",
+    "num_tokens",
+    "num_skips",
+    "timestamp",
+    "alternative_actions",
+    "hardware",
+)
 NAMES = (
     *HEAD,
-    *(f"{what}_{k}" for k in range(1, POSITIONS + 1) for what in ("click", "propensity", "action", "domain")),
+    *(
+        f"{what}_{k}"
+        for k in range(1, POSITIONS + 1)
+        for what in ("click", "propensity", "action", "domain")
+    ),
 )
 _TYPES: dict[str, Any] = {
     **{name: pa.string() for name in ("serp_id", "query", "alternative_actions", "hardware")},
@@ -54,9 +68,17 @@ def _read(file: DataFile) -> pa.Table:
     from pyarrow import csv
 
     with bounds.Unpacked(file) as stream:
-        first = stream.read(1 << 16).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
+        first = (
+            stream.read(1 << 16)
+            .partition(b"\n")[0]
+            .decode("utf-8", "replace")
+            .rstrip("\r")
+            .split("\t")
+        )
     if len(first) != len(NAMES):
-        raise LogError(f"{file.path} has {len(first)} tab-separated columns, Seznam's format has {len(NAMES)}")
+        raise LogError(
+            f"{file.path} has {len(first)} tab-separated columns, Seznam's format has {len(NAMES)}"
+        )
     with bounds.arrow_stream(file) as stream:
         return csv.read_csv(
             stream,

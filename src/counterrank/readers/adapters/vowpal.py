@@ -1,12 +1,15 @@
-"""Vowpal Wabbit logs of slates: conditional contextual bandits (CCB) and Slates, as JSON or dsjson lines.
+"""Vowpal Wabbit logs of slates: conditional contextual bandits (CCB) and Slates, as JSON or dsjson
+lines.
 
-A line is {"c": {shared features, "_multi": [actions], "_slots": [slots]}, "_outcomes": [one per slot]}; an outcome
-is {"_a": [chosen action, others], "_p": [their probabilities], "_label_cost": cost}. The plain JSON form has the
-same keys inside "_slots". Costs become rewards with the opposite sign.
+A line is {"c": {shared features, "_multi": [actions], "_slots": [slots]}, "_outcomes": [one per
+slot]}; an outcome is {"_a": [chosen action, others], "_p": [their probabilities], "_label_cost":
+cost}. The plain JSON form has the same keys inside "_slots". Costs become rewards with the opposite
+sign.
 
-CCB fills slots one after another from what is left, so `_p` is conditional on the slots above: kind "prefix", one
-cost a slot. Slates fill slots independently, kind "factored", with one cost for the whole, which is put at the last
-slot. Formats: github.com/VowpalWabbit/vowpal_wabbit/wiki (DSJSON, Conditional-Contextual-Bandit, Slates).
+CCB fills slots one after another from what is left, so `_p` is conditional on the slots above: kind
+"prefix", one cost a slot. Slates fill slots independently, kind "factored", with one cost for the
+whole, which is put at the last slot. Formats: github.com/VowpalWabbit/vowpal_wabbit/wiki (DSJSON,
+Conditional-Contextual-Bandit, Slates).
 """
 
 import os
@@ -26,7 +29,9 @@ Event = dict[str, Any]
 
 
 def read_vw_ccb(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
-    """Return a CCB log; a target policy is a key of the outcomes, its probability of what was shown, or "uniform"."""
+    """Return a CCB log; a target policy is a key of the outcomes, its probability of what was
+    shown, or "uniform".
+    """
     return load_vw_ccb(path, ReadOptions.of(**options))
 
 
@@ -54,11 +59,17 @@ def _load(path: str | os.PathLike[str], options: ReadOptions, *, slates: bool) -
         named = all(isinstance(name, str) for row in rows for name in row["tag"])
         notes = () if named else (BY_INDEX,)
         columns = {"action": [row["tag" if named else "index"] for row in rows]}
-        columns |= {name: [row[name] for row in rows] for name in rows[0] if name not in ("shared", "tag", "index")}
+        columns |= {
+            name: [row[name] for row in rows]
+            for name in rows[0]
+            if name not in ("shared", "tag", "index")
+        }
         shared, context = common.feature_columns([row["shared"] for row in rows])
         table = pa.table({**shared, **columns})
         context = [name for name in context if name not in columns]
-        log = from_table(table, common.merged(options, {}, context, "factored" if slates else "prefix"))
+        log = from_table(
+            table, common.merged(options, {}, context, "factored" if slates else "prefix")
+        )
     object.__setattr__(log, "notes", (*log.notes, *notes))
     return log
 
@@ -69,7 +80,8 @@ def _events(path: str) -> Iterator[tuple[str, Event]]:
         if not event.get("_skipLearn", False):
             if float(event.get("pdrop", 0) or 0) > 0:
                 raise LogError(
-                    f"{place}: events were dropped at random (pdrop {event['pdrop']}); the log no longer has the "
+                    f"{place}: events were dropped at random (pdrop {event['pdrop']}); the log no "
+                    "longer has the "
                     "rows in their true shares. Use a log without dropping"
                 )
             yield place, event
@@ -77,10 +89,13 @@ def _events(path: str) -> Iterator[tuple[str, Event]]:
 
 def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> dict[str, Any]:
     inside = event.get("c", event)
-    outcomes = event.get("_outcomes") or (inside.get("_slots") if isinstance(inside, dict) else None)
+    outcomes = event.get("_outcomes") or (
+        inside.get("_slots") if isinstance(inside, dict) else None
+    )
     if not isinstance(inside, dict) or not isinstance(outcomes, list) or not outcomes:
         raise LogError(
-            f"{place}: there is no '_outcomes' list (or '_slots' with outcomes); is this a CCB or Slates log?"
+            f"{place}: there is no '_outcomes' list (or '_slots' with outcomes); is this a CCB or "
+            "Slates log?"
         )
     chosen = [_chosen(outcome, f"{place}, slot {k + 1}") for k, outcome in enumerate(outcomes)]
     row: dict[str, Any] = {
@@ -94,7 +109,8 @@ def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> di
         row["reward"] = 0.0 - _number(cost, f"{place}: '_label_cost' of the slate")
     else:
         row["reward"] = [
-            0.0 - _number(o.get("_label_cost"), f"{place}, slot {k + 1}: '_label_cost'") for k, o in enumerate(outcomes)
+            0.0 - _number(o.get("_label_cost"), f"{place}, slot {k + 1}: '_label_cost'")
+            for k, o in enumerate(outcomes)
         ]
     for name in targets:
         row[name] = _target(name, event, outcomes, [count for _, _, count in chosen], place)
@@ -105,15 +121,27 @@ def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> di
 def _chosen(outcome: Any, place: str) -> tuple[int, float, int]:
     """Index and probability of the chosen action, and how many there were to choose from."""
     if not isinstance(outcome, dict) or "_a" not in outcome or "_p" not in outcome:
-        raise LogError(f"{place}: the outcome needs '_a' (actions, the chosen one first) and '_p' (probabilities)")
+        raise LogError(
+            f"{place}: the outcome needs '_a' (actions, the chosen one first) and '_p' "
+            "(probabilities)"
+        )
     actions = outcome["_a"] if isinstance(outcome["_a"], list) else [outcome["_a"]]
     probabilities = outcome["_p"] if isinstance(outcome["_p"], list) else [outcome["_p"]]
     if not actions or len(actions) != len(probabilities):
-        raise LogError(f"{place}: '_a' has {len(actions)} entries, '_p' has {len(probabilities)}; they go together")
-    return int(_number(actions[0], f"{place}: '_a'")), _number(probabilities[0], f"{place}: '_p'"), len(actions)
+        raise LogError(
+            f"{place}: '_a' has {len(actions)} entries, '_p' has {len(probabilities)}; they go "
+            "together"
+        )
+    return (
+        int(_number(actions[0], f"{place}: '_a'")),
+        _number(probabilities[0], f"{place}: '_p'"),
+        len(actions),
+    )
 
 
-def _target(name: str, event: Event, outcomes: list[Event], counts: list[int], place: str) -> list[float]:
+def _target(
+    name: str, event: Event, outcomes: list[Event], counts: list[int], place: str
+) -> list[float]:
     if isinstance(event.get(name), list):
         return [_number(value, f"{place}: '{name}'") for value in event[name]]
     if all(name in outcome for outcome in outcomes):
@@ -121,7 +149,8 @@ def _target(name: str, event: Event, outcomes: list[Event], counts: list[int], p
     if name == common.UNIFORM:
         return [1.0 / count for count in counts]
     raise LogError(
-        f"{place}: there is no target policy '{name}'; give its probability of each chosen action as a key of the "
+        f"{place}: there is no target policy '{name}'; give its probability of each chosen action "
+        "as a key of the "
         f"outcomes or a list '{name}' of the event, or use the target '{common.UNIFORM}'"
     )
 

@@ -55,8 +55,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Series over two axes, to be drawn on the page or by matplotlib; `names` label the series where there is more
-    than one.
+    """Series over two axes, to be drawn on the page or by matplotlib; `names` label the series
+    where there is more than one.
     """
 
     series: Sequence[Series]
@@ -66,7 +66,11 @@ class Drawing:
 
     def svg(self) -> Markup:
         """Return the plot as the page shows it; empty when no series has a point."""
-        return _chart(self.series, self.frame, self.name) if any(one.points for one in self.series) else Markup("")
+        return (
+            _chart(self.series, self.frame, self.name)
+            if any(one.points for one in self.series)
+            else Markup("")
+        )
 
 
 def _chart(series: Sequence[Series], frame: Frame, name: str) -> Markup:
@@ -75,11 +79,17 @@ def _chart(series: Sequence[Series], frame: Frame, name: str) -> Markup:
         "svg", *_grid(frame), *drawn, *_names(frame), width="100%", height=frame.height, class_="plot-area",
         aria_hidden="true",
     )  # fmt: skip
-    side = tag("svg", *_side(frame), width=52, height=frame.height, class_="plot-side", aria_hidden="true")
-    below = tag("svg", *_below(frame), width="100%", height=40, class_="plot-below", aria_hidden="true")
+    side = tag(
+        "svg", *_side(frame), width=52, height=frame.height, class_="plot-side", aria_hidden="true"
+    )
+    below = tag(
+        "svg", *_below(frame), width="100%", height=40, class_="plot-below", aria_hidden="true"
+    )
     title = tag("div", frame.y_title, class_="y-title")
     inner = tag("div", side, plot, tag("div"), below, class_="plot-grid")
-    return tag("div", title, inner, class_="plot chart", role="group", aria_label=name, tabindex="0")
+    return tag(
+        "div", title, inner, class_="plot chart", role="group", aria_label=name, tabindex="0"
+    )
 
 
 def _y(frame: Frame, value: float) -> float:
@@ -91,13 +101,19 @@ def _held(frame: Frame, value: float) -> float:
 
 
 def _grid(frame: Frame) -> list[Markup]:
-    parts = [line("0%", _y(frame, tick), "100%", _y(frame, tick), "grid") for tick in frame.y.ticks()]
+    parts = [
+        line("0%", _y(frame, tick), "100%", _y(frame, tick), "grid") for tick in frame.y.ticks()
+    ]
     for value, _ in frame.lines:
         if frame.y.inside(value):
             parts.append(line("0%", _y(frame, value), "100%", _y(frame, value), "zero"))
     for value, _ in frame.uprights:
         if frame.x.inside(value):
-            parts.append(line(percent(frame.x.at(value)), 0, percent(frame.x.at(value)), frame.height, "zero"))
+            parts.append(
+                line(
+                    percent(frame.x.at(value)), 0, percent(frame.x.at(value)), frame.height, "zero"
+                )
+            )
     return parts
 
 
@@ -110,12 +126,18 @@ def _names(frame: Frame) -> list[Markup]:
         share = frame.x.at(value)
         if frame.x.inside(value) and name:
             anchor = "start" if share < 0.5 else "end"
-            parts.append(text(name, percent(share + (0.01 if share < 0.5 else -0.01)), 12, "zero-name", anchor))
+            parts.append(
+                text(
+                    name, percent(share + (0.01 if share < 0.5 else -0.01)), 12, "zero-name", anchor
+                )
+            )
     return parts
 
 
 def _shape(one: Series, frame: Frame) -> Markup:
-    """Lines and bands live in a box of 100 units across that is stretched; strokes keep their width."""
+    """Lines and bands live in a box of 100 units across that is stretched; strokes keep their
+    width.
+    """
     parts = []
     points = one.points
     if one.band:
@@ -133,10 +155,16 @@ def _shape(one: Series, frame: Frame) -> Markup:
     )  # fmt: skip
 
 
-def _path(points: Sequence[tuple[float, float | None]], frame: Frame, *, steps: bool = False) -> str:
+def _path(
+    points: Sequence[tuple[float, float | None]], frame: Frame, *, steps: bool = False
+) -> str:
     places = [(frame.x.at(x) * 100, _held(frame, y)) for x, y in points if y is not None]
     if steps:
-        return "M" + f"{places[0][0]:.4g} {places[0][1]:.5g}" + "".join(f"H{x:.4g}V{y:.5g}" for x, y in places[1:])
+        return (
+            "M"
+            + f"{places[0][0]:.4g} {places[0][1]:.5g}"
+            + "".join(f"H{x:.4g}V{y:.5g}" for x, y in places[1:])
+        )
     return "M" + "L".join(f"{x:.4g} {y:.5g}" for x, y in places)
 
 
@@ -155,7 +183,10 @@ def _marks(one: Series, frame: Frame) -> Markup:
 
 
 def _side(frame: Frame) -> list[Markup]:
-    return [text(tick_name(tick, frame), "46", _y(frame, tick) + 4, "tick", "end") for tick in frame.y.ticks()]
+    return [
+        text(tick_name(tick, frame), "46", _y(frame, tick) + 4, "tick", "end")
+        for tick in frame.y.ticks()
+    ]
 
 
 def tick_name(value: float, frame: Frame) -> str:
@@ -165,7 +196,11 @@ def tick_name(value: float, frame: Frame) -> str:
 
 
 def _below(frame: Frame) -> list[Markup]:
-    ticks = frame.x_ticks if frame.x_ticks is not None else [(tick, short(tick)) for tick in frame.x.ticks()]
+    ticks = (
+        frame.x_ticks
+        if frame.x_ticks is not None
+        else [(tick, short(tick)) for tick in frame.x.ticks()]
+    )
     places = [(frame.x.at(value), name) for value, name in ticks]
     return [
         *(text(name, percent(share), 16, "tick", _anchor(share)) for share, name in places),

@@ -1,4 +1,6 @@
-"""Rows of intervals on one axis: number line, estimators, segments. Reads like a table, on a phone too."""
+"""Rows of intervals on one axis: number line, estimators, segments. Reads like a table, on a phone
+too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,9 +68,14 @@ class Drawing:
 
 
 def _chart(rows: Sequence[Row], axis: Axis, scale: Scale, name: str) -> Markup:
-    body = [(_heading if row.heading else _row)(row, scale, axis) for row in rows if row.heading or known(row.value)]
+    body = [
+        (_heading if row.heading else _row)(row, scale, axis)
+        for row in rows
+        if row.heading or known(row.value)
+    ]
     return tag(
-        "div", *_top(scale, axis), *body, _bottom(scale, axis), class_="rows chart", role="group", aria_label=name,
+        "div", *_top(scale, axis), *body, _bottom(scale, axis), class_="rows "
+                                                                       "chart", role="group", aria_label=name,
         tabindex="0",
     )  # fmt: skip
 
@@ -82,10 +89,23 @@ def _heading(row: Row, scale: Scale, axis: Axis) -> Markup:
 def _row(row: Row, scale: Scale, axis: Axis) -> Markup:
     note = tag("span", row.note, class_="note") if row.note else ""
     look = f"{row.look} faded" if row.faded else row.look
-    marks = tag("svg", _mark(row, scale), height=HEIGHT, width="100%", class_=f"track {look}", aria_hidden="true")
+    marks = tag(
+        "svg",
+        _mark(row, scale),
+        height=HEIGHT,
+        width="100%",
+        class_=f"track {look}",
+        aria_hidden="true",
+    )
     cell = tag("div", _ground(scale, axis), marks, class_="cell")
-    cells = (tag("div", row.label, note, class_="label"), cell, tag("div", row.shown, class_="shown"))
-    return tag("div", *cells, class_="row mark" + (" pale" if row.faded else ""), data_tip=row.tip or None)
+    cells = (
+        tag("div", row.label, note, class_="label"),
+        cell,
+        tag("div", row.shown, class_="shown"),
+    )
+    return tag(
+        "div", *cells, class_="row mark" + (" pale" if row.faded else ""), data_tip=row.tip or None
+    )
 
 
 def _mark(row: Row, scale: Scale) -> Markup:
@@ -100,7 +120,9 @@ def _mark(row: Row, scale: Scale) -> Markup:
 
 
 def _span(ends: tuple[float, float], scale: Scale, class_: str) -> Markup:
-    return line(percent(scale.clipped(ends[0])), MIDDLE, percent(scale.clipped(ends[1])), MIDDLE, class_)
+    return line(
+        percent(scale.clipped(ends[0])), MIDDLE, percent(scale.clipped(ends[1])), MIDDLE, class_
+    )
 
 
 def _arrow(scale: Scale, value: float, *, left: bool) -> Markup:
@@ -116,7 +138,16 @@ def _ground(scale: Scale, axis: Axis) -> Markup:
     parts = []
     if axis.region is not None:
         left, right = scale.clipped(axis.region[0]), scale.clipped(axis.region[1])
-        parts.append(tag("rect", x=percent(left), width=percent(right - left), y=0, height="100%", class_="region"))
+        parts.append(
+            tag(
+                "rect",
+                x=percent(left),
+                width=percent(right - left),
+                y=0,
+                height="100%",
+                class_="region",
+            )
+        )
     for tick in scale.ticks():
         parts.append(_upright(percent(scale.at(tick)), "grid"))
     if axis.line is not None:
@@ -147,7 +178,9 @@ def _bottom(scale: Scale, axis: Axis) -> Markup:
 
 def _edge(drawn: Markup) -> Markup:
     cell = tag("div", drawn, class_="cell")
-    return tag("div", tag("div", class_="label"), cell, tag("div", class_="shown"), class_="row edge")
+    return tag(
+        "div", tag("div", class_="label"), cell, tag("div", class_="shown"), class_="row edge"
+    )
 
 
 def tick_name(value: float, axis: Axis) -> str:

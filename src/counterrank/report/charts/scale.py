@@ -26,7 +26,9 @@ class Scale:
             return 0.5
         if self.log:
             tiny = min(self.low, self.high) * 1e-6
-            return (math.log(max(value, tiny)) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+            return (math.log(max(value, tiny)) - math.log(self.low)) / (
+                math.log(self.high) - math.log(self.low)
+            )
         return (value - self.low) / (self.high - self.low)
 
     def clipped(self, value: float) -> float:
@@ -52,7 +54,10 @@ class Scale:
         return [round(index * step, 12) for index in range(first, last + 1)]
 
     def _decades(self, most: int) -> list[float]:
-        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        first, last = (
+            math.ceil(math.log10(self.low) - 1e-9),
+            math.floor(math.log10(self.high) + 1e-9),
+        )
         if last - first < 1:
             return [value for value in self._fine(first) if self.inside(value)]
         stride = max(1, math.ceil((last - first + 1) / most))
@@ -77,9 +82,11 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
 
 
 def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scale:
-    """Return an axis for rows with value, low and high on which one hopeless interval cannot squeeze the others.
+    """Return an axis for rows with value, low and high on which one hopeless interval cannot
+    squeeze the others.
 
-    An interval reaches at most six times the median half-width from its value; the rest is drawn as an arrow.
+    An interval reaches at most six times the median half-width from its value; the rest is drawn as
+    an arrow.
     """
     widths = sorted((r.high - r.low) / 2 for r in rows if known(r.low) and known(r.high))
     reach = 6 * widths[len(widths) // 2] if widths else 0.0

@@ -6,7 +6,8 @@ from markupsafe import Markup, escape
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Markup:
-    """Return an element; attribute names lose a trailing underscore, others become hyphens; None is left out.
+    """Return an element; attribute names lose a trailing underscore, others become hyphens; None is
+    left out.
 
     >>> str(tag("text", "a < b", class_="tick", text_anchor="end", y=None))
     '<text class="tick" text-anchor="end">a &lt; b</text>'

@@ -25,7 +25,10 @@ def section(reading: Reading) -> parts.Section | None:
     if not any(figures):
         return None
     body = parts.grid(*figures) + _flags(reading) + _skipped(reading)
-    lead = "Different methods make different mistakes. When those that should agree do agree, the answer is safer."
+    lead = (
+        "Different methods make different mistakes. When those that should agree do agree, the "
+        "answer is safer."
+    )
     return parts.Section("estimators", "Do the estimators agree?", lead, body)
 
 
@@ -42,28 +45,44 @@ def drawing(reading: Reading, target: str) -> charts.Drawing:
             shown += [_row(reading, target, e, faded=name == "biased") for e in members]
     today = reading.log.get("value")
     reward, ranking = reading.words()
-    axis = charts.Axis(f"{reward} per {ranking}", line=today if known(today) else None, line_name="today")
+    axis = charts.Axis(
+        f"{reward} per {ranking}", line=today if known(today) else None, line_name="today"
+    )
     return charts.Drawing(shown, axis, f"Estimates of {target}")
 
 
 def _figure(reading: Reading, target: str) -> Markup:
-    aid = f"{agreement_in_words(reading, target)} The recommended estimate comes first; known bias is greyed."
+    aid = (
+        f"{agreement_in_words(reading, target)} The recommended estimate comes first; known "
+        "bias is greyed."
+    )
     numbers = _table(reading, target) + _why(reading, target)
-    return parts.figure(parts.named(reading, target), aid, drawing(reading, target).svg(), numbers, target=target)
+    return parts.figure(
+        parts.named(reading, target), aid, drawing(reading, target).svg(), numbers, target=target
+    )
 
 
 def agreement_in_words(reading: Reading, target: str) -> str:
-    """Return whether the intervals that should agree overlap with the recommended one's, naming those that do not."""
+    """Return whether the intervals that should agree overlap with the recommended one's, naming
+    those that do not.
+    """
     best = reading.best(target)
-    others = [e for e in reading.of(target) if e is not best and family(e) != "biased" and _has_interval(e)]
+    others = [
+        e
+        for e in reading.of(target)
+        if e is not best and family(e) != "biased" and _has_interval(e)
+    ]
     if not _has_interval(best) or not others:
         return "Intervals that overlap agree."
-    apart = [str(e["estimator"]) for e in others if e["low"] > best["high"] or e["high"] < best["low"]]
+    apart = [
+        str(e["estimator"]) for e in others if e["low"] > best["high"] or e["high"] < best["low"]
+    ]
     if not apart:
         return "All intervals that should agree overlap with the recommended one."
     verb = "does" if len(apart) == 1 else "do"
     return (
-        f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest on different "
+        f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest "
+        "on different "
         "assumptions, and at least one of them fails here."
     )
 
@@ -75,7 +94,11 @@ def _has_interval(e: Mapping[str, Any]) -> bool:
 def _why(reading: Reading, target: str) -> Markup:
     """What the recommended estimator says about its own choice."""
     found = table(reading.best(target).get("details")).get("why")
-    return tag("p", tag("em", f"{reading.recommended(target)}: "), found, class_="aid why") if found else Markup("")
+    return (
+        tag("p", tag("em", f"{reading.recommended(target)}: "), found, class_="aid why")
+        if found
+        else Markup("")
+    )
 
 
 def _row(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = False) -> charts.Row:
@@ -121,7 +144,10 @@ def _flags(reading: Reading) -> Markup:
             found.setdefault(flag, []).append(f"{e.get('target')}/{e.get('estimator')}")
     if not found:
         return Markup("")
-    lines = [tag("li", tag("span", ", ".join(who), class_="who"), " ", flag) for flag, who in found.items()]
+    lines = [
+        tag("li", tag("span", ", ".join(who), class_="who"), " ", flag)
+        for flag, who in found.items()
+    ]
     return tag("div", tag("h3", "⚑ Flags"), tag("ul", *lines, class_="plain-list"), class_="block")
 
 
@@ -133,4 +159,9 @@ def _skipped(reading: Reading) -> Markup:
     if not found:
         return Markup("")
     lines = [tag("li", tag("span", name, class_="who"), " ", reason) for name, reason in found]
-    return tag("details", tag("summary", f"{len(lines)} left out, and why"), tag("ul", *lines), class_="twin")
+    return tag(
+        "details",
+        tag("summary", f"{len(lines)} left out, and why"),
+        tag("ul", *lines),
+        class_="twin",
+    )

@@ -22,7 +22,9 @@ def section(reading: Reading) -> parts.Section | None:
     if not checks:
         return None
     order = list(SIGNS)
-    checks = sorted(checks, key=lambda c: order.index(c["status"]) if c.get("status") in order else len(order))
+    checks = sorted(
+        checks, key=lambda c: order.index(c["status"]) if c.get("status") in order else len(order)
+    )
     numbers = {status: sum(c.get("status") == status for c in checks) for status in order}
     lead = ", ".join(f"{number} {status}" for status, number in numbers.items() if number) + "."
     calm = [check for check in checks if check.get("status") in QUIET]
@@ -43,14 +45,31 @@ def section(reading: Reading) -> parts.Section | None:
 def _line(check: Mapping[str, Any]) -> Markup:
     status = str(check.get("status"))
     name = str(check.get("check") or "check").replace("_", " ").replace("-", " ")
-    head = tag("p", tag("strong", name), " ", tag("span", status, class_="status"), class_="check-name")
+    head = tag(
+        "p", tag("strong", name), " ", tag("span", status, class_="status"), class_="check-name"
+    )
     lines = [tag("p", check["found"])] if check.get("found") else []
     for key, title in (("cause", "Likely cause: "), ("remedy", "Remedy: ")):
         if check.get(key):
             lines.append(tag("p", tag("em", title), check[key]))
     examples = check.get("examples")
     if examples:
-        shown = "\n".join(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in examples)
-        lines.append(tag("details", tag("summary", "Examples"), tag("pre", shown, tabindex="0"), class_="twin"))
+        shown = "\n".join(
+            item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+            for item in examples
+        )
+        lines.append(
+            tag(
+                "details",
+                tag("summary", "Examples"),
+                tag("pre", shown, tabindex="0"),
+                class_="twin",
+            )
+        )
     sign = tag("span", SIGNS.get(status, "·"), class_="sign", aria_hidden="true")
-    return tag("li", sign, tag("div", head, *lines), class_=f"check {status if status in SIGNS else 'skipped'}")
+    return tag(
+        "li",
+        sign,
+        tag("div", head, *lines),
+        class_=f"check {status if status in SIGNS else 'skipped'}",
+    )

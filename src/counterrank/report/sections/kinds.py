@@ -1,4 +1,6 @@
-"""Kinds of users found: what each class of a reward model sees, as small matrices on one colour scale."""
+"""Kinds of users found: what each class of a reward model sees, as small matrices on one colour
+scale.
+"""
 
 from markupsafe import Markup
 
@@ -20,12 +22,15 @@ _WORTH_TELLING, _EXACT = 1e-3, 0.05
 
 
 def figure(reading: Reading, kinds: Kinds) -> Markup:
-    """Return a small matrix for each kind, with its share and what it looks at, and all numbers as a table."""
+    """Return a small matrix for each kind, with its share and what it looks at, and all numbers as
+    a table.
+    """
     cards = [_card(reading, kind, kinds.scale) for kind in kinds.found]
     drawn = tag("div", *cards, class_="kinds chart", role="group", tabindex="0")
     ranking = reading.words()[1]
     aid = (
-        f"Share of the {ranking}s, and what their users look at. Rows and columns are those of the average above; "
+        f"Share of the {ranking}s, and what their users look at. Rows and columns are those of "
+        "the average above; "
         f"the full colour is {plain(kinds.scale, _EXACT)} times its mean in every matrix."
     )
     if kinds.others >= _WORTH_TELLING:
@@ -33,7 +38,12 @@ def figure(reading: Reading, kinds: Kinds) -> Markup:
     length = len(kinds.found[0].sees) if kinds.found else 0
     head = ("look at", "share", "reward at", *(f"item at {m + 1}" for m in range(length)))
     lines = [
-        (kind.looks_at, percent(kind.share), k + 1, *("" if m == k else plain(v, _EXACT) for m, v in enumerate(row)))
+        (
+            kind.looks_at,
+            percent(kind.share),
+            k + 1,
+            *("" if m == k else plain(v, _EXACT) for m, v in enumerate(row)),
+        )
         for kind in kinds.found
         for k, row in enumerate(kind.sees)
     ]
@@ -54,27 +64,58 @@ def _matrix(kind: Kind, scale: float, told: str) -> Markup:
     marks = _shades(kind, cell, scale)
     for k in range(0, length, 1 if length <= _ALL_NUMBERED else 3):
         middle = (k + 0.5) * cell
-        marks.append(tag("text", str(k + 1), x=_LEFT + middle, y=_TOP - 5, text_anchor="middle", class_="tick"))
-        marks.append(tag("text", str(k + 1), x=_LEFT - 6, y=_TOP + middle + 4, text_anchor="end", class_="tick"))
+        marks.append(
+            tag(
+                "text",
+                str(k + 1),
+                x=_LEFT + middle,
+                y=_TOP - 5,
+                text_anchor="middle",
+                class_="tick",
+            )
+        )
+        marks.append(
+            tag(
+                "text",
+                str(k + 1),
+                x=_LEFT - 6,
+                y=_TOP + middle + 4,
+                text_anchor="end",
+                class_="tick",
+            )
+        )
     width, height = _LEFT + length * cell, _TOP + length * cell
     return tag(
-        "svg", tag("title", told), *marks, width=width, height=height, viewBox=f"0 0 {width:.6g} {height:.6g}",
+        "svg", tag("title", told), *marks, width=width, height=height, viewBox=f"0 0 {width:.6g} "
+                                                                               f"{height:.6g}",
         class_="matrix seen t0", role="img",
     )  # fmt: skip
 
 
 def _shades(kind: Kind, cell: float, scale: float) -> list[Markup]:
-    """Return one path for all cells of a shade: eight matrices of 16 x 16 elements would make a heavy page."""
+    """Return one path for all cells of a shade: eight matrices of 16 x 16 elements would make a
+    heavy page.
+    """
     shades: dict[float, list[str]] = {}
     own: list[str] = []
     others: list[str] = []
     side = f"{cell - 1.5:.4g}"
     for k, row in enumerate(kind.sees):
         for m, value in enumerate(row):
-            box = f"M{_LEFT + m * cell + 0.75:.4g} {_TOP + k * cell + 0.75:.4g}h{side}v{side}h-{side}z"
+            box = (
+                f"M{_LEFT + m * cell + 0.75:.4g} "
+                f"{_TOP + k * cell + 0.75:.4g}h{side}v{side}h-{side}z"
+            )
             (own if k == m else others).append(box)
             shade = round(min(max(value / scale, 0.0), 1.0) * _STEPS) / _STEPS * _FULL
             if k != m and shade:
                 shades.setdefault(shade, []).append(box)
-    drawn = [tag("path", d="".join(boxes), class_="on-scale", fill_opacity=shade) for shade, boxes in shades.items()]
-    return [tag("path", d="".join(others), class_="off"), tag("path", d="".join(own), class_="own"), *drawn]
+    drawn = [
+        tag("path", d="".join(boxes), class_="on-scale", fill_opacity=shade)
+        for shade, boxes in shades.items()
+    ]
+    return [
+        tag("path", d="".join(others), class_="off"),
+        tag("path", d="".join(own), class_="own"),
+        *drawn,
+    ]

@@ -29,11 +29,18 @@ def section(reading: Reading) -> parts.Section | None:
     region = _region(reading)
     aid = f"Each mark is a value, each bar its {level(reading)} interval."
     if region is not None:
-        aid += f" Inside the shaded region the lift is below {percent(reading.practical)} and of no practical interest."
-    figure = parts.figure(f"{reward.capitalize()} per {ranking}", aid, drawing(reading).svg(), _table(reading))
+        aid += (
+            f" Inside the shaded region the lift is below {percent(reading.practical)} and of "
+            "no practical interest."
+        )
+    figure = parts.figure(
+        f"{reward.capitalize()} per {ranking}", aid, drawing(reading).svg(), _table(reading)
+    )
     if not figure:
         return None
-    return parts.Section("values", "What each policy earns", "", parts.grid(figure) + _comparisons(reading))
+    return parts.Section(
+        "values", "What each policy earns", "", parts.grid(figure) + _comparisons(reading)
+    )
 
 
 def _logging(reading: Reading) -> list[charts.Row]:
@@ -59,12 +66,14 @@ def _target(reading: Reading, target: str) -> charts.Row:
         else plain(lift.get("value"), lift.get("stderr"), sign=True)
     )
     tip = (
-        f"{target} by {best.get('estimator')}\n{plain(best.get('value'), error)} ± {plain(error, error)}\n"
+        f"{target} by {best.get('estimator')}\n{plain(best.get('value'), error)} ± "
+        f"{plain(error, error)}\n"
         f"{interval(reading, span(best.get('low'), best.get('high'), error))}\nlift {change}"
     )
     return charts.Row(
         label=target, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
-        high=best.get("high"), shown=f"{plain(best.get('value'), error)} ({change})", tip=tip, look=style.look,
+        high=best.get("high"), shown=f"{plain(best.get('value'), error)} "
+                                     f"({change})", tip=tip, look=style.look,
         shape=style.shape, faded=reading.evidence(target) == "insufficient",
     )  # fmt: skip
 
@@ -77,9 +86,21 @@ def _region(reading: Reading) -> tuple[float, float] | None:
 
 
 def _table(reading: Reading) -> Markup:
-    head = ("policy", "value", "std. error", "low", "high", "lift", "lift low", "lift high", "relative")
+    head = (
+        "policy",
+        "value",
+        "std. error",
+        "low",
+        "high",
+        "lift",
+        "lift low",
+        "lift high",
+        "relative",
+    )
     body = [("today's policy", *_cells(reading.log, {}))]
-    body += [(target, *_cells(reading.best(target), reading.lift(target))) for target in reading.targets]
+    body += [
+        (target, *_cells(reading.best(target), reading.lift(target))) for target in reading.targets
+    ]
     return parts.table(head, body)
 
 
@@ -100,7 +121,11 @@ def _comparisons(reading: Reading) -> Markup:
     from counterrank.report.charts.svg import tag
     from counterrank.report.reading import rows
 
-    found = [sentence for row in rows(reading.model.get("comparisons")) if (sentence := comparison(reading, row))]
+    found = [
+        sentence
+        for row in rows(reading.model.get("comparisons"))
+        if (sentence := comparison(reading, row))
+    ]
     if not found:
         return Markup("")
     if len(found) == 1:

@@ -24,7 +24,8 @@ def section(reading: Reading) -> parts.Section | None:
     if not body:
         return None
     lead = (
-        "How many items at a time must be looked at together? Flat: items do not act on each other. "
+        "How many items at a time must be looked at together? Flat: items do not act on each "
+        "other. "
         "A drift: they do. A funnel: the data ends."
     )
     return parts.Section("order", "From each item alone to the whole ranking", lead, body)
@@ -62,12 +63,16 @@ def _figure(reading: Reading, target: str) -> Markup:
     legend = _legend(parts.style_of(reading, target)) if len(found.series) > 1 else Markup("")
     drawn = legend + found.svg()
     aid = path_in_words(alone or modelled)
-    return parts.figure(parts.named(reading, target), aid, drawn, _table(alone, modelled), target=target)
+    return parts.figure(
+        parts.named(reading, target), aid, drawn, _table(alone, modelled), target=target
+    )
 
 
 def _series(name: str, path: list[plot.Point], style: parts.Style) -> plot.Series:
     if name == ALONE:
-        return plot.Series(points=path, look=style.look, shape=style.shape, band=True, whiskers=True)
+        return plot.Series(
+            points=path, look=style.look, shape=style.shape, band=True, whiskers=True
+        )
     # Beside the first series rather than on top of it.
     return plot.Series(points=path, look=f"{style.look} hollow dash1", shape=style.shape)
 
@@ -80,22 +85,33 @@ def _legend(style: parts.Style) -> Markup:
 def _entry(name: str, look: str, shape: int) -> Markup:
     stroke = tag("line", x1=0, x2=40, y1=8, y2=8, class_="curve")
     return tag(
-        "span", tag("svg", stroke, marker(shape, "20", 8, class_="dot"), width=40, height=16, class_=look), " ", name
+        "span",
+        tag("svg", stroke, marker(shape, "20", 8, class_="dot"), width=40, height=16, class_=look),
+        " ",
+        name,
     )
 
 
 def _heights(points: list[plot.Point], today: list[float]) -> Scale:
-    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten them."""
+    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten
+    them.
+    """
     widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)
     reach = 1.5 * widths[len(widths) // 2]
-    values = [v for p in points for v in (p.y, max(p.low or p.y, p.y - reach), min(p.high or p.y, p.y + reach))]
+    values = [
+        v
+        for p in points
+        for v in (p.y, max(p.low or p.y, p.y - reach), min(p.high or p.y, p.y + reach))
+    ]
     low, high = min(values), max(values)
     near = [value for value in today if low - (high - low) <= value <= high + (high - low)]
     return around(values, also=near)
 
 
 def _name(order: int, first: float, last: float) -> str:
-    return f"{order} IIPS" if order == first == 1 else f"{order} IPS" if order == last else str(order)
+    return (
+        f"{order} IIPS" if order == first == 1 else f"{order} IPS" if order == last else str(order)
+    )
 
 
 def _point(reading: Reading, found: Mapping[str, Any], name: str) -> plot.Point:

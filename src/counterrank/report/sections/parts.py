@@ -1,4 +1,6 @@
-"""What sections are made of: figures with a reading aid and a table twin, tables, targets' colours and shapes."""
+"""What sections are made of: figures with a reading aid and a table twin, tables, targets' colours
+and shapes.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,9 +47,20 @@ def key(reading: Reading, target: str) -> Markup:
 
 def table(head: Sequence[str], body: Iterable[Sequence[Any]], *, texts: int = 1) -> Markup:
     """Return a table; the first `texts` columns are left-aligned, the others are numbers."""
-    top = tag("tr", *(tag("th", name, scope="col", class_=_side(j, texts)) for j, name in enumerate(head)))
-    rows = [tag("tr", *(tag("td", cell, class_=_side(j, texts)) for j, cell in enumerate(row))) for row in body]
-    return tag("div", tag("table", tag("thead", top), tag("tbody", *rows)), class_="scroll", tabindex="0", role="group")
+    top = tag(
+        "tr", *(tag("th", name, scope="col", class_=_side(j, texts)) for j, name in enumerate(head))
+    )
+    rows = [
+        tag("tr", *(tag("td", cell, class_=_side(j, texts)) for j, cell in enumerate(row)))
+        for row in body
+    ]
+    return tag(
+        "div",
+        tag("table", tag("thead", top), tag("tbody", *rows)),
+        class_="scroll",
+        tabindex="0",
+        role="group",
+    )
 
 
 def _side(index: int, texts: int) -> str:
@@ -59,8 +72,17 @@ def twin(data: Markup) -> Markup:
     return tag("details", tag("summary", "Show the numbers"), data, class_="twin")
 
 
-def figure(title: "Markup | str", aid: str, drawn: Markup, data: "Markup | None" = None, *, target: str = "") -> Markup:
-    """Return a chart with its title, its reading aid and its table twin; empty when nothing is drawn."""
+def figure(
+    title: "Markup | str",
+    aid: str,
+    drawn: Markup,
+    data: "Markup | None" = None,
+    *,
+    target: str = "",
+) -> Markup:
+    """Return a chart with its title, its reading aid and its table twin; empty when nothing is
+    drawn.
+    """
     if not drawn:
         return Markup("")
     parts = [tag("figcaption", tag("h3", title), tag("p", aid, class_="aid")), drawn]
@@ -72,7 +94,11 @@ def figure(title: "Markup | str", aid: str, drawn: Markup, data: "Markup | None"
 def grid(*figures: Markup) -> Markup:
     """Return figures side by side where there is room."""
     shown = [one for one in figures if one]
-    return tag("div", *shown, class_="figures" if len(shown) > 1 else "figures one") if shown else Markup("")
+    return (
+        tag("div", *shown, class_="figures" if len(shown) > 1 else "figures one")
+        if shown
+        else Markup("")
+    )
 
 
 def named(reading: Reading, target: str, topic: str = "") -> Markup:

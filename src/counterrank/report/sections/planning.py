@@ -24,11 +24,15 @@ def section(reading: Reading) -> parts.Section | None:
     figures = [_curve(reading, target, table(plans.get(target))) for target in reading.targets]
     facts = [_facts(reading, target, table(plans.get(target))) for target in reading.targets]
     doubts = table(reading.model.get("sensitivity"))
-    figures += [_sensitivity(reading, target, table(doubts.get(target))) for target in reading.targets]
+    figures += [
+        _sensitivity(reading, target, table(doubts.get(target))) for target in reading.targets
+    ]
     body = parts.grid(*facts) + parts.grid(*figures)
     if not body:
         return None
-    return parts.Section("planning", "Planning", "What this log can detect, and what more data would buy.", body)
+    return parts.Section(
+        "planning", "Planning", "What this log can detect, and what more data would buy.", body
+    )
 
 
 def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
@@ -43,7 +47,10 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     for row in rows(plan.get("rows_for")):
         if known(row.get("rows")) and row.get("relative") in SHOWN:
             lines.append(
-                (f"to detect {percent(row.get('relative'), digits=0)}, log", f"{roughly(row['rows'])} {ranking}s")
+                (
+                    f"to detect {percent(row.get('relative'), digits=0)}, log",
+                    f"{roughly(row['rows'])} {ranking}s",
+                )
             )
     lines += _exploration(plan)
     if not lines:
@@ -52,14 +59,21 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     doubt = Markup("")
     if reading.evidence(target) == "insufficient":
         doubt = tag(
-            "p", "The evidence is insufficient: these numbers rest on an error that may be far too small.", class_="aid"
+            "p",
+            "The evidence is insufficient: these numbers rest on an error that may be far too "
+            "small.",
+            class_="aid",
         )
     title = tag("h3", parts.named(reading, target))
     return tag("div", title, doubt, tag("dl", *body, class_="facts"), data_target=target)
 
 
 def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = [r for r in rows(plan.get("exploration")) if known(r.get("stderr_ratio")) and known(r.get("epsilon"))]
+    found = [
+        r
+        for r in rows(plan.get("exploration"))
+        if known(r.get("stderr_ratio")) and known(r.get("epsilon"))
+    ]
     useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE and r["epsilon"] < 1]
     if found and not useful:
         return [("more random exploration", "would not help")]
@@ -79,15 +93,21 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
         return Markup("")
     reward, ranking = reading.words()
     tips = [f"{count(r['rows'])} {ranking}s\ndetect {short(r['lift'])} {reward}" for r in found]
-    points = [plot.Point(float(r["rows"]), float(r["lift"]), tip=tip) for r, tip in zip(found, tips, strict=True)]
+    points = [
+        plot.Point(float(r["rows"]), float(r["lift"]), tip=tip)
+        for r, tip in zip(found, tips, strict=True)
+    ]
     now = reading.log.get("n")
-    frame = plot.Frame(x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
+    frame = plot.Frame(x=x, y=y, x_title=f"logged {ranking}s (log)", y_title="detectable lift in "
+                                                                             f"{reward} (log)",
                        uprights=[(float(now), "this log")] if known(now) else [])  # fmt: skip
     style = parts.style_of(reading, target)
     series = [plot.Series(points=points, look=style.look, shape=style.shape)]
     drawn = plot.Drawing(series, frame, "Detectable lift").svg()
     data = parts.table(
-        (f"{ranking}s", "detectable lift"), [(count(r["rows"]), short(r["lift"])) for r in found], texts=0
+        (f"{ranking}s", "detectable lift"),
+        [(count(r["rows"]), short(r["lift"])) for r in found],
+        texts=0,
     )
     aid = "Four times the rows halve the smallest lift that can be told from noise."
     title = parts.named(reading, target, "detectable lift")
@@ -103,12 +123,14 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
         return Markup("")
     points = [
         plot.Point(float(r["gamma"]), (r["low"] + r["high"]) / 2, r["low"], r["high"],
-                   f"wrong by up to a factor {short(r['gamma'])}\nlift {short(r['low'])} to {short(r['high'])}")
+                   f"wrong by up to a factor {short(r['gamma'])}\nlift {short(r['low'])} to "
+                   f"{short(r['high'])}")
         for r in curve
     ]  # fmt: skip
     frame = plot.Frame(
         x=around([r["gamma"] for r in curve], margin=0.02), y=around([v for r in curve for v in (r["low"], r["high"])],
-        also=[0.0]), x_title="propensities wrong by up to this factor", y_title=f"lift in {reading.words()[0]}",
+        also=[0.0]), x_title="propensities wrong by up to this factor", y_title="lift in "
+                                                                                f"{reading.words()[0]}",
         lines=[(0.0, "no change")],
     )  # fmt: skip
     style = parts.style_of(reading, target)
@@ -120,7 +142,8 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
         else "The sign holds over the whole range shown."
     )
     data = parts.table(
-        ("factor", "low", "high"), [(short(r["gamma"]), short(r["low"]), short(r["high"])) for r in curve]
+        ("factor", "low", "high"),
+        [(short(r["gamma"]), short(r["low"]), short(r["high"])) for r in curve],
     )
     title = parts.named(reading, target, "if propensities were wrong")
     return parts.figure(title, aid, drawn, data, target=target)

@@ -16,7 +16,10 @@ def section(reading: Reading) -> parts.Section | None:
     if not body:
         return None
     return parts.Section(
-        "positions", f"Where in the {reading.words()[1]}", "The lifts of the positions add up to the whole.", body
+        "positions",
+        f"Where in the {reading.words()[1]}",
+        "The lifts of the positions add up to the whole.",
+        body,
     )
 
 
@@ -45,10 +48,13 @@ def drawing(reading: Reading, target: str) -> plot.Drawing | None:
     last = int(points[-1].x)
     stride = max(1, (last + 9) // 10)
     frame = plot.Frame(
-        x=Scale(0.5, last + 0.5), y=scale, x_title="position", y_title=f"lift in {reading.words()[0]}",
+        x=Scale(0.5, last + 0.5), y=scale, x_title="position", y_title="lift in "
+                                                                       f"{reading.words()[0]}",
         lines=[(0.0, "")], signed=True, height=180, x_ticks=[(k, str(k)) for k in range(1, last + 1, stride)],
     )  # fmt: skip
-    one = plot.Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
+    one = plot.Series(
+        points=points, look=style.look, shape=style.shape, joined=False, whiskers=True
+    )
     return plot.Drawing([one], frame, f"Lift of {target} by position")
 
 
@@ -58,7 +64,11 @@ def _figure(reading: Reading, target: str) -> Markup:
         return Markup("")
     points = drawn.series[0].points
     body = [
-        (int(p.x), *(plain(v, (p.high or 0) - p.y or None, sign=True) for v in (p.y, p.low, p.high))) for p in points
+        (
+            int(p.x),
+            *(plain(v, (p.high or 0) - p.y or None, sign=True) for v in (p.y, p.low, p.high)),
+        )
+        for p in points
     ]
     data = parts.table(("position", "lift", "low", "high"), body)
     aid = f"Above zero the position gains, below it loses; bars are {level(reading)} intervals."

@@ -20,7 +20,9 @@ def section(reading: Reading) -> parts.Section | None:
     names = list(dict.fromkeys(str(e.get("estimator")) for e in reading.estimates))
     known_as = [(name, found) for name in names if (found := describe(name))]
     methods = [_method(name, *found) for name, found in known_as]
-    body = tag("div", *methods, class_="block methods") + parts.table(("what", "value"), _facts(reading), texts=2)
+    body = tag("div", *methods, class_="block methods") + parts.table(
+        ("what", "value"), _facts(reading), texts=2
+    )
     command = table(reading.model.get("provenance")).get("command")
     if command:
         shown = command if isinstance(command, str) else " ".join(map(str, command))
@@ -41,8 +43,14 @@ def _facts(reading: Reading) -> list[tuple[str, Any]]:
         ("data fingerprint", tag("code", log.get("fingerprint", "–"))),
     ]  # fmt: skip
     options = table(provenance.get("options"))
-    facts += [(_name(k), _text(v)) for k, v in provenance.items() if k not in _ELSEWHERE and v is not None]
-    facts += [(_name(k), _text(v)) for k, v in options.items() if k not in provenance and v not in (None, [], "")]
+    facts += [
+        (_name(k), _text(v)) for k, v in provenance.items() if k not in _ELSEWHERE and v is not None
+    ]
+    facts += [
+        (_name(k), _text(v))
+        for k, v in options.items()
+        if k not in provenance and v not in (None, [], "")
+    ]
     return facts
 
 
@@ -51,8 +59,12 @@ def _name(key: str) -> str:
 
 
 def _text(value: Any) -> "str | Markup":
-    if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int, float)) for item in value):
+    if isinstance(value, (list, tuple)) and all(
+        isinstance(item, (str, int, float)) for item in value
+    ):
         return ", ".join(map(str, value))
-    if isinstance(value, dict) and all(isinstance(item, (str, int, float)) for item in value.values()):
+    if isinstance(value, dict) and all(
+        isinstance(item, (str, int, float)) for item in value.values()
+    ):
         return ", ".join(f"{name} {item}" for name, item in value.items())
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)

@@ -21,12 +21,17 @@ def section(reading: Reading) -> parts.Section | None:
     body = parts.grid(*(_figure(reading, target) for target in reading.targets))
     if not body:
         return None
-    lead = "Sorted by lift within each column. Segments with too little evidence are faded, not hidden."
+    lead = (
+        "Sorted by lift within each column. Segments with too little evidence are faded, not "
+        "hidden."
+    )
     return parts.Section("segments", "For whom", lead, body)
 
 
 def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[float, float] | None:
-    """Return the interval that holds for all segments at once: the recorded one, or Bonferroni over `looks`."""
+    """Return the interval that holds for all segments at once: the recorded one, or Bonferroni over
+    `looks`.
+    """
     if known(lift.get("adjusted_low")) and known(lift.get("adjusted_high")):
         return _around(lift, float(lift["adjusted_low"]), float(lift["adjusted_high"]))
     value, error = lift.get("value"), lift.get("stderr")
@@ -37,7 +42,9 @@ def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[flo
 
 
 def _around(lift: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
-    """Looking at more segments never makes an interval shorter, also where the first one is not symmetric."""
+    """Looking at more segments never makes an interval shorter, also where the first one is not
+    symmetric.
+    """
     first, last = lift.get("low"), lift.get("high")
     return min(low, first) if known(first) else low, max(high, last) if known(last) else high
 
@@ -62,17 +69,22 @@ def drawing(reading: Reading, target: str) -> charts.Drawing:
         shown.append(charts.Row(label=column_name(column), value=None, heading=True))
         shown += [_row(reading, target, s, len(found)) for s in members]
     reward, ranking = reading.words()
-    axis = charts.Axis(f"lift in {reward} per {ranking}", line=0.0, line_name="no change", signed=True)
+    axis = charts.Axis(
+        f"lift in {reward} per {ranking}", line=0.0, line_name="no change", signed=True
+    )
     return charts.Drawing(shown, axis, f"Lift of {target} by segment")
 
 
 def _figure(reading: Reading, target: str) -> Markup:
     found, drawn = _of(reading, target), drawing(reading, target).svg()
     aid = (
-        f"Thick: {level(reading)} interval of that segment. Thin: adjusted for looking at {len(found)} segments; "
+        f"Thick: {level(reading)} interval of that segment. Thin: adjusted for looking at "
+        f"{len(found)} segments; "
         "only what stays on one side of zero with the thin line stands out."
     )
-    return parts.figure(parts.named(reading, target), aid, drawn, _table(reading, found), target=target)
+    return parts.figure(
+        parts.named(reading, target), aid, drawn, _table(reading, found), target=target
+    )
 
 
 def _row(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> charts.Row:
@@ -89,9 +101,14 @@ def _row(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> cha
         *(f"⚑ {flag}" for flag in flags),
     ]
     if outer is not None:
-        lines.insert(2, f"adjusted interval {plain(outer[0], error, sign=True)} to {plain(outer[1], error, sign=True)}")
+        lines.insert(
+            2,
+            f"adjusted interval {plain(outer[0], error, sign=True)} to "
+            f"{plain(outer[1], error, sign=True)}",
+        )
     return charts.Row(
-        label=str(s.get("label")), note=f"{count(s.get('n'))} rows" + (", too little evidence" if few else ""),
+        label=str(s.get("label")), note=f"{count(s.get('n'))} rows" + (", too little "
+                                                                       "evidence" if few else ""),
         value=lift.get("value"), low=lift.get("low"), high=lift.get("high"), outer=outer,
         shown=plain(lift.get("value"), error, sign=True), tip="\n".join(lines), look=style.look, shape=style.shape,
         faded=few,
@@ -108,5 +125,15 @@ def _table(reading: Reading, found: list[Mapping[str, Any]]) -> Markup:
             (column_name(s.get("column")), s.get("label"), count(s.get("n")), count(s.get("ess")),
              *(plain(v, error, sign=True) for v in (lift.get("value"), lift.get("low"), lift.get("high"), *outer)))
         )  # fmt: skip
-    head = ("column", "segment", "rows", "effective", "lift", "low", "high", "adjusted low", "adjusted high")
+    head = (
+        "column",
+        "segment",
+        "rows",
+        "effective",
+        "lift",
+        "low",
+        "high",
+        "adjusted low",
+        "adjusted high",
+    )
     return parts.table(head, body, texts=2)

@@ -29,7 +29,10 @@ def section(reading: Reading) -> parts.Section | None:
     body = parts.grid(*figures)
     if not body:
         return None
-    lead = "Every estimate reweights logged rows. When few rows carry most of the weight, the estimate rests on them."
+    lead = (
+        "Every estimate reweights logged rows. When few rows carry most of the weight, the "
+        "estimate rests on them."
+    )
     return parts.Section("weights", "Can we trust the weights?", lead, body)
 
 
@@ -53,10 +56,32 @@ def _rows(reading: Reading, target: str) -> Markup:
         tip += f"\nhalf of the weight on {percent(half)} of the rows" if known(half) else ""
         tip += f"\ntail index {short(found.get('tail_index'))}"
         lines.append(_bar(name, share, count(ess), tip, style.look))
-        body.append((name, count(ess), percent(share), percent(half), percent(found.get("rows_carrying_90")),
-                     short(found.get("tail_index")), percent(found.get("largest_share"))))  # fmt: skip
-    drawn = tag("div", *lines, class_="rows bars chart", role="group", tabindex="0") if lines else Markup("")
-    head = ("estimator", "effective rows", "share", "half on", "90 % on", "tail index", "largest row")
+        body.append(
+            (
+                name,
+                count(ess),
+                percent(share),
+                percent(half),
+                percent(found.get("rows_carrying_90")),
+                # fmt: skip
+                short(found.get("tail_index")),
+                percent(found.get("largest_share")),
+            )
+        )
+    drawn = (
+        tag("div", *lines, class_="rows bars chart", role="group", tabindex="0")
+        if lines
+        else Markup("")
+    )
+    head = (
+        "estimator",
+        "effective rows",
+        "share",
+        "half on",
+        "90 % on",
+        "tail index",
+        "largest row",
+    )
     aid = f"Of {count(total)} rows, so many carry information. A tail index above 0.7 is a warning."
     title = parts.named(reading, target, "effective rows")
     return parts.figure(title, aid, drawn, parts.table(head, body), target=target)
@@ -69,7 +94,11 @@ def _bar(name: str, share: float, shown: str, tip: str, look: str) -> Markup:
         tag("rect", x=0, y=9, width=place(share), height=12, rx=3, class_="bar"),
         width="100%", height=30, class_=f"track {look}", aria_hidden="true",
     )  # fmt: skip
-    cells = (tag("div", name, class_="label"), tag("div", bar, class_="cell"), tag("div", shown, class_="shown"))
+    cells = (
+        tag("div", name, class_="label"),
+        tag("div", bar, class_="cell"),
+        tag("div", shown, class_="shown"),
+    )
     return tag("div", *cells, class_="row mark", data_tip=tip)
 
 
@@ -78,28 +107,37 @@ def drawing(reading: Reading, target: str) -> plot.Drawing | None:
     best = reading.recommended(target)
     wanted = list(dict.fromkeys((best, *PREFERRED)))
     found = [(n, _curve(d)) for n, d in _found(reading, target) if n in wanted]
-    curves = sorted(((n, c) for n, c in found if len(c) > 1), key=lambda item: wanted.index(item[0]))[:MOST]
+    curves = sorted(
+        ((n, c) for n, c in found if len(c) > 1), key=lambda item: wanted.index(item[0])
+    )[:MOST]
     x = logarithmic([w for _, curve in curves for w, _ in curve])
     y = logarithmic([s for _, curve in curves for _, s in curve])
     if x is None or y is None:
         return None
     series = [_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
-    frame = plot.Frame(x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least as heavy (log)",
+    frame = plot.Frame(x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least "
+                                                                          "as heavy (log)",
                        uprights=[(1.0, "")], y_percent=True)  # fmt: skip
-    return plot.Drawing(series, frame, f"Survival curve of the weights of {target}", [name for name, _ in curves])
+    return plot.Drawing(
+        series, frame, f"Survival curve of the weights of {target}", [name for name, _ in curves]
+    )
 
 
 def _survival(reading: Reading, target: str) -> Markup:
     found = drawing(reading, target)
     if found is None:
         return Markup("")
-    legend = tag("p", *(_legend(index, name) for index, name in enumerate(found.names)), class_="legend")
+    legend = tag(
+        "p", *(_legend(index, name) for index, name in enumerate(found.names)), class_="legend"
+    )
     drawn = legend + found.svg()
     aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
     title = parts.named(reading, target, "tail of the weights")
     curves = zip(found.names, found.series, strict=True)
     body = [(name, short(p.x), percent(p.y)) for name, curve in curves for p in curve.points]
-    return parts.figure(title, aid, drawn, parts.table(("estimator", "weight", "share above"), body), target=target)
+    return parts.figure(
+        title, aid, drawn, parts.table(("estimator", "weight", "share above"), body), target=target
+    )
 
 
 def _curve(found: Mapping[str, Any]) -> list[tuple[float, float]]:
@@ -109,17 +147,23 @@ def _curve(found: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def _series(index: int, name: str, curve: list[tuple[float, float]]) -> plot.Series:
-    points = [plot.Point(w, s, tip=f"{name}\n{percent(s)} of rows weigh {short(w)} or more") for w, s in curve]
+    points = [
+        plot.Point(w, s, tip=f"{name}\n{percent(s)} of rows weigh {short(w)} or more")
+        for w, s in curve
+    ]
     return plot.Series(points=points, look=f"t{index} dash{index}", dots=False)
 
 
 def _legend(index: int, name: str) -> Markup:
     stroke = tag("line", x1=0, x2=26, y1=7, y2=7, class_="curve")
-    return tag("span", tag("svg", stroke, width=26, height=14, class_=f"t{index} dash{index}"), " ", name)
+    return tag(
+        "span", tag("svg", stroke, width=26, height=14, class_=f"t{index} dash{index}"), " ", name
+    )
 
 
 def _means(reading: Reading, target: str) -> Markup:
-    # IIPS first: its weights are one ratio each, so they point at the position whose propensities are wrong.
+    # IIPS first: its weights are one ratio each, so they point at the position whose propensities
+    # are wrong.
     names = ("iips", *(name for name, _ in _found(reading, target)))
     name = next((n for n in names if _mean_points(reading.diagnostics(target, n))), None)
     if name is None:
@@ -133,12 +177,23 @@ def _means(reading: Reading, target: str) -> Markup:
         lines=[(1.0, "should be 1")],
         x_ticks=[(p.x, str(int(p.x))) for p in points][:: max(1, (len(points) + 9) // 10)], height=170,
     )  # fmt: skip
-    one = plot.Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
+    one = plot.Series(
+        points=points, look=style.look, shape=style.shape, joined=False, whiskers=True
+    )
     drawn = plot.Drawing([one], frame, f"Mean weight of {target} by position").svg()
-    aid = f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for all positions)."
+    aid = (
+        f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for "
+        "all positions)."
+    )
     body = [(int(p.x), short(p.y), short(p.low), short(p.high)) for p in points]
     title = parts.named(reading, target, f"do the weights of {name} average to 1?")
-    return parts.figure(title, aid, drawn, parts.table(("position", "mean weight", "low", "high"), body), target=target)
+    return parts.figure(
+        title,
+        aid,
+        drawn,
+        parts.table(("position", "mean weight", "low", "high"), body),
+        target=target,
+    )
 
 
 def _mean_points(found: Mapping[str, Any]) -> list[plot.Point]:
@@ -172,10 +227,17 @@ def _support(reading: Reading, target: str) -> Markup:
     bars = [_bar(f"position {k}", (v or 0.0) / most, percent(v), tip, style.look)
             for k, (v, tip) in enumerate(zip(rare, tips, strict=True), start=1)]  # fmt: skip
     drawn = tag("div", *bars, class_="rows bars chart", role="group", tabindex="0")
-    items = ", ".join(f"{a.get('action')} ({percent(a.get('share'))})" for a in rows(found.get("actions")))
-    aid = f"Share of what {target} shows that today's policy shows with a probability below {below}."
+    items = ", ".join(
+        f"{a.get('action')} ({percent(a.get('share'))})" for a in rows(found.get("actions"))
+    )
+    aid = (
+        f"Share of what {target} shows that today's policy shows with a probability below {below}."
+    )
     aid += f" Most of all: {items}." if items else ""
-    body = [(k, percent(r), percent(u)) for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1)]
+    body = [
+        (k, percent(r), percent(u))
+        for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1)
+    ]
     title = parts.named(reading, target, "support")
     data = parts.table(("position", "rarely logged", "never logged"), body)
     return parts.figure(title, aid, drawn, data, target=target)

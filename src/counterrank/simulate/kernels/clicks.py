@@ -1,4 +1,5 @@
-"""How users click down a page: expected clicks of given rankings, and draws, one compiled pass over rows.
+"""How users click down a page: expected clicks of given rankings, and draws, one compiled pass over
+rows.
 
 Every row has its own kind of user, so that a world may mix kinds that its log does not tell apart.
 """
@@ -22,10 +23,12 @@ def chance(logit: float) -> float:
 
 @jit
 def page(kind: int, appeal: Floats, group: Ints, curve: Floats, pull: Floats, out: Floats) -> None:
-    """Fill out (K,): P(click | examined) where users scan, P(click) where they see the page as a whole.
+    """Fill out (K,): P(click | examined) where users scan, P(click) where they see the page as a
+    whole.
 
-    appeal (K,) logits, group (K,) categories, curve (K,) examination by position; pull = (similar items above
-    take this much off a logit; weight of not clicking at all, and clicks a user has to give, of shared attention).
+    appeal (K,) logits, group (K,) categories, curve (K,) examination by position; pull = (similar
+    items above take this much off a logit; weight of not clicking at all, and clicks a user has to
+    give, of shared attention).
     """
     K = len(appeal)
     if kind == ATTENTION:
@@ -49,12 +52,20 @@ def page(kind: int, appeal: Floats, group: Ints, curve: Floats, pull: Floats, ou
 
 @jit
 def expected(
-    kind: Ints, appeal: Floats, hold: Floats, group: Ints, curve: Floats, gaps: Floats, pull: Floats, go: float
+    kind: Ints,
+    appeal: Floats,
+    hold: Floats,
+    group: Ints,
+    curve: Floats,
+    gaps: Floats,
+    pull: Floats,
+    go: float,
 ) -> Floats:
     """Return P(click at k) of each ranking, click histories summed out: (n, K).
 
-    hold (n, K): probability that a click ends the visit (DBN); go: that a user who has not stopped looks at the next
-    item; gaps (K, K + 1): examination of position k when the last click was at l - 1, with l = 0 for none (UBM).
+    hold (n, K): probability that a click ends the visit (DBN); go: that a user who has not stopped
+    looks at the next item; gaps (K, K + 1): examination of position k when the last click was at l
+    - 1, with l = 0 for none (UBM).
     """
     n, K = appeal.shape
     out = np.empty((n, K))
@@ -96,7 +107,8 @@ def draw(
 ) -> Floats:
     """Return clicks (n, K) of 0 and 1 from uniform (n, K); arguments as in `expected`.
 
-    One uniform serves a position: what is left of it after each decision, rescaled, is uniform again.
+    One uniform serves a position: what is left of it after each decision, rescaled, is uniform
+    again.
     """
     n, K = appeal.shape
     out = np.zeros((n, K))
@@ -128,7 +140,9 @@ def draw(
 
 @jit
 def subsets(uniform: Floats, A: int) -> Ints:
-    """Return C of A items for each row of uniform (n, C), without replacement (Fisher-Yates, undone after a row)."""
+    """Return C of A items for each row of uniform (n, C), without replacement (Fisher-Yates, undone
+    after a row).
+    """
     n, C = uniform.shape
     items = np.arange(A)
     out = np.empty((n, C), np.int64)

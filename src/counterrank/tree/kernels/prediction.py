@@ -22,10 +22,12 @@ def assign(
     label: Ints,
     out: Ints,
 ) -> None:
-    """Fill out (n, T) with the label of each row's leaf in tree t of its fold; roots (F, T), fold (n,).
+    """Fill out (n, T) with the label of each row's leaf in tree t of its fold; roots (F, T), fold
+    (n,).
 
-    nodes (N, 4) = feature (-1 in a leaf), left, right, first row of `sets` + 1 (0 for a number); a number goes left
-    when it is at most the threshold, a category when it is in its set; missing and unknown ones by `missing_left`.
+    nodes (N, 4) = feature (-1 in a leaf), left, right, first row of `sets` + 1 (0 for a number); a
+    number goes left when it is at most the threshold, a category when it is in its set; missing and
+    unknown ones by `missing_left`.
     """
     for i in range(out.shape[0]):
         first = roots[fold[i] % roots.shape[0]]

@@ -1,7 +1,8 @@
-"""What is done to a grown tree: the sums of other rows in its nodes, splits undone, models chosen again.
+"""What is done to a grown tree: the sums of other rows in its nodes, splits undone, models chosen
+again.
 
-tree (4, nodes) = feature (-1 in a leaf), left, right, model; channels (nodes, M, C) of each node under each model; rule
-and targets as in `kernels.search.score`.
+tree (4, nodes) = feature (-1 in a leaf), left, right, model; channels (nodes, M, C) of each node
+under each model; rule and targets as in `kernels.search.score`.
 """
 
 import numpy as np
@@ -24,7 +25,9 @@ def leaf_of(codes: Codes, tree: Ints, goes_left: Bools, out: Places) -> None:
 
 @jit
 def add_children(tree: Ints, sums: Floats) -> None:
-    """Complete sums (nodes, L) of leaves: a split node has those of its children, which come after it."""
+    """Complete sums (nodes, L) of leaves: a split node has those of its children, which come after
+    it.
+    """
     for at in range(sums.shape[0] - 1, -1, -1):
         if tree[0, at] >= 0:
             for c in range(sums.shape[1]):
@@ -66,8 +69,12 @@ def undo(tree: Ints, gains: Floats, at: int) -> None:
 
 
 @jit
-def prune(tree: Ints, gains: Floats, channels: Floats, rule: Floats, targets: Floats, share: float) -> None:
-    """Undo last splits, from the bottom up and until none is left that lowers the score by less than a share of it."""
+def prune(
+    tree: Ints, gains: Floats, channels: Floats, rule: Floats, targets: Floats, share: float
+) -> None:
+    """Undo last splits, from the bottom up and until none is left that lowers the score by less
+    than a share of it.
+    """
     feature, left, right, model = tree[0], tree[1], tree[2], tree[3]
     nothing, totals = np.zeros(channels.shape[2]), totals_of(tree, channels)
     merged = np.empty(totals.shape[0])

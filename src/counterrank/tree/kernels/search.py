@@ -1,4 +1,5 @@
-"""The growth of a tree: the score of an assignment of models to leaves, and the split that lowers it most.
+"""The growth of a tree: the score of an assignment of models to leaves, and the split that lowers
+it most.
 
 The objective of a whole assignment is a function of C sums over its leaves ("channels"):
 t = [mean, second moment, D_1..D_J, second moment of D_1..D_J], and its score is
@@ -7,9 +8,10 @@ t = [mean, second moment, D_1..D_J, second moment of D_1..D_J], and its score is
     squares: penalty = max(0, d^2 - kappa Var(D_j))
     overlap: infinite when |d| > kappa (se(assignment) + width_j), else 0   (SLOPE)
 
-Every (feature, threshold, left model, right model) is scored exactly. A split changes the channels of one leaf only,
-so its score needs the histogram of that leaf and the totals. Channels are linear in the sums: bin after bin moves from
-the right side to the left. Loops are written out: array expressions take a second each to compile.
+Every (feature, threshold, left model, right model) is scored exactly. A split changes the channels
+of one leaf only, so its score needs the histogram of that leaf and the totals. Channels are linear
+in the sums: bin after bin moves from the right side to the left. Loops are written out: array
+expressions take a second each to compile.
 """
 
 import numpy as np
@@ -17,7 +19,8 @@ import numpy as np
 from counterrank.kernels.jit import jit
 from counterrank.tree.kernels.statistics import Bools, Features, Floats, Goal, Ints, Nodes
 
-#: A score must be lower by this share to count as lower: ties are then broken by order, not by rounding.
+# : A score must be lower by this share to count as lower: ties are then broken by order, not by
+# rounding.
 TIE = 1e-10
 
 
@@ -31,7 +34,8 @@ def lower(value: float, best: float) -> bool:
 def expand(stats: Floats, terms: Ints, coef: Floats, out: Floats) -> None:
     """Fill out (M, C): the channels a leaf with these stats (L,) adds under each model.
 
-    terms (3, T) = model, channel and statistic of each term, coef (T,): most channels are sums of few statistics.
+    terms (3, T) = model, channel and statistic of each term, coef (T,): most channels are sums of
+    few statistics.
     """
     out[:] = 0.0
     for t in range(coef.shape[0]):
@@ -49,7 +53,8 @@ def expand_all(stats: Floats, terms: Ints, coef: Floats, out: Floats) -> None:
 def score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float) -> float:
     """Return the score of channels base + add; any value >= stop when it is not below `stop`.
 
-    rule = [overlap, mean instead of max, kappa, lam, 1/n_apply, 1/n_grown]; targets (2, J) = T and width.
+    rule = [overlap, mean instead of max, kappa, lam, 1/n_apply, 1/n_grown]; targets (2, J) = T and
+    width.
     """
     overlap, mean, kappa = rule[0] > 0.0, rule[1] > 0.0, rule[2]
     first = base[0] + add[0]
@@ -88,9 +93,11 @@ def best_model(base: Floats, channels: Floats, rule: Floats, targets: Floats) ->
 
 @jit
 def bin_order(cells: Floats, categorical: bool, contrast: Ints, order: Ints) -> None:
-    """Fill order (bins - 1,) with the bins 1.. in scanning order: as they are, or categories by mean contrast.
+    """Fill order (bins - 1,) with the bins 1.. in scanning order: as they are, or categories by
+    mean contrast.
 
-    The contrast is the mean difference between the densest and the sparsest model, the sign of the bias at stake.
+    The contrast is the mean difference between the densest and the sparsest model, the sign of the
+    bias at stake.
     """
     count = order.shape[0]
     for b in range(count):
@@ -120,10 +127,14 @@ def move(cell: Floats, terms: Ints, coef: Floats, on_left: Floats, on_right: Flo
 
 
 @jit
-def best_pair(on_left: Floats, on_right: Floats, rule: Floats, targets: Floats, best: float) -> tuple[float, int, int]:
-    """Return the least score of two different models for the two sides, and the models; -1 when none is below `best`.
+def best_pair(
+    on_left: Floats, on_right: Floats, rule: Floats, targets: Floats, best: float
+) -> tuple[float, int, int]:
+    """Return the least score of two different models for the two sides, and the models; -1 when
+    none is below `best`.
 
-    on_left, on_right (M, C): the sides' channels under each model, the other leaves' totals added to one of them.
+    on_left, on_right (M, C): the sides' channels under each model, the other leaves' totals added
+    to one of them.
     """
     left, right = -1, -1
     for a in range(on_left.shape[0]):
@@ -140,10 +151,11 @@ def best_pair(on_left: Floats, on_right: Floats, rule: Floats, targets: Floats, 
 def best_cut(
     cells: Floats, order: Ints, missing_left: bool, here: Floats, goal: Goal, bounds: Floats
 ) -> tuple[float, int, int, int]:
-    """Return (score, bins on the left, left model, right model) over the cuts of one feature, models -1 when none.
+    """Return (score, bins on the left, left model, right model) over the cuts of one feature,
+    models -1 when none.
 
-    cells (bins, L), order as from `bin_order`; here (M, C) the node's channels on top of the other leaves' totals;
-    bounds = [rows of the node, least rows of a leaf, score to beat].
+    cells (bins, L), order as from `bin_order`; here (M, C) the node's channels on top of the other
+    leaves' totals; bounds = [rows of the node, least rows of a leaf, score to beat].
     """
     terms, coef, _, rule, targets, _ = goal  # once: taking arrays out of a tuple counts references
     rows = cells[0, 0] if missing_left else 0.0
@@ -174,10 +186,12 @@ def best_cut(
 def best_split(
     hist: Floats, features: Features, here: Floats, goal: Goal, bounds: Floats, goes_left: Bools
 ) -> tuple[float, int, int, int]:
-    """Return (score, feature, left model, right model) of the best split of a node, feature -1 when none is below.
+    """Return (score, feature, left model, right model) of the best split of a node, feature -1 when
+    none is below.
 
-    hist (d, bins, L), here and bounds as in `best_cut`; goes_left (bins,) is filled. Bin 0 holds missing values, which
-    are tried on either side; where there are none, they would follow the larger one.
+    hist (d, bins, L), here and bounds as in `best_cut`; goes_left (bins,) is filled. Bin 0 holds
+    missing values, which are tried on either side; where there are none, they would follow the
+    larger one.
     """
     limits = bounds.copy()
     feature, left, right = -1, -1, -1
@@ -213,7 +227,8 @@ def choose_root(goal: Goal, nodes: Nodes) -> None:
 
 @jit
 def settle(node: int, here: Floats, goal: Goal, nodes: Nodes) -> None:
-    """Give a leaf with channels here (M, C) the best model, given all other leaves; its own wins a tie.
+    """Give a leaf with channels here (M, C) the best model, given all other leaves; its own wins a
+    tie.
 
     Afterwards `here` stands on top of the other leaves' totals.
     """
@@ -234,8 +249,12 @@ def settle(node: int, here: Floats, goal: Goal, nodes: Nodes) -> None:
 
 
 @jit
-def divide(node: int, cells: Floats, models: tuple[int, int], goal: Goal, nodes: Nodes, count: int) -> None:
-    """Make nodes count and count + 1 the children of a split node, with two models; cells (bins, L) of its feature."""
+def divide(
+    node: int, cells: Floats, models: tuple[int, int], goal: Goal, nodes: Nodes, count: int
+) -> None:
+    """Make nodes count and count + 1 the children of a split node, with two models; cells (bins, L)
+    of its feature.
+    """
     tree, stats, totals = nodes.tree, nodes.stats, nodes.totals
     left, right = count, count + 1
     tree[1, node], tree[2, node], tree[3, left], tree[3, right] = left, right, models[0], models[1]
@@ -256,11 +275,19 @@ def divide(node: int, cells: Floats, models: tuple[int, int], goal: Goal, nodes:
 
 @jit
 def split_level(
-    frontier: Ints, hist: Floats, features: Features, goal: Goal, limits: Floats, nodes: Nodes, count: int
+    frontier: Ints,
+    hist: Floats,
+    features: Features,
+    goal: Goal,
+    limits: Floats,
+    nodes: Nodes,
+    count: int,
 ) -> int:
-    """Split the nodes of one level in order, each given all leaves so far; return the new number of nodes.
+    """Split the nodes of one level in order, each given all leaves so far; return the new number of
+    nodes.
 
-    hist (nodes of the frontier, d, bins, L); limits = [least rows of a leaf, least gain, most leaves].
+    hist (nodes of the frontier, d, bins, L); limits = [least rows of a leaf, least gain, most
+    leaves].
     """
     here, bounds = np.empty(goal.shape), np.empty(3)
     for at in range(frontier.shape[0]):

@@ -1,8 +1,10 @@
-"""What trees are grown from: contributions of rows, their statistics summed by node, feature and bin.
+"""What trees are grown from: contributions of rows, their statistics summed by node, feature and
+bin.
 
-Row statistics are one vector a row, so that a bin is one contiguous addition: [u, u y_m (M), u y_a y_b (P),
-v_b z_m (B x M)], with u the row's weight (0 or 1), v the replicates' row weights and z what they average. Kernels pass
-named tuples of arrays to each other, which compiled code takes apart for free.
+Row statistics are one vector a row, so that a bin is one contiguous addition: [u, u y_m (M), u y_a
+y_b (P), v_b z_m (B x M)], with u the row's weight (0 or 1), v the replicates' row weights and z
+what they average. Kernels pass named tuples of arrays to each other, which compiled code takes
+apart for free.
 """
 
 from typing import NamedTuple
@@ -20,9 +22,11 @@ Places = NDArray[np.int32]
 
 
 class Rows(NamedTuple):
-    """What statistics are formed from: y (n, M), use (n,), pairs (P, 2), replicates (n, B), averaged (n, M).
+    """What statistics are formed from: y (n, M), use (n,), pairs (P, 2), replicates (n, B),
+    averaged (n, M).
 
-    Replicates are weighted sums of `averaged`, which is y unless an estimate weighs its subsamples otherwise.
+    Replicates are weighted sums of `averaged`, which is y unless an estimate weighs its subsamples
+    otherwise.
     """
 
     y: Floats
@@ -35,7 +39,9 @@ class Rows(NamedTuple):
         """Return some of the rows, next to each other in memory."""
         y = self.y.take(index, axis=0)
         averaged = y if self.averaged is self.y else self.averaged.take(index, axis=0)
-        return Rows(y, self.use.take(index), self.pairs, self.replicates.take(index, axis=0), averaged)
+        return Rows(
+            y, self.use.take(index), self.pairs, self.replicates.take(index, axis=0), averaged
+        )
 
     @property
     def width(self) -> int:
@@ -51,18 +57,21 @@ class Rows(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Bins in use (d,), the one for missing values included, and which features are categorical (d,)."""
+    """Bins in use (d,), the one for missing values included, and which features are categorical
+    (d,).
+    """
 
     bins: Ints
     categorical: Bools
 
 
 class Goal(NamedTuple):
-    """An objective as numbers: the channels of a leaf and the rule that scores them (`kernels.search`).
+    """An objective as numbers: the channels of a leaf and the rule that scores them
+    (`kernels.search`).
 
-    terms (3, T) = model, channel and statistic of each term, coef (T,), shape (M, C); rule = [overlap instead of
-    squares, mean instead of max, kappa, lam, 1/n_apply, 1/n_grown]; targets (2, J) = T and width; contrast (2,) the
-    statistics of the densest and the sparsest model.
+    terms (3, T) = model, channel and statistic of each term, coef (T,), shape (M, C); rule =
+    [overlap instead of squares, mean instead of max, kappa, lam, 1/n_apply, 1/n_grown]; targets (2,
+    J) = T and width; contrast (2,) the statistics of the densest and the sparsest model.
     """
 
     terms: Ints
@@ -74,10 +83,12 @@ class Goal(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """A growing tree: tree (4, nodes) = feature (-1 in a leaf), left, right, model; goes_left (nodes, bins).
+    """A growing tree: tree (4, nodes) = feature (-1 in a leaf), left, right, model; goes_left
+    (nodes, bins).
 
-    stats (nodes, L) are the sums of each node, scores (nodes,) the objective once the node was decided, gains (nodes,)
-    what its split took off, totals (C,) the channels of the whole assignment.
+    stats (nodes, L) are the sums of each node, scores (nodes,) the objective once the node was
+    decided, gains (nodes,) what its split took off, totals (C,) the channels of the whole
+    assignment.
     """
 
     tree: Ints
@@ -108,9 +119,11 @@ def fill_row(rows: Rows, i: int, out: Floats) -> None:
 
 @jit
 def add_histogram(rows: Rows, codes: Codes, node: Places, place: Ints, out: Floats) -> None:
-    """Add the rows' statistics into out (nodes, d, bins, L) at the place of each row's node; -1 is passed over.
+    """Add the rows' statistics into out (nodes, d, bins, L) at the place of each row's node; -1 is
+    passed over.
 
-    The statistics are formed here, row by row: reading them back from memory would cost more than the products.
+    The statistics are formed here, row by row: reading them back from memory would cost more than
+    the products.
     """
     features, width = codes.shape[1], out.shape[3]
     row = np.empty(width)
@@ -141,7 +154,9 @@ def add_totals(rows: Rows, node: Places, out: Floats) -> None:
 
 @jit
 def route(codes: Codes, node: Places, tree: Ints, goes_left: Bools) -> None:
-    """Move each row of a node that was split to the child its bin belongs to; tree (4, nodes) as in `Nodes`."""
+    """Move each row of a node that was split to the child its bin belongs to; tree (4, nodes) as in
+    `Nodes`.
+    """
     for i in range(codes.shape[0]):
         at = node[i]
         if at >= 0 and tree[0, at] >= 0:
@@ -168,7 +183,9 @@ def bin_numbers(values: Floats, edges: Floats, out: Codes) -> None:
 
 @vector_jit
 def weigh(weight: Floats, reward: Floats, m: int, out: Floats, second: Floats) -> None:
-    """Fill out[:, m] of (K, M, n) with w r, and second[:, m] of (K, M) with the mean of w^2; w and r (K, n)."""
+    """Fill out[:, m] of (K, M, n) with w r, and second[:, m] of (K, M) with the mean of w^2; w and
+    r (K, n).
+    """
     for k in range(weight.shape[0]):
         w, r, row = weight[k], reward[k], out[k, m]
         total = 0.0
@@ -179,10 +196,14 @@ def weigh(weight: Floats, reward: Floats, m: int, out: Floats, second: Floats) -
 
 
 @jit
-def second_moments(excess: Floats, masks: NDArray[np.bool_], orders: NDArray[np.int64], out: Floats) -> None:
-    """Fill out (K, M) with the mean over rows of E[w_k^2 | x], from v (n, K), masks (M, K, K), orders (M,).
+def second_moments(
+    excess: Floats, masks: NDArray[np.bool_], orders: NDArray[np.int64], out: Floats
+) -> None:
+    """Fill out (K, M) with the mean over rows of E[w_k^2 | x], from v (n, K), masks (M, K, K),
+    orders (M,).
 
-    (1 + v_k) sum_{j < order} e_j(v_l, l relevant and not k); a full product (order 0) is prod (1 + v_l).
+    (1 + v_k) sum_{j < order} e_j(v_l, l relevant and not k); a full product (order 0) is prod (1 +
+    v_l).
     """
     n, length = excess.shape
     poly = np.empty(length + 1)

@@ -1,18 +1,23 @@
-"""The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps on them.
+"""The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps
+on them.
 
-A slot k of a ranking with last click at l is clicked with probability s(u) s(v), where u (examination) and v
-(attraction) are linear in one flat vector of parameters. Its parts stand in this order:
+A slot k of a ranking with last click at l is clicked with probability s(u) s(v), where u
+(examination) and v (attraction) are linear in one flat vector of parameters. Its parts stand in
+this order:
 
     position (K) | clicked (1) | distance (K) | cell (K K) | item after click (I + 1) |
     constant (1) | context (d) | columns (p) | item (I + 1) | item x context ((I + 1) d)
 
-Item number I stands for all that were not seen: its parameters have no data and stay where their prior is.
+Item number I stands for all that were not seen: its parameters have no data and stay where their
+prior is.
 
-The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential (GAMMA: positive amounts
-with a variance in proportion to the squared mean); their dispersion scales the likelihood.
+The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential
+(GAMMA: positive amounts with a variance in proportion to the squared mean); their dispersion scales
+the likelihood.
 
-Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked above), `last` the item
-clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d), whose first column is 1, `columns` (N, p).
+Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked
+above), `last` the item clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d),
+whose first column is 1, `columns` (N, p).
 """
 
 import numpy as np
@@ -27,7 +32,8 @@ Ints = NDArray[np.int64]
 CLICKS, NORMAL, GAMMA = 0, 1, 2
 #: Chances are kept this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
 _LEAST = 1e-9
-#: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact Hessian converges.
+# : Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact
+# Hessian converges.
 _NEAR = 10.0
 #: Conjugate gradients end at this part of the first squared residual, in the norm of the scaling.
 _ROUGH = 1e-2
@@ -92,7 +98,12 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
     after = 2 * K + 1 + K * K
     base = after + items + 1
     start = base + 1 + d + p
-    t, h, table, beta = np.zeros(K * (K + 1)), np.zeros(items + 2), np.zeros((items + 1, d + 1)), np.zeros(p)
+    t, h, table, beta = (
+        np.zeros(K * (K + 1)),
+        np.zeros(items + 2),
+        np.zeros((items + 1, d + 1)),
+        np.zeros(p),
+    )
     for s in range(len(cell)):
         t[cell[s]] += u[s]
         h[last[s]] += u[s]
@@ -121,8 +132,12 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
 
 
 @jit
-def likelihood(u: Floats, v: Floats, y: Floats, family: int, dispersion: float, su: Floats, sv: Floats) -> float:
-    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v), or su the mean of numbers."""
+def likelihood(
+    u: Floats, v: Floats, y: Floats, family: int, dispersion: float, su: Floats, sv: Floats
+) -> float:
+    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v), or su the mean
+    of numbers.
+    """
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
     total = 0.0
@@ -158,7 +173,9 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
 @jit
 def derivatives(su: Floats, sv: Floats, y: Floats, family: int, dispersion: float, exact: bool, ru: Floats, rv: Floats,
                 huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
-    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the Fisher matrix)."""
+    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the
+    Fisher matrix).
+    """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
         return
@@ -186,7 +203,11 @@ def _of_chances(su: Floats, sv: Floats, y: Floats, exact: bool, ru: Floats, rv: 
         slope = 1.0 if clicked else -odds
         ru[s], rv[s] = slope * miss_u, slope * miss_v
         if not exact:
-            huu[s], huv[s], hvv[s] = odds * miss_u * miss_u, odds * miss_u * miss_v, odds * miss_v * miss_v
+            huu[s], huv[s], hvv[s] = (
+                odds * miss_u * miss_u,
+                odds * miss_u * miss_v,
+                odds * miss_v * miss_v,
+            )
         elif clicked:
             huu[s], huv[s], hvv[s] = su[s] * miss_u, 0.0, sv[s] * miss_v
         else:
@@ -217,12 +238,20 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
            inner: int, near: bool, diagonal: Floats) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
-    Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher diagonal, and is halved
-    until the objective rises. The first step that promises less than `enough` nats is the last. `near` says that the
-    start is close. Returns the objective before the last step and the number of steps; `diagonal` gets the Fisher's.
+    Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher
+    diagonal, and is halved until the objective rises. The first step that promises less than
+    `enough` nats is the last. `near` says that the start is close. Returns the objective before the
+    last step and the number of steps; `diagonal` gets the Fisher's.
     """
     N, P = len(cell), len(theta)
-    u, v, du, dv, su, sv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
+    u, v, du, dv, su, sv = (
+        np.empty(N),
+        np.empty(N),
+        np.empty(N),
+        np.empty(N),
+        np.empty(N),
+        np.empty(N),
+    )
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
     linear(theta, K, items, cell, last, own, row, x, columns, u, v)
@@ -253,7 +282,8 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 image[j] += precision[j] * direction[j]
             bend = _dot(direction, image)
             if bend <= 1e-3 * _dot(direction, direction / scale):
-                # Far from the maximum the Hessian may bend the other way: go no further than it is trusted.
+                # Far from the maximum the Hessian may bend the other way: go no further than it is
+                # trusted.
                 if c == 0:
                     step[:] = direction
                 break
@@ -277,7 +307,9 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 ru[s], rv[s] = u[s] + size * du[s], v[s] + size * dv[s]
             for j in range(P):
                 moved[j] = theta[j] + size * step[j]
-            reached = likelihood(ru, rv, y, family, dispersion, su, sv) - _penalty(moved, mean, precision)
+            reached = likelihood(ru, rv, y, family, dispersion, su, sv) - _penalty(
+                moved, mean, precision
+            )
             if reached >= value + 1e-4 * size * promise:
                 break
             size *= 0.5

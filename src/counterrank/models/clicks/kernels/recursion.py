@@ -1,7 +1,9 @@
-"""Click histories of a shown ranking, exactly: forwards for what is expected, backwards for what is still to come.
+"""Click histories of a shown ranking, exactly: forwards for what is expected, backwards for what is
+still to come.
 
-The state before slot k is the place of the last click, none or 0..k-1: k + 1 states, so that both passes cost O(K^2)
-where the click sequences are 2^K. Column l + 1 of a table of chances stands for the last click at l, column 0 for none.
+The state before slot k is the place of the last click, none or 0..k-1: k + 1 states, so that both
+passes cost O(K^2) where the click sequences are 2^K. Column l + 1 of a table of chances stands for
+the last click at l, column 0 for none.
 """
 
 import numpy as np
@@ -16,7 +18,9 @@ Ints = NDArray[np.int64]
 
 @jit
 def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
-    """Write P(click at k) of one ranking into out (K,), from chance (K, K + 1) given the last click."""
+    """Write P(click at k) of one ranking into out (K,), from chance (K, K + 1) given the last
+    click.
+    """
     state[0] = 1.0
     for k in range(length):
         clicked = 0.0
@@ -30,7 +34,9 @@ def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
 
 @jit
 def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
-    """Write V_k(l), the gains still to come from slot k on, into ahead (K + 1, K + 1); gain (K,) is that of a click."""
+    """Write V_k(l), the gains still to come from slot k on, into ahead (K + 1, K + 1); gain (K,) is
+    that of a click.
+    """
     for s in range(length + 1):
         ahead[length, s] = 0.0
     for k in range(length - 1, -1, -1):
@@ -40,7 +46,9 @@ def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
 
 
 @jit
-def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, chance: Floats) -> None:
+def _chances(
+    attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, chance: Floats
+) -> None:
     """Write s(v_k) s(t_kl + h) into chance: odds (K, K + 1) are exp(-t_kl), after (I + 1,) exp(-h)."""
     for k in range(length):
         chance[k, 0] = attraction[k] / (1.0 + odds[k, 0])
@@ -51,7 +59,9 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 @jit
 def click_expected(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
                    out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into out; odds (F, K, K + 1) and after (F, I + 1) by fold, zero in the padding."""
+    """Write P(click at k) (m, K) into out; odds (F, K, K + 1) and after (F, I + 1) by fold, zero in
+    the padding.
+    """
     m, K = item.shape
     chance, state = np.zeros((K, K + 1)), np.zeros(K + 1)
     for i in range(m):
@@ -62,7 +72,9 @@ def click_expected(attraction: Floats, odds: Floats, after: Floats, item: Ints, 
 @jit
 def click_ahead(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints, gain: Floats,
                 click: Floats, out: Floats) -> None:  # fmt: skip
-    """Write V_k at the observed last click (m, K + 1) into out; gain (m, K) is what a click at k is worth."""
+    """Write V_k at the observed last click (m, K + 1) into out; gain (m, K) is what a click at k is
+    worth.
+    """
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
     for i in range(m):
@@ -101,7 +113,9 @@ def table_ahead(chances: Floats, lengths: Ints, gain: Floats, click: Floats, out
 @jit
 def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, lengths: Ints,
                 fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of columns."""
+    """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of
+    columns.
+    """
     d, p = x.shape[1], columns.shape[2]
     for i in range(len(item)):
         f, r = fold[i], row[i]
@@ -136,9 +150,11 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
 @jit
 def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
                   click: Floats, slope: Floats, bend: Floats) -> None:  # fmt: skip
-    """Add, for each pair (own item, item above) and fold, the likelihood's slope and curvature in the own logit.
+    """Add, for each pair (own item, item above) and fold, the likelihood's slope and curvature in
+    the own logit.
 
-    slope and bend are (F, I + 1, I + 1); a ranking of fold f is read by the parameters that leave f out.
+    slope and bend are (F, I + 1, I + 1); a ranking of fold f is read by the parameters that leave f
+    out.
     """
     for i in range(len(item)):
         f, last = fold[i], -1
@@ -158,8 +174,12 @@ def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, l
 
 
 @jit
-def similar_above(place: Floats, sign: Floats, item: Ints, lengths: Ints, fold: Ints, out: Floats) -> None:
-    """Write sum_j<k u_k' diag(sign) u_j (m, K) into out, u the items' places (F, I + 1, r), sign (F, r)."""
+def similar_above(
+    place: Floats, sign: Floats, item: Ints, lengths: Ints, fold: Ints, out: Floats
+) -> None:
+    """Write sum_j<k u_k' diag(sign) u_j (m, K) into out, u the items' places (F, I + 1, r), sign
+    (F, r).
+    """
     r = place.shape[2]
     total = np.zeros(r)
     for i in range(len(item)):

@@ -1,4 +1,6 @@
-"""A policy in one file: items in proportion to their counts, the same for everybody, positions independent."""
+"""A policy in one file: items in proportion to their counts, the same for everybody, positions
+independent.
+"""
 
 import numpy as np
 
