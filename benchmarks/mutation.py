@@ -25,8 +25,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
-# : Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know
-# a file.
+#: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a
+#: file.
 CORE, ESTIMATORS = "tests/hard/test_survivors.py", "tests/hard/test_survivors_estimators.py"
 INFERENCE, BOUNDS = "tests/hard/test_survivors_inference.py", "tests/inference/test_exact_bounds.py"
 #: Each file and the tests that know its formulas.
@@ -88,8 +88,8 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or, ast.Or: ast.And, ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.RShift: ast.LShift,
 }  # fmt: skip
-# : Mutants that no test can kill because they mean the same: (file, text of the change, part of the
-# line).
+#: Mutants that no test can kill because they mean the same: (file, text of the change, part of the
+#: line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/weights.py", "128", "_BLOCK = "),
     ("kernels/weights.py", "1", ".reshape(-1)"),  # any negative length means "the rest"

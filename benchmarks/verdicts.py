@@ -39,8 +39,8 @@ FIELDS = (
 )
 BEHAVIORS = ("position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed")
 LOGGERS = ("plackett-luce", "epsilon", "swap", "mixture")
-# : A lift is known well enough to act on: its half-width, as a share of what the logger earns, or
-# of the lift itself.
+#: A lift is known well enough to act on: its half-width, as a share of what the logger earns, or of
+#: the lift itself.
 PRECISE, OF_LIFT = 0.05, 0.5
 
 

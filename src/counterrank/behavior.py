@@ -170,8 +170,8 @@ def draw(matrix: Bools) -> str:
     return "\n".join(" ".join("■" if cell else "·" for cell in row) for row in matrix)
 
 
-# : Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its
-# figures (C3, C2 in
+#: Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its
+#: figures (C3, C2 in
 #: the place of C2, C1); "real-world": section 5.
 SETS: dict[str, tuple[str, ...]] = {
     "paper": ("S", "R6", "R3", "C2", "C1", "I1"),
@@ -179,8 +179,8 @@ SETS: dict[str, tuple[str, ...]] = {
     "real-world": ("S", "C", "I", "P2"),
     "default": ("S", "C", "I"),
 }
-# : Interaction orders that "default" adds to its masks: no larger set chose better
-# (docs/evidence/mse-estimates.md).
+#: Interaction orders that "default" adds to its masks: no larger set chose better
+#: (docs/evidence/mse-estimates.md).
 DEFAULT_ORDERS = (2, 3)
 
 

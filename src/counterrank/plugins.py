@@ -17,8 +17,8 @@ from counterrank.errors import CounterrankError, CounterrankWarning
 
 ESTIMATORS = "counterrank.estimators"
 POLICIES = "counterrank.policies"
-# : Formats of JSON policy files by their schema: classes with `from_dict`, whose objects have
-# `bind(log)`.
+#: Formats of JSON policy files by their schema: classes with `from_dict`, whose objects have
+#: `bind(log)`.
 POLICY_FILES = "counterrank.policy_files"
 
 

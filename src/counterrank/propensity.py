@@ -11,8 +11,8 @@ from counterrank.errors import PropensityError
 Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
 
-# : What each kind of number can answer. "subset" is the probability of items at any set of
-# positions.
+#: What each kind of number can answer. "subset" is the probability of items at any set of
+#: positions.
 SUPPORTS: dict[str, frozenset[str]] = {
     "factored": frozenset({"joint", "prefix", "position", "subset"}),
     "prefix": frozenset({"joint", "prefix"}),

@@ -118,10 +118,13 @@ class Ratios:
             "subset": "give whole policies (such as PlackettLuce(scores)) or factored propensities",
             "joint": "log the probability of the whole ranking (kind 'joint')",
         }[capability]
-        raise PropensityError(
+        problem = PropensityError(
             f"this estimator needs '{capability}' probabilities, which '{self.kind}' propensities "
-            f"({MEANING[self.kind]}) cannot give; {remedy}, or use on_missing='superset'"
+            f"({MEANING[self.kind]}) cannot give; {remedy}"
         )
+        # A note is seen under a traceback, not on the command line, which has no such option.
+        problem.add_note("or widen the mask to what the log supports: on_missing='superset'")
+        raise problem
 
     def _filled(self, kernel: "Callable[[Floats, Floats], None]") -> Floats:
         tall = self.rho.T  # (K, n), contiguous

@@ -40,8 +40,8 @@ class Source(Protocol):
         """Return at most `rows` rankings drawn from all of them (all, when there are no more)."""
 
 
-# : Numbers in one (n, K) array of a chunk: 512 kB, so that a handful of them stay in the
-# second-level cache.
+#: Numbers in one (n, K) array of a chunk: 512 kB, so that a handful of them stay in the
+#: second-level cache.
 _NUMBERS = 65_536
 
 

@@ -13,8 +13,8 @@ from counterrank.testing import check_estimator
 PATTERNS = ["order-1", "clip-order-2", "shrink-order-2", "switch-order-2"]
 #: Exact on any space: no assumption on behaviour is made.
 UNBIASED = {"ips", "snips", "cv-ips", "clip-ips", "order-3"}
-# : Add a model's value for what was not shown, or shrink weights: near what the log earned, not
-# equal to it.
+#: Add a model's value for what was not shown, or shrink weights: near what the log earned, not
+#: equal to it.
 MODELLED = ("dm", "dr-", "switch-", "shrink-", "auto")
 #: The tree is chosen anew for shifted rewards, which need not give the same models.
 SHIFTED = {f"{how}{name}" for how in ("sn", "cv-") for name in ("ips", "iips", "rips")}

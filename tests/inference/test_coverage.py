@@ -10,8 +10,8 @@ import counterrank as cr
 from counterrank.estimators import registry
 
 LEVEL = 0.9
-# : A correct interval raises a false alarm with this chance per test (14 tests: 0.14 % in all, and
-# seeds are fixed).
+#: A correct interval raises a false alarm with this chance per test (14 tests: 0.14 % in all, and
+#: seeds are fixed).
 ALARM = 1e-4
 
 

@@ -34,14 +34,14 @@ from counterrank.ratios import Ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# : Groups with fewer effective rows are not tested: their means are too skewed for any of these
-# tests.
+#: Groups with fewer effective rows are not tested: their means are too skewed for any of these
+#: tests.
 TESTED_ESS = 100.0
-# : A position at which one row makes this share of all squared weights shows no variance to test
-# with.
+#: A position at which one row makes this share of all squared weights shows no variance to test
+#: with.
 DOMINATED = 0.2
-# : Stretches of consecutive rows, quantiles of a number, labels of a category (the rest stand
-# together).
+#: Stretches of consecutive rows, quantiles of a number, labels of a category (the rest stand
+#: together).
 BLOCKS, QUANTILES, LABELS = 16, 8, 40
 #: Rows in a stretch when the length of the log is not known; neighbours are merged at the end.
 STRETCH = 4096

@@ -101,8 +101,8 @@ class Drift:
         ]  # fmt: skip
 
 
-# : Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so
-# none is split.
+#: Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so none
+#: is split.
 ALL_HASHES = 2_000_000
 _THIN = np.uint64(16)
 #: Bins in which contexts are counted.

@@ -15,8 +15,8 @@ FITTED_ROWS = 100_000
 SINKING = 0.1
 #: Score ranks are tested where the count's variance permits a normal law.
 TESTED = 5.0
-# : Choices that fall on other score ranks than they should: up to this share a significant distance
-# is a warning.
+#: Choices that fall on other score ranks than they should: up to this share a significant distance
+#: is a warning.
 TOLERATED = 0.02
 
 

@@ -14,8 +14,8 @@ import click
 from counterrank._version import __version__
 from counterrank.errors import CounterrankError
 
-# : Commands and where they live; a module is loaded when its command is used, so that --help stays
-# quick.
+#: Commands and where they live; a module is loaded when its command is used, so that --help stays
+#: quick.
 _COMMANDS = {
     "evaluate": (
         "counterrank.cli.evaluate",

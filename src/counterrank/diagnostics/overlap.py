@@ -14,13 +14,13 @@ Floats = NDArray[np.float64]
 
 #: An item is hardly shown when it is shown less often than this ...
 RARE = 1e-3
-# : ... and this many times less often than the target would: in a catalogue of thousands every item
-# is rare.
+#: ... and this many times less often than the target would: in a catalogue of thousands every item
+#: is rare.
 FEWER = 10.0
 #: Rankings drawn from a target whose positions depend on each other, for each of so many rows.
 DRAWS, DRAWN_ROWS = 8, 2000
-# : Numbers of whole distributions looked at: more would take long, and with a million items more
-# memory than there is.
+#: Numbers of whole distributions looked at: more would take long, and with a million items more
+#: memory than there is.
 CELLS = 20_000_000
 
 

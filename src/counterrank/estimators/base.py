@@ -91,8 +91,8 @@ class Workspace:
     seed: int = 0
     #: Sum by unit too: clustered errors and bootstrap.
     by_unit: bool = False
-    # : Collect the Gram matrix of contributions and weights too, whatever the aggregate:
-    # Cressie-Read intervals.
+    #: Collect the Gram matrix of contributions and weights too, whatever the aggregate:
+    #: Cressie-Read intervals.
     full: bool = False
     memo: dict[Hashable, Any] = field(default_factory=dict)
 

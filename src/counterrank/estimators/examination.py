@@ -31,16 +31,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FOLDS = 5
-# : Rows the models are fitted on, and those by which the folds' fits are compared: beyond, fits
-# hardly move.
+#: Rows the models are fitted on, and those by which the folds' fits are compared: beyond, fits
+#: hardly move.
 FIT_ROWS, COMPARED_ROWS = 100_000, 5_000
 #: Draws a row of a target that varies; a deterministic one needs one.
 DRAWS = 8
-# : Largest standard error of the log curve: with more, a curve that halves cannot be told from one
-# that does not.
+#: Largest standard error of the log curve: with more, a curve that halves cannot be told from one
+#: that does not.
 MAX_CURVE_ERROR = 0.2
-# : Items shown fewer times than this on average say little; then relevance in classes stands in for
-# the item.
+#: Items shown fewer times than this on average say little; then relevance in classes stands in for
+#: the item.
 FEW_SHOWN = 20
 CLASSES = 20
 

@@ -41,8 +41,8 @@ class Form(StrEnum):
 AGGREGATE_FORMS = {"mean": Form.PLAIN, "ratio": Form.RATIO, "control": Form.CONTROL}
 
 
-# : Forms that leave the assumption on users as it is. Tamed weights (clip, shrink, switch) are
-# biased whatever users do.
+#: Forms that leave the assumption on users as it is. Tamed weights (clip, shrink, switch) are
+#: biased whatever users do.
 _FAITHFUL = (Form.PLAIN, Form.RATIO, Form.CONTROL, Form.DR, Form.CASCADE)
 _WEIGHED = re.compile(
     rf"(?P<form>|sn|cv-|dr-|clip-|shrink-|switch-)(?P<weights>{'|'.join(PLAIN)}|order-(?P<order>[0-9]+))"

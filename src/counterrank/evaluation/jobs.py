@@ -20,8 +20,8 @@ from counterrank.source import Source
 
 #: The recommended estimator is the first of these that runs; else the first that was asked for.
 PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
-# : Summed for every target, asked for or not: the weights and rivals by which the recommended
-# estimate is judged.
+#: Summed for every target, asked for or not: the weights and rivals by which the recommended
+#: estimate is judged.
 PANEL = ("iips", "order-2", "order-3", "rips", "ips")
 _TRIED = 32
 

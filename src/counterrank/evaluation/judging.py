@@ -52,20 +52,20 @@ class Evidence:
     outcomes: float
     #: Moments of the weights behind the estimate.
     moments: Moments | None = None
-    # : Moments of the lightest weights of this target: what is wrong with propensities shows best
-    # in them.
+    #: Moments of the lightest weights of this target: what is wrong with propensities shows best in
+    #: them.
     lightest: Moments | None = None
     #: Rows belong to units, or the user says that no two belong together.
     clustered: bool = True
     independent: bool = False
-    # : They are those of another estimate, which this one mixes with more: what they show can warn,
-    # not fail.
+    #: They are those of another estimate, which this one mixes with more: what they show can warn,
+    #: not fail.
     borrowed: bool = False
     rivals: Sequence[Rival] = ()
     #: Why there is no assumption to check, when there is none.
     assumption_free: bool = False
-    # : Share of the target's probability on items the logger hardly shows, by position; empty when
-    # unknown.
+    #: Share of the target's probability on items the logger hardly shows, by position; empty when
+    #: unknown.
     unsupported: Sequence[float] = ()
     practical: float | None = None
     estimated_propensity: bool = False

@@ -13,9 +13,9 @@ from counterrank._version import __version__
 from counterrank.errors import ConfigError
 from counterrank.inference import Looks, check_level
 
-# : What is run when nothing is asked for; what a log cannot support is left out and said so. The
-# tree of `aips` is not : among them: it explains behaviour, but costs a quarter of the time and has
-# 20 times the error of `auto` or more.
+#: What is run when nothing is asked for; what a log cannot support is left out and said so. The
+#: tree of `aips` is not among them: it explains behaviour, but costs a quarter of the time and has
+#: 20 times the error of `auto` or more.
 DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "order-2", "order-3")
 #: The name for every estimator there is; those that cannot run are left out and said so.
 ALL = "all"
@@ -36,15 +36,15 @@ class Options:
     practical: float | None = None
     #: How missing propensities are estimated: None when the log's own are used.
     estimate_propensity: str | None = None
-    # : List the audit's findings too: False leaves out all checks but those on which the verdict
-    # rests.
+    #: List the audit's findings too: False leaves out all checks but those on which the verdict
+    #: rests.
     audit: bool | None = None
     #: The column with the time of each ranking, for the audit.
     time: str | None = None
     #: The user declares that no two rows belong to one visitor.
     independent_rows: bool = False
-    # : Intervals hold at every look at a growing log, and are shortest at about this many rows;
-    # None: one look.
+    #: Intervals hold at every look at a growing log, and are shortest at about this many rows;
+    #: None: one look.
     sequential: int | None = None
 
     @property

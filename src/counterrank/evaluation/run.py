@@ -31,8 +31,8 @@ from counterrank.log import Probabilities, RankingLog
 from counterrank.readers import explain
 from counterrank.source import Source
 
-# : Rows looked at where all of them are not needed: cuts of segments, support, exploration,
-# sensitivity.
+#: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
+#: sensitivity.
 PROBE_ROWS = 20_000
 #: Rows at which sequential intervals are shortest when no number is given.
 SEQUENTIAL_ROWS = 10_000

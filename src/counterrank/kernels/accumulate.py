@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 #: Rows handled at a time, so that a block of every column stays in the first-level cache.
 BLOCK = 256
 
-# : Weights are counted in bins of an eighth of an octave from 2**-40 to 2**64; bin 0 holds what is
-# below.
+#: Weights are counted in bins of an eighth of an octave from 2**-40 to 2**64; bin 0 holds what is
+#: below.
 BINS_PER_OCTAVE = 8
 LOWEST_EXPONENT = -40
 HIGHEST_EXPONENT = 64

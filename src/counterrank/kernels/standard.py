@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# : Which product of ratios is the weight: one for the whole ranking, one for the items so far, one
-# for the own item.
+#: Which product of ratios is the weight: one for the whole ranking, one for the items so far, one
+#: for the own item.
 KINDS = ("joint", "prefix", "position")
 
-# : Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends,
-# longer ones for cache.
+#: Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends, longer
+#: ones for cache.
 _BLOCK = 256
 
 

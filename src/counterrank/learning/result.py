@@ -48,8 +48,8 @@ class Certificate:
     #: What the logger earned per ranking on the same rows.
     logger: float
     rows: dict[str, int]
-    # : About how many rows would certify this gain, where these did not; None where there is no
-    # gain to certify.
+    #: About how many rows would certify this gain, where these did not; None where there is no gain
+    #: to certify.
     more_rows: int | None
     path: tuple[Step, ...]
 
@@ -93,8 +93,8 @@ class Learned:
     certificate: Certificate
     segments: tuple[dict[str, Any], ...] = ()
     exposure: tuple[dict[str, Any], ...] = ()
-    # : The lift that the model expects of a plain sort by score, which no log certifies; None where
-    # it fills no page.
+    #: The lift that the model expects of a plain sort by score, which no log certifies; None where
+    #: it fills no page.
     sort: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
 

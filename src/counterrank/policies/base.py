@@ -44,8 +44,8 @@ class Policy(ABC):
     #: True when every row has one ranking only: then no weight says anything of another.
     deterministic: bool = False
     capabilities: frozenset[str] = frozenset()
-    # : The rule with `bind(log)` that made this policy, where one did: logs that are put together
-    # bind it again.
+    #: The rule with `bind(log)` that made this policy, where one did: logs that are put together
+    #: bind it again.
     rule: Any = None
 
     @property

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.errors import PolicyError
 from counterrank.policies.base import Floats, Ints, Rows
 
-# : Candidates worked on at once: a padded block of scores of this size stays in the last-level
-# cache.
+#: Candidates worked on at once: a padded block of scores of this size stays in the last-level
+#: cache.
 BLOCK = 200_000
 
 

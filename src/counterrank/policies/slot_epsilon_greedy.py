@@ -9,8 +9,8 @@ from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
 from counterrank.policies.factored import as_scores
 from counterrank.policies.questions import as_actions, as_masks, distinct, repeats, without_padding
 
-# : A set of positions may need this many states; only many gaps among many asked items (K > 40)
-# reach it.
+#: A set of positions may need this many states; only many gaps among many asked items (K > 40)
+#: reach it.
 MAX_STATES = 20_000_000
 
 

@@ -23,8 +23,8 @@ _DAMAGE = (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError
            NotImplementedError, RuntimeError, zlib.error, zipfile.BadZipFile)  # fmt: skip
 #: What the fields of policies are made of.
 _NUMBERS = tuple(np.dtype(kind) for kind in (np.float64, np.int64, np.bool_))
-# : Policies are stored unpacked; an archive packed by others may be this much larger inside, or
-# this many bytes.
+#: Policies are stored unpacked; an archive packed by others may be this much larger inside, or this
+#: many bytes.
 _MOST_RATIO = 400
 _HARMLESS = 1 << 30
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from counterrank.errors import ConfigError, LogError
 from counterrank.readers.files import DataFile
 
-# : Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust
-# memory.
+#: Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust
+#: memory.
 MOST_RATIO = 400
 #: Below this size nobody is hurt.
 HARMLESS = 1 << 30

@@ -105,8 +105,8 @@ class LogSpec:
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
     renumber: bool = False
-    # : Names of segments and targets that nobody asked for: left out, rather than refused, when
-    # they do not fit.
+    #: Names of segments and targets that nobody asked for: left out, rather than refused, when they
+    #: do not fit.
     guessed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -17,8 +17,8 @@ from counterrank.errors import LogError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# : Ids count things (tables with a row for each item are made); larger ones are hashes, to be
-# encoded.
+#: Ids count things (tables with a row for each item are made); larger ones are hashes, to be
+#: encoded.
 LARGEST_ID = 100_000_000
 
 #: Turns the index of a value into words: "row 17, position 2".

@@ -8,8 +8,8 @@ from typing import Any, TypeGuard
 #: Shown where a number is missing.
 NONE = "–"
 MINUS = "−"
-# : From here on a number is written with a power of ten: all its digits would break a table and
-# mean nothing.
+#: From here on a number is written with a power of ten: all its digits would break a table and mean
+#: nothing.
 _HUGE = 1e9
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 

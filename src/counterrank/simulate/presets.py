@@ -25,8 +25,8 @@ from counterrank.simulate.environment import (
 
 Form = Literal["published", "paper"]
 
-# : lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section
-# 4.1).
+#: lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section
+#: 4.1).
 GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
 
 

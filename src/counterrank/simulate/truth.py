@@ -19,8 +19,8 @@ from counterrank.simulate.draw import (
 from counterrank.simulate.environment import Environment, Which
 from counterrank.simulate.worlds import World
 
-# : Independent scramblings of the Sobol points: enough to judge their error, few enough to keep
-# their rate.
+#: Independent scramblings of the Sobol points: enough to judge their error, few enough to keep
+#: their rate.
 REPLICATES = 8
 _CHUNK = 1024
 

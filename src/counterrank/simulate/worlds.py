@@ -311,8 +311,8 @@ class DrawnWorld:
         )
 
 
-# : Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of
-# the mixture, and
+#: Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of
+#: the mixture, and
 #: how much sharper a far target is.
 EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
 
@@ -381,8 +381,8 @@ def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Gener
     return kinds
 
 
-# : Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop
-# with revenue.
+#: Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop with
+#: revenue.
 WORLDS: dict[str, dict[str, Any]] = {
     "search": {"behavior": "dbn", "logger": "plackett-luce", "items": 100, "candidates": 20},
     "feed": {

@@ -160,8 +160,8 @@ FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
     "pasif": PasIf,
 }
 DEFAULT = "gl"
-# : Earlier names: on average worse than those that stayed, or level with "gl"
-# (docs/evidence/mse-estimates.md).
+#: Earlier names: on average worse than those that stayed, or level with "gl"
+#: (docs/evidence/mse-estimates.md).
 REMOVED = ("reference", "lepski", "ocv", "pasif-fitted", "dr")
 
 

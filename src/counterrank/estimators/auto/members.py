@@ -21,8 +21,8 @@ from counterrank.ratios import Ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# : Interaction orders between own item and whole ranking: higher ones are noise at the sizes of
-# logs we know.
+#: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs
+#: we know.
 ORDERS = (2, 3)
 #: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
 LONGEST = 1024

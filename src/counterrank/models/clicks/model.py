@@ -43,8 +43,8 @@ class Encoding:
 
     #: Ids of the items seen, in order; their places are the items' numbers.
     seen: Ints
-    # : The same as a table by id, whose last entry and all ids beyond are "not seen"; empty where
-    # ids are huge.
+    #: The same as a table by id, whose last entry and all ids beyond are "not seen"; empty where
+    #: ids are huge.
     number: Ints
     context: Scaling
     features: Scaling | None

@@ -14,11 +14,11 @@ Codes = NDArray[np.uint16]
 #: One array of rows seen as single-precision numbers, as half words and as whole words.
 Records = tuple[NDArray[np.float32], Codes, Rows]
 
-# : Cuts that are located together: a row then belongs to one of at most 2^10 cells, whose sums stay
-# in the first cache.
+#: Cuts that are located together: a row then belongs to one of at most 2^10 cells, whose sums stay
+#: in the first cache.
 _TOGETHER = 10
-# : Bins a feature is cut into to find cells by table; a table of every feature fits into the first
-# cache.
+#: Bins a feature is cut into to find cells by table; a table of every feature fits into the first
+#: cache.
 BINS = 1024
 _UNSURE = 1 << 20
 

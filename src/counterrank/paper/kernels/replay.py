@@ -13,8 +13,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# : Splitting a double by this factor leaves 11 bits: those of a half-precision number (Veltkamp;
-# Dekker 1971).
+#: Splitting a double by this factor leaves 11 bits: those of a half-precision number (Veltkamp;
+#: Dekker 1971).
 _HALF = float(2**42 + 1)
 
 

@@ -11,8 +11,8 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-# : Beyond this many questions a row, a table of places is cheaper than a walk along the list for
-# each.
+#: Beyond this many questions a row, a table of places is cheaper than a walk along the list for
+#: each.
 _MANY = 64
 
 

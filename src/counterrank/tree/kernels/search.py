@@ -19,8 +19,8 @@ import numpy as np
 from counterrank.kernels.jit import jit
 from counterrank.tree.kernels.statistics import Bools, Features, Floats, Goal, Ints, Nodes
 
-# : A score must be lower by this share to count as lower: ties are then broken by order, not by
-# rounding.
+#: A score must be lower by this share to count as lower: ties are then broken by order, not by
+#: rounding.
 TIE = 1e-10
 
 

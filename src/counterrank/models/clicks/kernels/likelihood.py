@@ -32,8 +32,8 @@ Ints = NDArray[np.int64]
 CLICKS, NORMAL, GAMMA = 0, 1, 2
 #: Chances are kept this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
 _LEAST = 1e-9
-# : Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact
-# Hessian converges.
+#: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact
+#: Hessian converges.
 _NEAR = 10.0
 #: Conjugate gradients end at this part of the first squared residual, in the norm of the scaling.
 _ROUGH = 1e-2
