@@ -129,8 +129,13 @@ def _row(row: Floats, actions: Ints, masks: Bools, limits: tuple, result: tuple)
 
 @jit
 def draw(
-    tree: Floats, own: Floats, others: Floats, key: np.uint64, span: tuple, out: tuple
-) -> None:  # type: ignore[type-arg]
+    tree: Floats,
+    own: Floats,
+    others: Floats,
+    key: np.uint64,
+    span: tuple[int, int],
+    out: tuple[Ints, Floats, Floats],
+) -> None:
     """Draw rankings span[0]..span[1]: which logged item (or none), its mass, and the mass of others
     left.
     """
@@ -181,8 +186,13 @@ def pick(waiting: Floats, goal: float) -> int:
 
 @jit
 def accumulate(
-    codes: Ints, sizes: Floats, left: Floats, event: tuple, span: tuple, sums: Floats
-) -> None:  # type: ignore[type-arg]
+    codes: Ints,
+    sizes: Floats,
+    left: Floats,
+    event: tuple[Floats, Ints, Bools],
+    span: tuple[int, int],
+    sums: Floats,
+) -> None:
     """Add the products of draws span[0]..span[1] for one mask to its running sums."""
     own, which, mask = event
     K = mask.size
