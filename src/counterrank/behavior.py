@@ -152,13 +152,6 @@ def as_mask(given: "str | ArrayLike", length: int) -> Bools:
     return np.ascontiguousarray(array, dtype=bool)
 
 
-def contains(larger: Bools, smaller: Bools) -> bool:
-    """Return whether every item that matters in `smaller` matters in `larger`: then no bias is
-    added.
-    """
-    return bool((larger | ~smaller).all())
-
-
 def draw(matrix: Bools) -> str:
     """Return the matrix as text, one line a position.
 
@@ -171,8 +164,7 @@ def draw(matrix: Bools) -> str:
 
 
 #: Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its
-#: figures (C3, C2 in
-#: the place of C2, C1); "real-world": section 5.
+#: figures (C3, C2 in the place of C2, C1); "real-world": section 5.
 SETS: dict[str, tuple[str, ...]] = {
     "paper": ("S", "R6", "R3", "C2", "C1", "I1"),
     "published": ("S", "R6", "R3", "C3", "C2", "I1"),

@@ -102,7 +102,7 @@ def test_theorem_3_3_no_unbiased_mask_has_less_variance(world_of):
 @pytest.mark.parametrize("truth", ["S", "C", "N1", "I", "IC"])
 @pytest.mark.parametrize("assumed", ["S", "C", "N1", "I", "IC", "P1"])
 def test_theorem_3_4_bias_with_a_wrong_behaviour_model(world_of, truth, assumed):
-    from counterrank.behavior import contains, mask
+    from counterrank.behavior import mask
 
     world = world_of(truth, seed=3)
     wrong, true = mask(assumed, K), mask(truth, K)
@@ -122,7 +122,7 @@ def test_theorem_3_4_bias_with_a_wrong_behaviour_model(world_of, truth, assumed)
             expected, rel=1e-11, abs=1e-12
         )
         assert abs(expected) < 1e-12 if not missing else abs(expected) > 1e-4
-    if contains(wrong, true):
+    if (wrong | ~true).all():  # every item that matters is in the mask: no bias
         assert estimate.value == pytest.approx(sum(world.value(k) for k in range(K)), rel=1e-12)
 
 

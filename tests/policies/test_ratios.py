@@ -11,7 +11,6 @@ from counterrank.policies import (
     SubsetRatios,
     Uniform,
     UniformPermutation,
-    subset_log_ratio,
 )
 
 ITEMS = np.array([[2, 0, 1], [0, 1, 2]])
@@ -19,21 +18,23 @@ EYE = np.eye(3, dtype=bool)
 
 
 def test_zero_under_the_target_is_a_weight_of_zero():
-    log_w, rel_var = subset_log_ratio(UniformPermutation(3), Deterministic([[0, 1, 2]]), ITEMS, EYE)
+    log_w, rel_var = SubsetRatios(
+        UniformPermutation(3), Deterministic([[0, 1, 2]]), ITEMS
+    ).log_ratio(EYE)
     np.testing.assert_allclose(np.exp(log_w), [[0, 0, 0], [3, 3, 3]])
     assert (rel_var == 0).all()
 
 
 def test_zero_under_logging_names_the_row():
     with pytest.raises(PropensityError, match=r"row 0: .* items \[2\] at positions \[1\]"):
-        subset_log_ratio(Deterministic([[0, 1, 2]]), UniformPermutation(3), ITEMS, EYE)
+        SubsetRatios(Deterministic([[0, 1, 2]]), UniformPermutation(3), ITEMS).log_ratio(EYE)
 
 
 def test_factored_ratios_are_products():
     rng = np.random.default_rng(0)
     logging, target = Softmax(rng.normal(size=(2, 3))), Uniform(3)
     masks = np.array([[True, False, True]])
-    log_w, _ = subset_log_ratio(logging, target, ITEMS, masks)
+    log_w, _ = SubsetRatios(logging, target, ITEMS).log_ratio(masks)
     expected = (target.log_prob(ITEMS) - logging.log_prob(ITEMS))[:, [0, 2]].sum(axis=1)
     np.testing.assert_allclose(log_w[:, 0], expected)
 
@@ -44,7 +45,7 @@ def test_a_policy_against_itself_weighs_one_even_when_sampled():
     items = policy.sample(8, rng)[:, 0]
     masks = np.zeros((1, 8), bool)
     masks[0, [3, 6]] = True
-    log_w, rel_var = subset_log_ratio(policy, policy, items, masks)
+    log_w, rel_var = SubsetRatios(policy, policy, items).log_ratio(masks)
     assert (log_w == 0).all()
     assert (rel_var == 0).all()
 
@@ -65,8 +66,8 @@ def test_sampled_denominators_are_corrected():
     scores = base + 1e-11 * np.arange(n)[:, None] * np.arange(7)
     logging = PlackettLuce(scores, max_states=1, max_samples=32, rtol=1e-9)
     target = UniformPermutation(7)
-    log_w, rel_var = subset_log_ratio(logging, target, items, masks)
-    exact = np.exp(subset_log_ratio(PlackettLuce(base), target, items[:1], masks)[0][0, 0])
+    log_w, rel_var = SubsetRatios(logging, target, items).log_ratio(masks)
+    exact = np.exp(SubsetRatios(PlackettLuce(base), target, items[:1]).log_ratio(masks)[0][0, 0])
     raw = np.exp(log_w - np.log1p(-np.minimum(rel_var, 0.5)))[:, 0] / exact
     corrected = np.exp(log_w)[:, 0] / exact
     error = raw.std() / np.sqrt(n)
@@ -102,7 +103,7 @@ def test_masks_by_row_are_worked_on_once_a_row(monkeypatch):
     )
     items = logging.sample(4, rng)[:, 0]
     sets = rng.random((6, 5, 4)) < 0.5
-    fresh, errors = subset_log_ratio(logging, target, items, sets)
+    fresh, errors = SubsetRatios(logging, target, items).log_ratio(sets)
     ratios = SubsetRatios(logging, target, items)
     ratios.log_ratio(sets[:, :3])
     ratios.log_ratio(sets[0, :2])
@@ -126,4 +127,4 @@ def test_policies_without_the_capability_are_refused():
         capabilities = frozenset({"prefix", "joint"})
 
     with pytest.raises(PolicyError, match="PrefixOnly cannot give 'subset'"):
-        subset_log_ratio(UniformPermutation(3), PrefixOnly(3), ITEMS, EYE)
+        SubsetRatios(UniformPermutation(3), PrefixOnly(3), ITEMS).log_ratio(EYE)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.errors import ConfigError
-from counterrank.paper.replay import replay
+from counterrank.paper.replay import replay_run
 from counterrank.simulate import (
     PRESETS,
     Linear,
@@ -66,7 +66,7 @@ def test_draws_are_well_formed(seed, K, actions, reward, form, positional):
     for p in (log.p0, log.p1):
         np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-12)
     assert np.isfinite(log.reward).all()
-    assert set(log.behavior_name) <= set(env.behavior_names)
+    assert set(log.behavior) <= set(range(len(env.behavior_names)))
     if reward == "binary":
         assert set(np.unique(log.reward)) <= {0.0, 1.0}
 
@@ -200,7 +200,7 @@ def test_a_number_of_rankings_is_whole_and_positive(n, rng, tmp_path):
     for call in (
         lambda: published().draw(n, rng),
         lambda: write_log(published(), n, tmp_path / "log.parquet", seed=0),
-        lambda: replay(published(), n, 0),
+        lambda: replay_run(published(), n, 0).log,
     ):
         with pytest.raises(ConfigError, match=re.escape(f"n is {n!r}; it is a whole number")):
             call()
@@ -210,7 +210,7 @@ def test_a_number_of_rankings_is_whole_and_positive(n, rng, tmp_path):
 def test_a_seed_is_whole_and_not_negative(seed, tmp_path):
     for call in (
         lambda: write_log(published(), 5, tmp_path / "log.parquet", seed=seed),
-        lambda: replay(published(), 5, seed),
+        lambda: replay_run(published(), 5, seed).log,
     ):
         with pytest.raises(
             ConfigError, match=re.escape(f"seed is {seed!r}; it is a whole number, 0 or more")
@@ -221,4 +221,4 @@ def test_a_seed_is_whole_and_not_negative(seed, tmp_path):
 
 def test_runs_that_the_published_generator_cannot_number_are_refused():
     with pytest.raises(ConfigError, match="numbered below 2"):
-        replay(published(), 5, 2**32)
+        replay_run(published(), 5, 2**32)

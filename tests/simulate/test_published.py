@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.paper.replay import replay, replay_value
+from counterrank.paper.replay import replay_run
 from counterrank.simulate import preset, published, true_value
 from counterrank.simulate.draw import behavior_probability
 
@@ -77,8 +77,8 @@ def test_replayed_runs_give_the_published_figures(naive_estimates):
     read.
     """
     env = published()
-    runs = [naive_estimates(replay(env, 1000, seed)) for seed in range(300)]
-    value = np.mean([replay_value(env, 1000, seed).sum() for seed in range(300)])
+    runs = [naive_estimates(replay_run(env, 1000, seed).log) for seed in range(300)]
+    value = np.mean([replay_run(env, 1000, seed).value().sum() for seed in range(300)])
     for name, expected in PUBLISHED_VARIANCE.items():
         estimates = np.array([rows[name].mean() for rows in runs])
         assert estimates.var() / value**2 == pytest.approx(expected, rel=0.03)
@@ -90,7 +90,7 @@ def test_replayed_runs_give_the_published_figures(naive_estimates):
 
 def test_only_the_published_environment_is_replayed():
     with pytest.raises(ConfigError, match="only preset 'published'"):
-        replay(preset("random"), 100, 0)
+        replay_run(preset("random"), 100, 0)
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the authors' data sets are not here")
@@ -98,7 +98,7 @@ def test_only_the_published_environment_is_replayed():
 def test_replay_equals_the_authors_data(name):
     with np.load(GOLDEN / f"{name}.npz") as gold:
         env = published(int(gold["K"]), delta=float(gold["delta"]), epsilon=float(gold["epsilon"]))
-        log = replay(env, int(gold["n"]), int(gold["seed"]))
+        log = replay_run(env, int(gold["n"]), int(gold["seed"])).log
         np.testing.assert_array_equal(env.masks, gold["candidates"].astype(bool))
         np.testing.assert_array_equal(log.action, gold["action"])
         np.testing.assert_array_equal(log.masks[log.behavior], gold["true_structure"].astype(bool))

@@ -24,6 +24,10 @@ from counterrank.simulate import (
 COLUMNS = ["action", "reward", "propensity", "new", "propensity_dist", "new_dist", "behavior"]
 
 
+def names_of(part):
+    return [part.env.behavior_names[z] for z in part.behavior]
+
+
 def test_file_equals_the_batches(tmp_path):
     env = published()
     truth = write_log(env, 250, tmp_path / "log.parquet", seed=3, batch=100)
@@ -46,7 +50,7 @@ def test_file_equals_the_batches(tmp_path):
         np.testing.assert_array_equal(
             rows, np.concatenate([getattr(part, field) for part in parts])
         )
-    assert table["behavior"].to_pylist() == [name for part in parts for name in part.behavior_name]
+    assert table["behavior"].to_pylist() == [name for part in parts for name in names_of(part)]
     metadata = table.schema.metadata
     assert float(metadata[b"counterrank.true_value"]) == truth.value == true_value(env).value
     assert metadata[b"counterrank.propensity_kind"] == b"factored"
@@ -123,7 +127,7 @@ def test_a_ranking_log_has_everything_an_estimator_needs():
     np.testing.assert_array_equal(log.action, simulated.action)
     np.testing.assert_array_equal(log.target("new").values, simulated.target)
     np.testing.assert_array_equal(log.distribution("propensity"), simulated.p0)
-    assert log.behavior.tolist() == simulated.behavior_name
+    assert log.behavior.tolist() == names_of(simulated)
     on_policy = published().draw_on_policy(50, np.random.default_rng(0)).to_log()
     np.testing.assert_array_equal(on_policy.propensity.values, on_policy.target("new").values)
 
@@ -149,7 +153,7 @@ def test_every_format_is_read_back(ending, tmp_path):
     np.testing.assert_array_equal(log.reward, part.reward)
     np.testing.assert_array_equal(log.target("new").values, part.target)
     np.testing.assert_array_equal(log.dists["propensity"], part.p0)
-    assert log.behavior.tolist() == part.behavior_name
+    assert log.behavior.tolist() == names_of(part)
 
 
 @pytest.mark.parametrize("preset", ["search", "feed", "shop"])

@@ -64,25 +64,30 @@ class Candidates:
         if tally.count("outside"):
             return [
                 Finding(
-                    self.name, FAILED, f"{tally.count('outside'):,} shown items have ids beyond "
-                                       f"the {size} candidates "
-                    "of 'propensity_dist'", tally.examples["outside"],
+                    self.name,
+                    FAILED,
+                    f"{tally.count('outside'):,} shown items have ids beyond "
+                    f"the {size} candidates "
+                    "of 'propensity_dist'",
+                    tally.examples["outside"],
                     "actions are numbered differently from the distribution, or candidates are "
                     "missing from it",
                     "number actions 0..A-1 in the order of the distribution",
                 )
-            ]  # fmt: skip
+            ]
         if tally.count("never"):
             return [
                 Finding(
-                    self.name, FAILED, f"{tally.count('never'):,} shown items have probability 0 "
-                                       "in 'propensity_dist'",
-                    tally.examples["never"], "the item came from outside the candidate set (a "
-                                             "filter, a pinned item, a "
+                    self.name,
+                    FAILED,
+                    f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
+                    tally.examples["never"],
+                    "the item came from outside the candidate set (a "
+                    "filter, a pinned item, a "
                     "fallback), or the distribution belongs to another request",
                     "log the distribution that was really drawn from; drop pinned positions",
                 )
-            ]  # fmt: skip
+            ]
         return [Finding(self.name, PASSED, f"all shown items are among the {size} candidates")]
 
 
@@ -119,14 +124,17 @@ class Consistency:
                 continue
             found.append(
                 Finding(
-                    self.name, FAILED, f"'{name}' differs from its entry in '{name}_dist' for "
-                                       f"{wrong / cells:.1%} of "
-                    "shown items", tally.examples[name],
+                    self.name,
+                    FAILED,
+                    f"'{name}' differs from its entry in '{name}_dist' for "
+                    f"{wrong / cells:.1%} of "
+                    "shown items",
+                    tally.examples[name],
                     "the two were written at different moments, after different filters, or "
                     "numbered differently",
                     "log both from the same draw",
                 )
-            )  # fmt: skip
+            )
         return found or [
             Finding(self.name, SKIPPED, "no policy has both factored numbers and a distribution")
         ]
@@ -242,15 +250,18 @@ class Replacement:
         if repeats == 0 and expected > 20:
             return [
                 Finding(
-                    self.name, FAILED, "no ranking repeats an item, where independent positions "
-                                       "would give about "
-                    f"{expected:,.0f} repeats", tally.examples.get("any", ()),
+                    self.name,
+                    FAILED,
+                    "no ranking repeats an item, where independent positions "
+                    "would give about "
+                    f"{expected:,.0f} repeats",
+                    tally.examples.get("any", ()),
                     "items were drawn without replacement, so positions are not independent",
                     "if the numbers are P(a_k | items above), use --propensity-kind prefix; if "
                     "they are marginals, "
                     "use --propensity-kind position",
                 )
-            ]  # fmt: skip
+            ]
         return [
             Finding(
                 self.name,

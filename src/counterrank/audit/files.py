@@ -154,10 +154,13 @@ def repaired(
     kept = int(good.sum())
     if kept < len(good):
         findings.append(
-            Finding("usable-rows", WARNED, f"the rest of the audit looks at {kept:,} of "
-                                           f"{len(good):,} rankings",
-                    remedy="repair or drop the others; a pattern among them would bias any result")
-        )  # fmt: skip
+            Finding(
+                "usable-rows",
+                WARNED,
+                f"the rest of the audit looks at {kept:,} of {len(good):,} rankings",
+                remedy="repair or drop the others; a pattern among them would bias any result",
+            )
+        )
     return findings, from_table(table.filter(pa.array(good)), options)
 
 
@@ -170,11 +173,15 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
     finite = inside[np.isfinite(inside)]
     if len(finite) and finite.max() <= 0 and finite.min() < 0:
         return [
-            Finding("probabilities", FAILED, f"all of '{name}' lies between {finite.min():.4g} "
-                                             f"and {finite.max():.4g}",
-                    examples_at(cells, values, 0), "log-probabilities were logged",
-                    "store exp of these values; the rest of this audit did so")
-        ], np.ones(len(values), dtype=bool)  # fmt: skip
+            Finding(
+                "probabilities",
+                FAILED,
+                f"all of '{name}' lies between {finite.min():.4g} and {finite.max():.4g}",
+                examples_at(cells, values, 0),
+                "log-probabilities were logged",
+                "store exp of these values; the rest of this audit did so",
+            )
+        ], np.ones(len(values), dtype=bool)
     missing, above, zero = (
         np.isnan(values) & cells,
         (values > 1 + 1e-9) & cells,
@@ -206,11 +213,15 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
     if role == LOGGING:
         bad |= zero
         found.append(
-            _wrong(name, "0, yet the item was shown", zero, values, "rounding, a pinned item, or "
-                                                                    "a join with another "
-                   "request's propensities", "log full precision, and the probability after all "
-                                             "filters")
-        )  # fmt: skip
+            _wrong(
+                name,
+                "0, yet the item was shown",
+                zero,
+                values,
+                "rounding, a pinned item, or a join with another request's propensities",
+                "log full precision, and the probability after all filters",
+            )
+        )
     return [one for one in found if one is not None], np.asarray(~bad.any(axis=1))
 
 
@@ -237,11 +248,15 @@ def _rewards(name: str, values: Floats, bad: Bools) -> list[Finding]:
     if not count:
         return []
     return [
-        Finding("rewards", FAILED, f"'{name}' is missing or infinite {count:,} "
-                                   "times", examples_at(bad, values, 0),
-                "outcomes that have not arrived, or an outer join", "say --missing-reward zero if "
-                                                                    "none means 0")
-    ]  # fmt: skip
+        Finding(
+            "rewards",
+            FAILED,
+            f"'{name}' is missing or infinite {count:,} times",
+            examples_at(bad, values, 0),
+            "outcomes that have not arrived, or an outer join",
+            "say --missing-reward zero if none means 0",
+        )
+    ]
 
 
 def _fields(spec: LogSpec) -> dict[str, Field]:

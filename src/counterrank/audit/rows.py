@@ -147,10 +147,14 @@ class Duplicates:
         share = len(second) / len(whole)
         if not tally.count("identified") or len(np.unique(keys)) < 0.2 * len(keys):
             return [
-                Finding(self.name, SKIPPED, f"{share:.1%} of rankings equal another one, but "
-                                            "nothing (context, unit, "
-                        "time) tells rankings apart, so they need not be duplicates")
-            ]  # fmt: skip
+                Finding(
+                    self.name,
+                    SKIPPED,
+                    f"{share:.1%} of rankings equal another one, but "
+                    "nothing (context, unit, "
+                    "time) tells rankings apart, so they need not be duplicates",
+                )
+            ]
         if share < 0.001:
             return [
                 Finding(
@@ -166,13 +170,14 @@ class Duplicates:
         )
         return [
             Finding(
-                self.name, FAILED if share > 0.05 else WARNED, f"{share:.1%} of rankings equal an "
-                                                               "earlier one, "
-                "context and all", examples,
+                self.name,
+                FAILED if share > 0.05 else WARNED,
+                f"{share:.1%} of rankings equal an earlier one, context and all",
+                examples,
                 "events delivered twice, or a join that multiplied rows",
                 "drop repeated rows: they make intervals too short",
             )
-        ]  # fmt: skip
+        ]
 
 
 def _absorb_identity(state: NDArray[np.uint64], batch: RankingLog) -> bool:
@@ -232,11 +237,14 @@ class Rewards:
         (high, low), total = tally.peaks["span"], float(tally.sums["total"][0])
         if high + low == 0:
             return [
-                Finding(self.name, FAILED, f"every reward is {high:g}", cause="the join with the "
-                                                                              "outcomes failed, "
-                                                                              "or a "
-                        "constant column was read", remedy="check the reward column and its join")
-            ]  # fmt: skip
+                Finding(
+                    self.name,
+                    FAILED,
+                    f"every reward is {high:g}",
+                    cause="the join with the outcomes failed, or a constant column was read",
+                    remedy="check the reward column and its join",
+                )
+            ]
         n = float(tally.sums["total"][1])
         share = float(tally.peaks["row"][0]) / total if total > 0 else 0.0
         if share > 0.05 and n >= 100:
@@ -282,12 +290,13 @@ class Units:
         if used < 50 or share > 0.1:
             return [
                 Finding(
-                    self.name, WARNED, f"one of {used:,} groups of units has {share:.0%} of the "
-                                       "rankings",
+                    self.name,
+                    WARNED,
+                    f"one of {used:,} groups of units has {share:.0%} of the rankings",
                     cause="few users, a robot, or a default id for unknown users",
                     remedy="drop robots and default ids; with few units intervals are only rough",
                 )
-            ]  # fmt: skip
+            ]
         return [Finding(self.name, PASSED, "no unit has a large share of the rankings")]
 
 
@@ -327,14 +336,15 @@ class Robots:
         if share > RECURRING:
             found.append(
                 Finding(
-                    self.name, FAILED, f"{share:.0%} of the rankings have one of {count:,} "
-                                       "contexts that recur again "
-                    "and again, while most contexts do not", cause="robots, or users who come "
-                                                                   "often and whose rows "
-                    "belong together", remedy="drop robots; name the user or session with "
-                                              "--columns unit=COLUMN",
+                    self.name,
+                    FAILED,
+                    f"{share:.0%} of the rankings have one of {count:,} "
+                    "contexts that recur again "
+                    "and again, while most contexts do not",
+                    cause="robots, or users who come often and whose rows belong together",
+                    remedy="drop robots; name the user or session with --columns unit=COLUMN",
                 )
-            )  # fmt: skip
+            )
         rewarded = tally.sums["rewarded"]
         n, K = float(rewarded.sum()), len(rewarded) - 1
         typical = float(rewarded @ np.arange(K + 1)) / max(n, 1.0)
@@ -346,14 +356,16 @@ class Robots:
         ):
             found.append(
                 Finding(
-                    self.name, FAILED, f"{rewarded[K] / n:.1%} of rankings are rewarded at every "
-                                       "position, but only "
+                    self.name,
+                    FAILED,
+                    f"{rewarded[K] / n:.1%} of rankings are rewarded at every "
+                    "position, but only "
                     f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
                     cause="robots that click on everything, or a page view counted as a click on "
-                          "each item",
+                    "each item",
                     remedy="drop these rankings, or correct the rewards",
                 )
-            )  # fmt: skip
+            )
         return found or [
             Finding(self.name, PASSED, "no context and no pattern of rewards looks like a robot's")
         ]

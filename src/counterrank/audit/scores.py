@@ -70,25 +70,30 @@ class Scores:
         if outside:
             found.append(
                 Finding(
-                    self.name, FAILED, f"{outside:,} of {rows:,} rankings show items that were "
-                                       "none of their "
-                    "candidates", tally.examples["outside"], "the item came from elsewhere (a "
-                                                             "pinned item, an ad, a "
+                    self.name,
+                    FAILED,
+                    f"{outside:,} of {rows:,} rankings show items that were "
+                    "none of their "
+                    "candidates",
+                    tally.examples["outside"],
+                    "the item came from elsewhere (a "
+                    "pinned item, an ad, a "
                     "fallback), or candidates belong to another request",
                     "log all candidates of a request; drop pinned positions",
                     sinks=outside > SINKING * rows,
                 )
-            )  # fmt: skip
+            )
         if ineligible:
             found.append(
                 Finding(
-                    self.name, FAILED, f"{ineligible:,} shown items have a score of -inf, which "
-                                       "is never shown",
+                    self.name,
+                    FAILED,
+                    f"{ineligible:,} shown items have a score of -inf, which is never shown",
                     cause="scores were filtered after the ranking was made, or belong to another "
-                          "request",
+                    "request",
                     remedy="log the scores that were really ranked by",
                 )
-            )  # fmt: skip
+            )
         return found
 
     def _order(self, tally: Tally, subject: Subject) -> list[Finding]:
@@ -101,15 +106,17 @@ class Scores:
             return []
         return [
             Finding(
-                self.name, FAILED, f"{wrong:,} of {rows:,} rankings put an item above one of a "
-                                   "higher score, though "
+                self.name,
+                FAILED,
+                f"{wrong:,} of {rows:,} rankings put an item above one of a "
+                "higher score, though "
                 "the logger is said to show the highest first",
                 cause="the scores are not those of the logger, or something re-ranked after them",
                 remedy="log the final scores, or say how the logger explores (--logger "
-                       "plackett-luce, swap, ...)",
+                "plackett-luce, swap, ...)",
                 sinks=wrong > SINKING * rows,
             )
-        ]  # fmt: skip
+        ]
 
     def _fit(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni

@@ -55,14 +55,15 @@ class Range:
             if zeros > 0.5 * cells:
                 found.append(
                     Finding(
-                        self.name, WARNED, f"'{name}' gives {zeros / cells:.0%} of the shown "
-                                           "items probability 0",
+                        self.name,
+                        WARNED,
+                        f"'{name}' gives {zeros / cells:.0%} of the shown items probability 0",
                         cause="the target was joined to other rankings, or is (nearly) "
-                              "deterministic",
+                        "deterministic",
                         remedy="check the join; a deterministic target keeps only the rows that "
-                               "show its own items",
+                        "show its own items",
                     )
-                )  # fmt: skip
+                )
             else:
                 found.append(Finding(self.name, PASSED, text))
         return found or [
@@ -121,16 +122,19 @@ class Rounding:
         status = WARNED if error > 0.05 else PASSED
         return [
             Finding(
-                self.name, status,
+                self.name,
+                status,
                 f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
                 f"{lowest:g}, may be off "
                 f"by {error:.0%}",
-                cause="" if status == PASSED else "probabilities were rounded when they were "
-                                                  "written",
-                remedy="" if status == PASSED else "log full precision: weights divide by these "
-                                                   "numbers",
+                cause=""
+                if status == PASSED
+                else "probabilities were rounded when they were written",
+                remedy=""
+                if status == PASSED
+                else "log full precision: weights divide by these numbers",
             )
-        ]  # fmt: skip
+        ]
 
 
 class Deterministic:
@@ -159,14 +163,17 @@ class Deterministic:
         if one.sum() == cells.sum():
             return [
                 Finding(
-                    self.name, FAILED, "every propensity is 1", cause="the logging policy is "
-                                                                      "deterministic, or the "
+                    self.name,
+                    FAILED,
+                    "every propensity is 1",
+                    cause="the logging policy is "
+                    "deterministic, or the "
                     "column holds no propensities",
                     remedy="no other policy can be evaluated from it; log the probabilities of a "
-                           "policy that explores, "
+                    "policy that explores, "
                     "estimate them if the same context saw different lists, or run an A/B test",
                 )
-            ]  # fmt: skip
+            ]
         # In a ranking without replacement the last of the candidates is certain.
         fixed = np.flatnonzero(share == 1.0) + 1
         if subject.kind == "prefix" and len(fixed) == 1 and fixed[0] == subject.first.K:
@@ -227,23 +234,26 @@ class Meaning:
         if tally.count("same") == full and not constant:
             return [
                 Finding(
-                    self.name, FAILED, "each ranking has the same number at all positions",
-                    tally.examples.get("same", ()), "the whole ranking's probability was repeated "
-                                                    "at each position",
+                    self.name,
+                    FAILED,
+                    "each ranking has the same number at all positions",
+                    tally.examples.get("same", ()),
+                    "the whole ranking's probability was repeated at each position",
                     "read it with --propensity-kind joint",
                 )
-            ]  # fmt: skip
+            ]
         if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
             return [
                 Finding(
-                    self.name, WARNED, "propensities fall from position to position in every "
-                                       "ranking",
-                    tally.examples.get("same", ()), "cumulative products P(a_1..a_k) were logged "
-                                                    "instead of factors",
+                    self.name,
+                    WARNED,
+                    "propensities fall from position to position in every ranking",
+                    tally.examples.get("same", ()),
+                    "cumulative products P(a_1..a_k) were logged instead of factors",
                     "divide each number by the one before it and read them with --propensity-kind "
                     "prefix",
                 )
-            ]  # fmt: skip
+            ]
         return [
             Finding(
                 self.name, PASSED, f"numbers vary by position as '{subject.kind}' propensities do"
@@ -277,11 +287,12 @@ class SameAsLogger:
             else:
                 found.append(
                     Finding(
-                        self.name, WARNED, f"'{name}' is the logging policy itself, number by "
-                                           "number",
+                        self.name,
+                        WARNED,
+                        f"'{name}' is the logging policy itself, number by number",
                         cause="the logger's own column was named as the target, or the new policy "
-                              "was not scored",
+                        "was not scored",
                         remedy="name the column with the new policy's probabilities",
                     )
-                )  # fmt: skip
+                )
         return found or [Finding(self.name, SKIPPED, "no target given as numbers")]

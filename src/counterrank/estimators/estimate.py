@@ -153,11 +153,16 @@ class Estimate:
         """Return the estimate that is none: no value, error or interval anywhere, and the reason."""
         nothing = tuple(PositionValue(np.nan, np.nan) for _ in self.by_position)
         return replace(
-            self, value=np.nan, stderr=np.nan, by_position=nothing, not_estimable=reason,
-            lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing), flags=("not-estimable: "
-                                                                       f"{reason}", *self.flags),
-            evidence=None, interval_at=lambda level: (np.nan, np.nan),
-        )  # fmt: skip
+            self,
+            value=np.nan,
+            stderr=np.nan,
+            by_position=nothing,
+            not_estimable=reason,
+            lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing),
+            flags=(f"not-estimable: {reason}", *self.flags),
+            evidence=None,
+            interval_at=lambda level: (np.nan, np.nan),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of the contract: full precision, plain types."""

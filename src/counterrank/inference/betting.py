@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 #: Stakes relative to the one that is best for the expected spread, and how the capital is divided
-#: among them, which is
-#: a bet too. Where the spread was misjudged by a factor of two, one of them still fits.
+#: among them, which is a bet too. Where the spread was misjudged by a factor of two, one of them
+#: still fits.
 STAKES = np.array([0.25, 0.5, 1.0, 1.5])
 SHARES = np.array([0.1, 0.2, 0.5, 0.2])
 #: Share of the largest allowed stake: at all of it one worst row takes everything.

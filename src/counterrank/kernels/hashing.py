@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from counterrank.kernels.jit import jit
 
 #: Number of buckets into which units (or rows) fall. Variances over buckets have a relative error
-#: of about
-#: 1/sqrt(2*1024) = 2 %, and a bucket table stays small enough to be added over machines.
+#: of about 1/sqrt(2*1024) = 2 %, and a bucket table stays small enough to be added over machines.
 BUCKETS = 1024
 
 

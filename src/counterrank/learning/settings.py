@@ -4,47 +4,66 @@ from counterrank.settings import Setting
 
 SETTINGS: dict[str, Setting[float]] = {
     "learn_share": Setting(
-        0.4, "of the units", "the model needs fewer rows than the certificate", "a prototype, not "
-                                                                                "measured again"
+        0.4,
+        "of the units",
+        "the model needs fewer rows than the certificate",
+        "a prototype, not measured again",
     ),
     "draws": Setting(
-        64, "rankings a row", "reference draws of the logger: twice the largest m, so that its "
-                              "weight is not all or "
-        "nothing", "reasoned",
+        64,
+        "rankings a row",
+        "reference draws of the logger: twice the largest m, so that its "
+        "weight is not all or "
+        "nothing",
+        "reasoned",
     ),
     "largest_m": Setting(32, "rankings", "more draws for a page than anyone serves", "reasoned"),
     "cap": Setting(
-        0.8, "quantile of predicted list values", "the control variate ends here: the bound's "
-                                                  "lower end grows "
-        "with it, its use does not", "a prototype, not measured again",
+        0.8,
+        "quantile of predicted list values",
+        "the control variate ends here: the bound's lower end grows with it, its use does not",
+        "a prototype, not measured again",
     ),
     "caution": Setting(
-        1.25, "of the bound's usual distance", "m is chosen for the bound to expect: models "
-                                               "expect too much, and a "
-        "bound missed is worth nothing", "35 records of about 18 development logs, "
-                                         "docs/evidence/learning.md",
+        1.25,
+        "of the bound's usual distance",
+        "m is chosen for the bound to expect: models "
+        "expect too much, and a "
+        "bound missed is worth nothing",
+        "35 records of about 18 development logs, docs/evidence/learning.md",
     ),
-    "folds": Setting(4, "folds of the learning rows", "m is chosen on rows that did not fit the "
-                                                      "model", "reasoned"),
-    "trees": Setting(60, "trees", "with the click model's key among the columns few are "
-                                  "needed", "reasoned"),
+    "folds": Setting(
+        4,
+        "folds of the learning rows",
+        "m is chosen on rows that did not fit the model",
+        "reasoned",
+    ),
+    "trees": Setting(
+        60, "trees", "with the click model's key among the columns few are needed", "reasoned"
+    ),
     "leaves": Setting(15, "leaves of a tree", "products of about four columns", "reasoned"),
-    "leaf_rows": Setting(50, "slots in a leaf, at least", "a click rate of 50 slots is known "
-                                                          "within .07", "reasoned"),
+    "leaf_rows": Setting(
+        50, "slots in a leaf, at least", "a click rate of 50 slots is known within .07", "reasoned"
+    ),
     "rate": Setting(0.08, "step of a tree", "slow enough for 60 trees to be few", "reasoned"),
     "wrong_sampler": Setting(
-        4.5, "standard errors", "ranks of the logged rankings among drawn ones are uniform if the "
-                                "sampler is the "
+        4.5,
+        "standard errors",
+        "ranks of the logged rankings among drawn ones are uniform if the "
+        "sampler is the "
         "logger's; eight tests, false alarms about 1 in 20,000 logs (3.5 refused 1 good log of "
-        "40)", "reasoned",
+        "40)",
+        "reasoned",
     ),
     "likely_draws": Setting(16, "rankings a row", "enough for ranks by probability", "reasoned"),
-    "fewest": Setting(20, "units on either side", "with fewer nothing can be learned or "
-                                                  "certified", "reasoned"),
+    "fewest": Setting(
+        20, "units on either side", "with fewer nothing can be learned or certified", "reasoned"
+    ),
     "many": Setting(
-        150, "certifying units", "a t bound needs many: with 60 it certified noise in 13 % of "
-                                 "logs at level 95 %",
+        150,
+        "certifying units",
+        "a t bound needs many: with 60 it certified noise in 13 % of logs at level 95 %",
         "docs/evidence/learning.md",
     ),
     "exposed": Setting(4000, "rows", "rows from which exposure of items is averaged", "reasoned"),
-}  # fmt: skip
+}

@@ -138,10 +138,12 @@ LONG_LOG = _set(
     "LONG_LOG", 200_000, "rankings", "from which a log is long: its own noise is small", "cost"
 )
 EXACT_ROWS = _set(
-    "EXACT_ROWS", 10_000, "rankings", "up to which folds take a second step of their own: the "
-                                      "common start knew them",
+    "EXACT_ROWS",
+    10_000,
+    "rankings",
+    "up to which folds take a second step of their own: the common start knew them",
     "cost",
-)  # fmt: skip
+)
 LOGIT_PENALTY = _set("LOGIT_PENALTY", 1.0, "rows", "on logits of a position's columns", "scale")
 LOGIT_INTERCEPT = _set(
     "LOGIT_INTERCEPT", 0.02, "rows", "on the distance from the marginal rate's logit", "scale"
@@ -222,10 +224,12 @@ CLASS_CELLS = _set(
     "cost",
 )
 CLEAR = _set(
-    "CLEAR", 0.5, "mean log-likelihood", "gained by classes that clearly exist: one class is not "
-                                         "fitted then",
+    "CLEAR",
+    0.5,
+    "mean log-likelihood",
+    "gained by classes that clearly exist: one class is not fitted then",
     "not recorded",
-)  # fmt: skip
+)
 CLOSE = _set(
     "CLOSE",
     3.0,
@@ -243,10 +247,12 @@ CLASSES = _set(
     "not recorded",
 )
 LEVELS = _set(
-    "LEVELS", (-1.5, 1.5), "sd of pair effects", "means of pair effects to begin with: only "
-                                                 "classes tell it",
+    "LEVELS",
+    (-1.5, 1.5),
+    "sd of pair effects",
+    "means of pair effects to begin with: only classes tell it",
     "not recorded",
-)  # fmt: skip
+)
 LEVELS_ACTIONS = _set(
     "LEVELS_ACTIONS",
     4,
@@ -295,10 +301,12 @@ CLASS_SETTLED = _set(
     "CLASS_SETTLED", 3e-3, "mean log-likelihood", "a round of classes must gain", "cost"
 )
 TRIPLES_WORTH = _set(
-    "TRIPLES_WORTH", 0.05, "mean log-likelihood a position", "three-way effects must gain beyond "
-                                                             "their number",
+    "TRIPLES_WORTH",
+    0.05,
+    "mean log-likelihood a position",
+    "three-way effects must gain beyond their number",
     "not recorded",
-)  # fmt: skip
+)
 FOLD_STEPS = _set("FOLD_STEPS", 3, "steps", "that leave a fold out where one is not exact", "cost")
 ONE_STEP_ROWS = _set(
     "ONE_STEP_ROWS",

@@ -122,7 +122,15 @@ class Run:
 
 
 def replay_run(env: Environment, n: int, seed: int) -> Run:
-    """Return run `seed` of the published experiment, for an environment of preset `published`."""
+    """Return run `seed` of the published experiment, for an environment of preset `published`.
+
+    Base rewards are standardised over the run's own rows and seen with the context of row i // K,
+    as there.
+
+    >>> from counterrank.simulate import published
+    >>> replay_run(published(), 1000, 0).log.action[0].tolist()
+    [0, 1, 1, 0, 1, 1, 1, 1]
+    """
     if env.name != "published":
         raise ConfigError(f"only preset 'published' can be replayed; this is {env.name!r}")
     whole("n", n, 2)
@@ -132,25 +140,6 @@ def replay_run(env: Environment, n: int, seed: int) -> Run:
         )
     stream = np.random.RandomState(seed)
     return Run(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
-
-
-def replay(env: Environment, n: int, seed: int) -> SimulatedLog:
-    """Return the log of run `seed` of the published experiment, for an environment of preset
-    `published`.
-
-    Base rewards are standardised over the run's own rows and seen with the context of row i // K,
-    as there.
-
-    >>> from counterrank.simulate import published
-    >>> replay(published(), 1000, 0).action[0].tolist()
-    [0, 1, 1, 0, 1, 1, 1, 1]
-    """
-    return replay_run(env, n, seed).log
-
-
-def replay_value(env: Environment, n: int, seed: int) -> Floats:
-    """Return V_k of the target in run `seed` (K,), as `Run.value` does."""
-    return replay_run(env, n, seed).value()
 
 
 def _batch(

@@ -15,12 +15,12 @@ from counterrank.policies.factored import (
     from_callable,
     from_classifier,
 )
-from counterrank.policies.fit import CandidateFit, candidate_fit, shown_outside
+from counterrank.policies.fit import CandidateFit, candidate_fit
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.questions import superset_mask
 from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
-from counterrank.policies.ratios import SubsetRatios, position_matrix, subset_log_ratio
+from counterrank.policies.ratios import SubsetRatios, position_matrix
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
@@ -79,7 +79,5 @@ __all__ = [
     "position_matrix",
     "save_policy",
     "settled",
-    "shown_outside",
-    "subset_log_ratio",
     "superset_mask",
 ]

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank.policies.base import Floats
-from counterrank.policies.candidates import Candidates
 from counterrank.policies.scored import Scored
 
 if TYPE_CHECKING:
@@ -73,14 +71,6 @@ class CandidateFit:
             else 1.0
         )
 
-    @property
-    def too_greedy(self) -> float:
-        """How much more often than expected the best item left was shown, as a share of all
-        choices.
-        """
-        total = self.expected.sum()
-        return float((self.observed[0] - self.expected[0]) / total) if total else 0.0
-
 
 def candidate_fit(policy: Scored, actions: "Ints", *, start: int = 0) -> CandidateFit:
     """Return the counts of rankings (n, K) shown by a policy over candidates.
@@ -103,9 +93,3 @@ def candidate_fit(policy: Scored, actions: "Ints", *, start: int = 0) -> Candida
     return CandidateFit(
         len(places), int((places == -2).sum()), first, ineligible, contradicted, *sums
     )
-
-
-def shown_outside(candidates: Candidates, actions: "Ints") -> NDArray[np.bool_]:
-    """Return (n,) whether a row shows an item that is none of its candidates."""
-    outside: NDArray[np.bool_] = (candidates.locate(actions) == -2).any(axis=1)
-    return outside

@@ -82,7 +82,7 @@ class SubsetRatios:
         return self._known.setdefault(key, (np.full(n, np.nan), np.zeros(n)))
 
 
-def subset_log_ratio(
+def _log_ratio(
     logging: Policy, target: Policy, actions: Ints, masks: Bools
 ) -> tuple[Floats, Floats]:
     """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of
@@ -92,12 +92,6 @@ def subset_log_ratio(
     min(v0, 1/2)) is added (delta method, second order). Zero under the target is a weight of zero
     (-inf); zero under the logging policy cannot have been logged and raises, naming the row.
     """
-    return SubsetRatios(logging, target, actions).log_ratio(masks)
-
-
-def _log_ratio(
-    logging: Policy, target: Policy, actions: Ints, masks: Bools
-) -> tuple[Floats, Floats]:
     below = logging.subset_log_prob(actions, masks)
     if (below.log_prob == -np.inf).any():
         i, j = np.argwhere(below.log_prob == -np.inf)[0]

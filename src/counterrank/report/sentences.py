@@ -276,13 +276,15 @@ def path(points: list[Mapping[str, Any]]) -> str:
 _PHRASES = {
     "better": ("{names} {beat} today's policy", "{names} {are} better"),
     "better?": ("{names} probably {beat} today's policy", "{names} {are} probably better"),
-    "unclear": ("{names} cannot be told apart from today's policy", "{names} cannot be told apart "
-                                                                    "from it"),
+    "unclear": (
+        "{names} cannot be told apart from today's policy",
+        "{names} cannot be told apart from it",
+    ),
     "worse?": ("{names} probably {do} worse than today's policy", "{names} probably {do} worse"),
     "worse": ("{names} {do} worse than today's policy", "{names} {do} worse"),
     "unknown": ("this log cannot judge {names}",) * 2,
     "value": ("what {names} would earn",) * 2,
-}  # fmt: skip
+}
 _VERBS = ({"beat": "beats", "are": "is", "do": "does"}, {"beat": "beat", "are": "are", "do": "do"})
 
 

@@ -47,11 +47,6 @@ class SimulatedLog:
         """Probabilities of the shown actions under the target policy: (n, K)."""
         return propensity(self.env, self.p1, self.action)
 
-    @property
-    def behavior_name(self) -> list[str]:
-        """Name of each row's behaviour."""
-        return [self.env.behavior_names[z] for z in self.behavior]
-
     def to_log(self) -> RankingLog:
         """Return the rankings as a `RankingLog` with target "new"."""
         return _to_log(self)

@@ -312,8 +312,7 @@ class DrawnWorld:
 
 
 #: Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of
-#: the mixture, and
-#: how much sharper a far target is.
+#: the mixture, and how much sharper a far target is.
 EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
 
 

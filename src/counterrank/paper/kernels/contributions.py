@@ -10,8 +10,7 @@ Ints = NDArray[np.int64]
 Outcome = Floats | NDArray[np.float32]
 
 #: Positions whose products are tabulated together (2^4 of them), and rows worked on at once: their
-#: tables fit into
-#: the first cache, and every loop over them is one over neighbouring numbers.
+#: tables fit into the first cache, and every loop over them is one over neighbouring numbers.
 _GROUP = 4
 _BLOCK = 64
 

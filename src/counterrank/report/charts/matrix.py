@@ -29,7 +29,12 @@ def chart(mask: Sequence[Sequence[int] | None], *, size: int = 72, name: str = "
                     rx=min(2.0, cell / 5), class_=look)
             )  # fmt: skip
     return tag(
-        "svg", tag("title", name), *parts, width=size, height=size, viewBox=f"0 0 {size} "
-                                                                            f"{size}", class_="matrix",
+        "svg",
+        tag("title", name),
+        *parts,
+        width=size,
+        height=size,
+        viewBox=f"0 0 {size} {size}",
+        class_="matrix",
         role="img",
-    )  # fmt: skip
+    )

@@ -74,10 +74,15 @@ def _chart(rows: Sequence[Row], axis: Axis, scale: Scale, name: str) -> Markup:
         if row.heading or known(row.value)
     ]
     return tag(
-        "div", *_top(scale, axis), *body, _bottom(scale, axis), class_="rows "
-                                                                       "chart", role="group", aria_label=name,
+        "div",
+        *_top(scale, axis),
+        *body,
+        _bottom(scale, axis),
+        class_="rows chart",
+        role="group",
+        aria_label=name,
         tabindex="0",
-    )  # fmt: skip
+    )
 
 
 def _heading(row: Row, scale: Scale, axis: Axis) -> Markup:

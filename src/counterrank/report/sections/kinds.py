@@ -86,10 +86,15 @@ def _matrix(kind: Kind, scale: float, told: str) -> Markup:
         )
     width, height = _LEFT + length * cell, _TOP + length * cell
     return tag(
-        "svg", tag("title", told), *marks, width=width, height=height, viewBox=f"0 0 {width:.6g} "
-                                                                               f"{height:.6g}",
-        class_="matrix seen t0", role="img",
-    )  # fmt: skip
+        "svg",
+        tag("title", told),
+        *marks,
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width:.6g} {height:.6g}",
+        class_="matrix seen t0",
+        role="img",
+    )
 
 
 def _shades(kind: Kind, cell: float, scale: float) -> list[Markup]:

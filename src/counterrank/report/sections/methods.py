@@ -3,25 +3,39 @@
 from counterrank.estimators import Form, parse
 
 _TABLE = {
-    "auto": ("the recommended estimator: chooses from the log how many items to look at together, "
-             "and corrects a "
-             "reward model where the log allows it", "chosen along the order path; see the "
-                                                     "documentation of auto"),
-    "ips": ("reweights whole rankings; unbiased whatever users do, with the largest variance",
-            "V = 1/n Σᵢ w(xᵢ, aᵢ) Σₖ αₖ rᵢₖ,  w = Πₖ π(aₖ|x) / π₀(aₖ|x)"),
-    "iips": ("reweights each item alone; unbiased only if no item acts on another",
-             "V = 1/n Σᵢ Σₖ αₖ wₖ rᵢₖ,  wₖ = π(aₖ|x) / π₀(aₖ|x)"),
-    "rips": ("reweights each item and those above it; unbiased if users read from the top",
-             "V = 1/n Σᵢ Σₖ αₖ w₁..ₖ rᵢₖ,  w₁..ₖ = Π_{l≤k} π(a_l|x) / π₀(a_l|x)"),
-    "aips": ("reweights the items that matter to each user, found by a tree of behaviours "
-             "(Kiyohara et al. 2023)",
-             "V = 1/n Σᵢ Σₖ αₖ wₖ(c(xᵢ)) rᵢₖ,  wₖ(c) = Π_{l: c[k,l]} π(a_l|x) / π₀(a_l|x)"),
-    "cascade-dr": ("reward model corrected from the top down (Kiyohara et al. 2022)",
-                   "V = 1/n Σᵢ Σₖ w₁..ₖ (rₖ − Qₖ) + w₁..ₖ₋₁ E_π[Qₖ]"),
+    "auto": (
+        "the recommended estimator: chooses from the log how many items to look at together, "
+        "and corrects a "
+        "reward model where the log allows it",
+        "chosen along the order path; see the documentation of auto",
+    ),
+    "ips": (
+        "reweights whole rankings; unbiased whatever users do, with the largest variance",
+        "V = 1/n Σᵢ w(xᵢ, aᵢ) Σₖ αₖ rᵢₖ,  w = Πₖ π(aₖ|x) / π₀(aₖ|x)",
+    ),
+    "iips": (
+        "reweights each item alone; unbiased only if no item acts on another",
+        "V = 1/n Σᵢ Σₖ αₖ wₖ rᵢₖ,  wₖ = π(aₖ|x) / π₀(aₖ|x)",
+    ),
+    "rips": (
+        "reweights each item and those above it; unbiased if users read from the top",
+        "V = 1/n Σᵢ Σₖ αₖ w₁..ₖ rᵢₖ,  w₁..ₖ = Π_{l≤k} π(a_l|x) / π₀(a_l|x)",
+    ),
+    "aips": (
+        "reweights the items that matter to each user, found by a tree of behaviours "
+        "(Kiyohara et al. 2023)",
+        "V = 1/n Σᵢ Σₖ αₖ wₖ(c(xᵢ)) rᵢₖ,  wₖ(c) = Π_{l: c[k,l]} π(a_l|x) / π₀(a_l|x)",
+    ),
+    "cascade-dr": (
+        "reward model corrected from the top down (Kiyohara et al. 2022)",
+        "V = 1/n Σᵢ Σₖ w₁..ₖ (rₖ − Qₖ) + w₁..ₖ₋₁ E_π[Qₖ]",
+    ),
     "dm": ("reward model only; no weights, as wrong as the model is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)]"),
-    "pi": ("pseudo-inverse: for one reward a ranking that is a sum over items", "V = 1/n Σᵢ Rᵢ (1 "
-                                                                                "+ Σ_l (ρ_l − 1))"),
-}  # fmt: skip
+    "pi": (
+        "pseudo-inverse: for one reward a ranking that is a sum over items",
+        "V = 1/n Σᵢ Rᵢ (1 + Σ_l (ρ_l − 1))",
+    ),
+}
 
 #: Forms of any estimator with weights; its name stands in the braces.
 _FORMS = {

@@ -71,11 +71,17 @@ def _target(reading: Reading, target: str) -> charts.Row:
         f"{interval(reading, span(best.get('low'), best.get('high'), error))}\nlift {change}"
     )
     return charts.Row(
-        label=target, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
-        high=best.get("high"), shown=f"{plain(best.get('value'), error)} "
-                                     f"({change})", tip=tip, look=style.look,
-        shape=style.shape, faded=reading.evidence(target) == "insufficient",
-    )  # fmt: skip
+        label=target,
+        note=f"by {best.get('estimator')}",
+        value=best.get("value"),
+        low=best.get("low"),
+        high=best.get("high"),
+        shown=f"{plain(best.get('value'), error)} ({change})",
+        tip=tip,
+        look=style.look,
+        shape=style.shape,
+        faded=reading.evidence(target) == "insufficient",
+    )
 
 
 def _region(reading: Reading) -> tuple[float, float] | None:

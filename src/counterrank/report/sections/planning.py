@@ -98,9 +98,13 @@ def _curve(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
         for r, tip in zip(found, tips, strict=True)
     ]
     now = reading.log.get("n")
-    frame = plot.Frame(x=x, y=y, x_title=f"logged {ranking}s (log)", y_title="detectable lift in "
-                                                                             f"{reward} (log)",
-                       uprights=[(float(now), "this log")] if known(now) else [])  # fmt: skip
+    frame = plot.Frame(
+        x=x,
+        y=y,
+        x_title=f"logged {ranking}s (log)",
+        y_title=f"detectable lift in {reward} (log)",
+        uprights=[(float(now), "this log")] if known(now) else [],
+    )
     style = parts.style_of(reading, target)
     series = [plot.Series(points=points, look=style.look, shape=style.shape)]
     drawn = plot.Drawing(series, frame, "Detectable lift").svg()
@@ -128,11 +132,12 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
         for r in curve
     ]  # fmt: skip
     frame = plot.Frame(
-        x=around([r["gamma"] for r in curve], margin=0.02), y=around([v for r in curve for v in (r["low"], r["high"])],
-        also=[0.0]), x_title="propensities wrong by up to this factor", y_title="lift in "
-                                                                                f"{reading.words()[0]}",
+        x=around([r["gamma"] for r in curve], margin=0.02),
+        y=around([v for r in curve for v in (r["low"], r["high"])], also=[0.0]),
+        x_title="propensities wrong by up to this factor",
+        y_title=f"lift in {reading.words()[0]}",
         lines=[(0.0, "no change")],
-    )  # fmt: skip
+    )
     style = parts.style_of(reading, target)
     band = plot.Series(points=points, look=style.look, band=True, dots=False, joined=False)
     drawn = plot.Drawing([band], frame, "Sensitivity").svg()

@@ -48,10 +48,15 @@ def drawing(reading: Reading, target: str) -> plot.Drawing | None:
     last = int(points[-1].x)
     stride = max(1, (last + 9) // 10)
     frame = plot.Frame(
-        x=Scale(0.5, last + 0.5), y=scale, x_title="position", y_title="lift in "
-                                                                       f"{reading.words()[0]}",
-        lines=[(0.0, "")], signed=True, height=180, x_ticks=[(k, str(k)) for k in range(1, last + 1, stride)],
-    )  # fmt: skip
+        x=Scale(0.5, last + 0.5),
+        y=scale,
+        x_title="position",
+        y_title=f"lift in {reading.words()[0]}",
+        lines=[(0.0, "")],
+        signed=True,
+        height=180,
+        x_ticks=[(k, str(k)) for k in range(1, last + 1, stride)],
+    )
     one = plot.Series(
         points=points, look=style.look, shape=style.shape, joined=False, whiskers=True
     )

@@ -107,12 +107,18 @@ def _row(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> cha
             f"{plain(outer[1], error, sign=True)}",
         )
     return charts.Row(
-        label=str(s.get("label")), note=f"{count(s.get('n'))} rows" + (", too little "
-                                                                       "evidence" if few else ""),
-        value=lift.get("value"), low=lift.get("low"), high=lift.get("high"), outer=outer,
-        shown=plain(lift.get("value"), error, sign=True), tip="\n".join(lines), look=style.look, shape=style.shape,
+        label=str(s.get("label")),
+        note=f"{count(s.get('n'))} rows" + (", too little evidence" if few else ""),
+        value=lift.get("value"),
+        low=lift.get("low"),
+        high=lift.get("high"),
+        outer=outer,
+        shown=plain(lift.get("value"), error, sign=True),
+        tip="\n".join(lines),
+        look=style.look,
+        shape=style.shape,
         faded=few,
-    )  # fmt: skip
+    )
 
 
 def _table(reading: Reading, found: list[Mapping[str, Any]]) -> Markup:

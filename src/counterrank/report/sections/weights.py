@@ -115,9 +115,14 @@ def drawing(reading: Reading, target: str) -> plot.Drawing | None:
     if x is None or y is None:
         return None
     series = [_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
-    frame = plot.Frame(x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least "
-                                                                          "as heavy (log)",
-                       uprights=[(1.0, "")], y_percent=True)  # fmt: skip
+    frame = plot.Frame(
+        x=x,
+        y=y,
+        x_title="weight of a row (log)",
+        y_title="share of rows at least as heavy (log)",
+        uprights=[(1.0, "")],
+        y_percent=True,
+    )
     return plot.Drawing(
         series, frame, f"Survival curve of the weights of {target}", [name for name, _ in curves]
     )
