@@ -1,5 +1,6 @@
 """counterrank: what a new ranking policy would earn, from the logs of the old one."""
 
+from counterrank import _old_paths
 from counterrank._lazy import attach
 from counterrank._version import __version__
 
@@ -63,3 +64,4 @@ __getattr__, __dir__, __all__ = attach(
     }
 )
 __all__ += ["__version__"]
+_old_paths.keep()

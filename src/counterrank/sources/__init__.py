@@ -1,8 +1,7 @@
 """A log as a source of batches: in memory, in files, changed on the way, on a cluster."""
 
-from counterrank.sources.changed import MappedSource, mapped
 from counterrank.sources.files import FileSource, scan_log
-from counterrank.sources.memory import MemorySource, default_threads
+from counterrank.sources.memory import MappedSource, MemorySource, default_threads, mapped
 from counterrank.sources.opening import IN_MEMORY_BYTES, open_source, opened
 
 __all__ = [

@@ -1,10 +1,13 @@
-"""A behaviour model as a small matrix: rows are rewards, columns the items that matter to them."""
+"""Small matrices: rows are rewards, columns the items that matter to them."""
 
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from counterrank.report.charts.svg import tag
+
+#: Longer rankings have only every third position numbered.
+ALL_NUMBERED = 10
 
 
 def chart(mask: Sequence[Sequence[int] | None], *, size: int = 72, name: str = "") -> Markup:
@@ -36,5 +39,37 @@ def chart(mask: Sequence[Sequence[int] | None], *, size: int = 72, name: str = "
         height=size,
         viewBox=f"0 0 {size} {size}",
         class_="matrix",
+        role="img",
+    )
+
+
+def numbered(
+    cells: Sequence[Markup], length: int, cell: float, corner: tuple[float, float], title: str
+) -> Markup:
+    """Return drawn cells as a length x length matrix whose rows and columns have numbers.
+
+    The first cell starts at `corner` (x, y); numbers stand left of it and above.
+    """
+    left, top = corner
+    marks = list(cells)
+    for k in range(0, length, 1 if length <= ALL_NUMBERED else 3):
+        middle = (k + 0.5) * cell
+        above, beside = (
+            tag("text", str(k + 1), x=x, y=y, text_anchor=anchor, class_="tick")
+            for x, y, anchor in (
+                (left + middle, top - 5, "middle"),
+                (left - 6, top + middle + 4, "end"),
+            )
+        )
+        marks += [above, beside]
+    width, height = left + length * cell, top + length * cell
+    return tag(
+        "svg",
+        tag("title", title),
+        *marks,
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width:.6g} {height:.6g}",
+        class_="matrix seen t0",
         role="img",
     )

@@ -4,6 +4,7 @@ scale.
 
 from markupsafe import Markup
 
+from counterrank.report.charts.matrix import numbered
 from counterrank.report.charts.svg import tag
 from counterrank.report.kinds import Kind, Kinds
 from counterrank.report.numbers import percent, plain
@@ -15,8 +16,6 @@ _SIDE, _CELL = 124.0, 22.0
 _LEFT, _TOP = 20.0, 18.0
 #: Shades that are told apart, and the opacity of the last: an own item is darker still.
 _STEPS, _FULL = 20, 0.85
-#: Longer rankings have only every third position numbered.
-_ALL_NUMBERED = 10
 #: The share from which others are mentioned, and how exact visibilities are written.
 _WORTH_TELLING, _EXACT = 1e-3, 0.05
 
@@ -61,40 +60,7 @@ def _card(reading: Reading, kind: Kind, scale: float) -> Markup:
 def _matrix(kind: Kind, scale: float, told: str) -> Markup:
     length = len(kind.sees)
     cell = min(_SIDE / length, _CELL)
-    marks = _shades(kind, cell, scale)
-    for k in range(0, length, 1 if length <= _ALL_NUMBERED else 3):
-        middle = (k + 0.5) * cell
-        marks.append(
-            tag(
-                "text",
-                str(k + 1),
-                x=_LEFT + middle,
-                y=_TOP - 5,
-                text_anchor="middle",
-                class_="tick",
-            )
-        )
-        marks.append(
-            tag(
-                "text",
-                str(k + 1),
-                x=_LEFT - 6,
-                y=_TOP + middle + 4,
-                text_anchor="end",
-                class_="tick",
-            )
-        )
-    width, height = _LEFT + length * cell, _TOP + length * cell
-    return tag(
-        "svg",
-        tag("title", told),
-        *marks,
-        width=width,
-        height=height,
-        viewBox=f"0 0 {width:.6g} {height:.6g}",
-        class_="matrix seen t0",
-        role="img",
-    )
+    return numbered(_shades(kind, cell, scale), length, cell, (_LEFT, _TOP), told)
 
 
 def _shades(kind: Kind, cell: float, scale: float) -> list[Markup]:

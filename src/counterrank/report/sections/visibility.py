@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from counterrank.report.charts.matrix import numbered
 from counterrank.report.charts.svg import tag
 from counterrank.report.kinds import kinds as kinds_of
 from counterrank.report.numbers import known, plain
@@ -67,33 +68,7 @@ def _chart(seen: list[list[float]]) -> Markup:
     marks = [
         _cell(k, m, value, most) for k, line in enumerate(seen) for m, value in enumerate(line)
     ]
-    for k in range(len(seen)):
-        middle = (k + 0.5) * _SIDE
-        marks.append(
-            tag(
-                "text",
-                str(k + 1),
-                x=_LEFT + middle,
-                y=_TOP - 6,
-                text_anchor="middle",
-                class_="tick",
-            )
-        )
-        marks.append(
-            tag(
-                "text",
-                str(k + 1),
-                x=_LEFT - 8,
-                y=_TOP + middle + 4,
-                text_anchor="end",
-                class_="tick",
-            )
-        )
-    width, height = _LEFT + len(seen) * _SIDE, _TOP + len(seen) * _SIDE
-    drawn = tag(
-        "svg", tag("title", "How far each item is seen"), *marks, width=width, height=height,
-        viewBox=f"0 0 {width} {height}", class_="matrix seen t0", role="img",
-    )  # fmt: skip
+    drawn = numbered(marks, len(seen), _SIDE, (_LEFT, _TOP), "How far each item is seen")
     return tag("div", drawn, class_="chart", role="group", tabindex="0")
 
 
