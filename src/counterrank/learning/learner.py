@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, LogError
-from counterrank.inference import betting_lower_bound, check_level, critical_value
+from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.boosting import fit_trees
 from counterrank.learning.drawn import Drawn, draw
 from counterrank.learning.policy import LearnedPolicy, sampler_of
@@ -128,7 +128,7 @@ def learn(
     _refuse_wrong_sampler(learning, _cut(logger, side), rng["learn"])
     cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
     certifying = _side(rest, _cut(logger, ~side), fitted, ALL, ranges, rng["certify"])
-    certificate = _certified(learning, certifying, cap, grade, level)
+    certificate = _certified(learning, certifying, cap, grade, level, rng["certify"])
     return _assembled(
         whole, certifying, fitted, cap, certificate, segments, _cut(logger, ~side), rng["certify"]
     )
@@ -353,13 +353,18 @@ def _ladder() -> list[int]:
 
 
 def _certified(
-    learning: Side, certifying: Side, cap: float, grade: str, level: float
+    learning: Side,
+    certifying: Side,
+    cap: float,
+    grade: str,
+    level: float,
+    rng: np.random.Generator,
 ) -> Certificate:
     """Choose m on the learning rows, then bound its lift once on the others."""
-    delta = 1.0 - level
     units = _units(certifying.log)
     size = len(units[1]) if units is not None else certifying.log.n
-    reach = math.sqrt(2.0 * math.log(1.0 / delta) / size)
+    counts = None if units is None else units[1]
+    reach = _reach(level, grade, size, counts)
     chosen, best = 2, -math.inf
     spreads: dict[int, float] = {}
     path = []
@@ -367,23 +372,37 @@ def _certified(
         gains = _summed(learning.lifts(m, cap), _units(learning.log))
         spreads[m] = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
         rows = learning.log.n / len(gains)
-        # The mean of these rows would choose by luck: what the model expects of them is far less
-        # noisy.
-        promise = learning.expected(m) - SETTINGS["caution"].value * reach * spreads[m] / rows
-        path.append(_step(learning, m, cap, promise))
-        if m > 1 and promise > best:
-            chosen, best = m, promise
+        # The mean of these rows alone would choose by luck, and models expect too much.
+        expected = 0.5 * (learning.expected(m) + float(gains.sum()) / learning.log.n)
+        away = SETTINGS["caution"].value * reach * spreads[m] / rows / math.sqrt(size)
+        path.append(_step(learning, m, cap, expected - away))
+        if m > 1 and expected - away > best:
+            chosen, best = m, expected - away
+    first = _summed(learning.lifts(chosen, cap), _units(learning.log))
+    learned = float(first.sum()) / learning.log.n
+    learned_error = spreads[chosen] * math.sqrt(len(first)) / learning.log.n
     gains = certifying.lifts(chosen, cap)
     sums = _summed(gains, units)
     value = float(gains.mean())
-    counts = None if units is None else units[1]
     stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / certifying.log.n
     if grade == "free":
+        # Bets are made row by row: in a random order no time of day comes first.
+        order = rng.permutation(len(sums))
         low = betting_lower_bound(
-            sums, certifying.lowest(chosen, cap), delta, spread=spreads[chosen], counts=counts
+            sums[order],
+            certifying.lowest(chosen, cap),
+            1.0 - level,
+            spread=spreads[chosen],
+            around=learned,
+            counts=None if counts is None else counts[order],
         )
     else:
-        low = value - critical_value(1.0 - 2.0 * delta, max(len(sums) - 1, 1)) * stderr
+        low = value - reach * stderr
+    # Both sides must see a gain. It is fixed before the others are looked at, and a smaller bound
+    # holds too.
+    agreed = learned > SETTINGS["agree"].value * learned_error
+    low = low if agreed else min(low, 0.0)
+    seen = (value, stderr, certifying) if agreed else (learned, learned_error, learning)
     return Certificate(
         grade=grade,
         level=level,
@@ -393,9 +412,22 @@ def _certified(
         low=low,
         logger=float(certifying.rewards.totals.mean() + certifying.rewards.shift),
         rows={"learn": learning.log.n, "choose": learning.log.n, "certify": certifying.log.n},
-        more_rows=_more_rows(value, stderr, certifying.log.n, delta) if low <= 0 else None,
+        more_rows=_more_rows(seen[0], seen[1], seen[2].log.n, reach) if low <= 0 else None,
         path=tuple(path),
+        learned=learned,
+        agreed=agreed,
     )
+
+
+def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
+    """Return how many standard errors the bound lies below the estimate: for t; for free, about."""
+    from scipy import special
+
+    if grade != "free":
+        return float(special.stdtrit(max(size - 1, 1), level))
+    if counts is not None and np.ptp(counts) > 0:
+        return math.sqrt(2.0 * math.log(1.0 / (1.0 - level)))
+    return float(special.ndtri(level)) + 0.15
 
 
 def _step(side: Side, m: int, cap: float, promise: float) -> Step:
@@ -420,7 +452,7 @@ def _summed(values: Floats, units: "tuple[Ints, Floats] | None") -> Floats:
     return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)
 
 
-def _more_rows(value: float, stderr: float, rows: int, delta: float) -> int | None:
+def _more_rows(value: float, stderr: float, rows: int, reach: float) -> int | None:
     """Return about how many rows of the whole log would certify this gain; None where there is none
     to certify.
     """
@@ -428,7 +460,7 @@ def _more_rows(value: float, stderr: float, rows: int, delta: float) -> int | No
         return None
     spread = stderr * math.sqrt(rows)
     # Twice the least number: at the least one the bound is above zero half of the time.
-    certify = 2.0 * 2.0 * math.log(1.0 / delta) * (spread / value) ** 2
+    certify = 2.0 * (reach * spread / value) ** 2
     return math.ceil(certify / (1.0 - SETTINGS["learn_share"].value))
 
 

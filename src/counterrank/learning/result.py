@@ -21,7 +21,7 @@ class Step:
     """A place on the path from the logger (m = 1) to the best ranking that it could have shown.
 
     `value` is the lift on rows that did not fit the model, `low` the bound to expect of the
-    certifying rows if the model is right, by which m is chosen, `ess` effective rows.
+    certifying rows, by which m is chosen, `ess` effective rows.
     """
 
     m: int
@@ -52,6 +52,9 @@ class Certificate:
     #: to certify.
     more_rows: int | None
     path: tuple[Step, ...]
+    #: The lift on the learning rows, and whether it is large enough there to be believed.
+    learned: float = 0.0
+    agreed: bool = True
 
     @property
     def certified(self) -> bool:
@@ -77,6 +80,12 @@ class Certificate:
             return (
                 "Nothing could be certified: what was learned earns no more than today's "
                 "policy on new rows."
+            )
+        if not self.agreed:
+            return (
+                f"Not yet: best of {self.m} seems to earn {self.learned:+.4g} per ranking, too "
+                "little to be told from chance on the rows it was learned on. About "
+                f"{self.more_rows:,} rows like these would show it."
             )
         return (
             f"Not yet: best of {self.m} seems to earn {self.value:+.4g} per ranking, but the "
