@@ -4,13 +4,17 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import counterrank as cr
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.log import RankingLog
 from counterrank.readers import adapters as registry
 from counterrank.readers import (
     from_obp,
+    read_amazon_music,
     read_kuairand,
     read_log,
     read_open_bandit,
@@ -18,6 +22,7 @@ from counterrank.readers import (
     read_vw_ccb,
     read_vw_slates,
 )
+from counterrank.readers.adapters import amazon_music
 from counterrank.readers.adapters.seznam import HEAD, NAMES
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -312,6 +317,126 @@ def test_not_open_bandit(tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(LogError, match="not an Open Bandit log: there is no column 'item_id'"):
         read_open_bandit(path)
+
+
+def test_open_bandit_with_item_features(tmp_path):
+    """item_context.csv as its documentation describes it: an index, item_id, one number, hashes."""
+    log_file, items = tmp_path / "men.csv", tmp_path / "item_context.csv"
+    log_file.write_text(OPEN_BANDIT)
+    items.write_text(
+        ",item_id,item_feature_0,item_feature_1\n"
+        "0,0,-0.5,c82d\n1,1,-0.7,7749\n2,2,0.7,7749\n3,3,1.6,c82d\n"
+    )
+    log = read_log(log_file, format="open-bandit", targets="uniform", items=items)
+    assert log.item_features.names == ("item_feature_0", "item_feature_1")
+    assert log.item_features.categories == {"item_feature_1": ("7749", "c82d")}
+    assert log.features_of(log.action).tolist() == [[[0.7, 0.0]], [[1.6, 1.0]]]
+
+
+def test_open_bandit_like_logs_have_any_number_of_features(tmp_path):
+    """The description of the fields calls the propensity action_prob."""
+    path = tmp_path / "own.csv"
+    path.write_text(
+        "timestamp,item_id,position,click,action_prob,user_feature_0,user_feature_5\n"
+        "2019-11-24,2,2,0,0.25,a,1\n2019-11-24,3,3,1,0.5,b,2\n"
+    )
+    log = read_open_bandit(path, targets="uniform")
+    assert log.propensity.values.tolist() == [[0.25], [0.5]]
+    assert log.context_names == ("position", "user_feature_0", "user_feature_5")
+    path.write_text("item_id,position,click\n2,2,0\n3,3,1\n")
+    assert read_open_bandit(path, require_propensity=False).notes[0] == "propensity-missing"
+    with pytest.raises(LogError, match="no column 'propensity_score'"):
+        read_open_bandit(path)
+
+
+# --- Music Off-Policy Evaluation Benchmark ---
+
+#: The two rows of its documentation: [B, A, C] was shown; the matrix has a row a shown action, in
+#: the order they were ranked, and a column a position.
+MATRIX = [[0.5, 0.4, 0.1], [0.3, 0.3, 0.4], [0.2, 0.3, 0.5]]
+
+
+def music_rows():
+    return {
+        "actions": [[[1.0, 0.25], [1.0, 0.5], [0.0, 0.75]], [[1.0, 0.0], [0.0, 1.0]]],
+        "rewards": [[1.0, 0.0, 1.0], [0.0, 1.0]],
+        "logging_selected_actions": [[2, 1, 0], [1, 0]],
+        "target_selected_actions": [[1, 2, 0], [1, 0]],
+        "propensities": [MATRIX, [[0.9, 0.1], [0.1, 0.9]]],
+    }
+
+
+def write_music(path, **changes):
+    pq.write_table(pa.table({**music_rows(), **changes}), path)
+    return path
+
+
+def test_amazon_music(tmp_path):
+    log = read_amazon_music(write_music(tmp_path / "D2.parquet"))
+    assert log.action.tolist() == [[2, 1, 0], [1, 0, -1]]
+    assert log.reward.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert log.propensity.kind == "position"
+    assert log.propensity.values.tolist() == [[0.5, 0.3, 0.5], [0.9, 0.9, 1]]
+    assert log.targets["target"].values.tolist() == [[0, 0, 1], [1, 1, 1]]
+    assert log.notes == ("actions-by-index",)
+    # its own weights: 1[both rankings agree at k] / P_kk
+    many = log.take(np.repeat([0, 1], 50))
+    assert cr.IIPS().estimate(many, "target").value == pytest.approx((1 / 0.5 + 1 / 0.9) / 2)
+
+
+def test_amazon_music_with_vectors(tmp_path):
+    path = write_music(tmp_path / "D2.parquet")
+    log = read_log(path, format="amazon-music", columns="candidates=actions", targets="target")
+    assert log.candidates.counts.tolist() == [3, 2]
+    assert log.candidates.items.tolist() == [0, 1, 2, 0, 1]
+    assert log.features_of(log.action)[0].tolist() == [[0, 0.75], [1, 0.5], [1, 0.25]]
+    target = log.targets["target"]
+    assert target.deterministic
+    assert target.sample(2, np.random.default_rng(0))[:, 0].tolist() == [[1, 2], [1, 0]]
+    plain = read_amazon_music(path)
+    np.testing.assert_array_equal(
+        np.exp(target.position_log_prob(log.action)), plain.targets["target"].values
+    )
+    many = [one.take(np.repeat([0, 1], 50)) for one in (log, plain)]
+    values = [cr.IIPS().estimate(one, "target").value for one in many]
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+
+
+def test_amazon_music_in_several_files_and_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(amazon_music, "_ROWS", 1)
+    for k in range(2):
+        write_music(tmp_path / f"{k}.parquet")
+    log = read_amazon_music(tmp_path, position_weights=[1, 0.5, 0.25])
+    assert log.n == 4 and log.action[2].tolist() == [2, 1, 0]
+    assert log.position_weights.tolist() == [1, 0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    "changes, options, message",
+    [
+        ({"propensities": [MATRIX[:2], [[0.9], [0.9]]]}, {}, "row 0: 'propensities' has 2 rows for 3"),
+        ({"propensities": [MATRIX, [[0.9], [0.9]]]}, {}, "row 1: row 2 of 'propensities' ends before"),
+        ({"propensities": [MATRIX, [[0.9, 0], [0.1, 0]]]}, {}, "row 1, position 2"),
+        ({"rewards": [[1.0, 0.0], [0.0, 1.0]]}, {}, "row 0: 'reward' has 2 entries, 'action' has 3"),
+        ({"target_selected_actions": [[2, 3], [0]]}, {"columns": "candidates=actions"}, "row 0: .*action 3"),
+        ({"actions": [[[1.0], [1.0, 2.0]], [[1.0]]]}, {"columns": "candidates=actions"}, "different lengths"),
+        ({}, {"targets": "new"}, "one target policy, 'target', no 'new'"),
+        ({}, {"columns": "action=rewards"}, "columns of its own"),
+    ],
+)  # fmt: skip
+def test_bad_amazon_music(tmp_path, changes, options, message):
+    path = write_music(tmp_path / "D2.parquet", **changes)
+    with pytest.raises(CounterrankError, match=message):
+        read_amazon_music(path, **options)
+
+
+def test_not_amazon_music(tmp_path):
+    path = write_music(tmp_path / "D2.parquet")
+    with pytest.raises(LogError, match="--format amazon-music"):
+        read_log(path)
+    pq.write_table(pa.table({"actions": [[[1.0]]]}), path)
+    with pytest.raises(LogError, match="not the Music Off-Policy.*no column 'logging_selected_act"):
+        read_amazon_music(path)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="real files are not part of the project")

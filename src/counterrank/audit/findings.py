@@ -70,6 +70,11 @@ class Subject:
         """The log was read without any: its numbers are a stand-in."""
         return any(note.startswith("propensity-missing") for note in self.first.notes)
 
+    @property
+    def estimated_propensities(self) -> bool:
+        """The log's propensities were estimated from it."""
+        return any(note.startswith("estimated-propensity") for note in self.first.notes)
+
     def looked_at(self, rows: int, most: int) -> int:
         """Return how many rows of a batch are seen by a check that looks at no more than `most`
         rows of the log.

@@ -11,6 +11,7 @@ from counterrank.audit.findings import Finding, Subject, Tally, examples_at
 from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, by_label, column_of
 from counterrank.kernels import row_hash
 from counterrank.log import RankingLog
+from counterrank.policies import Scored
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
@@ -405,17 +406,31 @@ class Logged:
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail when there are none, and say what can be done with this log."""
+        if subject.estimated_propensities:
+            return [
+                Finding(
+                    self.name, WARNED, "the log has no propensities; they were estimated",
+                    cause="they were not logged, or not joined",
+                    remedy="log the probability of each shown item when it is shown",
+                )
+            ]  # fmt: skip
         if not subject.without_propensities:
             return [Finding(self.name, PASSED, "the log has propensities of the logging policy")]
         found, remedy = (
             "the log has no propensities",
             "--estimate-propensity learns them from the context",
         )
+        if isinstance(subject.first.propensity, Scored):
+            found = "the log has scores of the logger, but no propensities"
+            remedy = (
+                "say how it ranks by them (--logger plackett-luce:temperature=1, say), or let "
+                "--estimate-propensity plackett-luce learn it"
+            )
         lists = tally.lists.get("list")
         if lists is not None:
             distinct = len(np.unique(lists))
             found += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
-            if distinct < len(lists) / 5:
+            if distinct < len(lists) / 5 and not isinstance(subject.first.propensity, Scored):
                 remedy = (
                     "few lists recur often: --estimate-propensity by-list:COLUMNS takes "
                     "their frequencies by context"

@@ -57,7 +57,10 @@ class Scores:
         """
         if not tally.sums:  # most logs have no candidates, and need not be told so
             return []
-        found = [*self._outside(tally), *self._order(tally, subject), *self._fit(tally, subject)]
+        found = self._outside(tally)
+        if subject.without_propensities:  # nobody said how the logger ranks by its scores
+            return found or [Finding(self.name, PASSED, "all shown items were candidates")]
+        found += [*self._order(tally, subject), *self._fit(tally, subject)]
         return found or [
             Finding(
                 self.name, PASSED, "all shown items were candidates, and stand as their scores say"
@@ -136,6 +139,8 @@ class Scores:
         if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > SIGNIFICANT:
             return []
         moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
+        if subject.estimated_propensities:
+            return [_misfit(self.name, rank, observed[rank], expected[rank], z[rank], moved)]
         greedy = "sharper" if observed[0] > expected[0] else "flatter"
         return [
             Finding(
@@ -152,6 +157,19 @@ class Scores:
                 "final scores",
             )
         ]  # fmt: skip
+
+
+def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: float) -> Finding:
+    """Return the finding about estimated utilities that the choices contradict."""
+    return Finding(
+        name, FAILED if moved > TOLERATED else WARNED,
+        f"the item with the {_nth(rank + 1)} highest estimated utility left was shown {seen:,.0f} "
+        f"times, where the estimate expects {wanted:,.0f} (z = {z:.1f}); {moved:.1%} of choices are "
+        "affected",
+        cause="the logger is no Plackett-Luce policy, or ranks by more than the log's scores and "
+              "features, or not in proportion to them",
+        remedy="add what the logger ranks by as features of candidates (z_ columns)",
+    )  # fmt: skip
 
 
 def _nth(rank: int) -> str:

@@ -69,8 +69,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     is_flag=False,
     flag_value="auto",
     metavar="[METHOD]",
-    help="Estimate missing propensities: logistic (default), boosting, frequency:COLUMNS or "
-    "by-list:COLUMNS.",
+    help="Estimate missing propensities: plackett-luce (from scores or features of candidates), "
+    "logistic, boosting, frequency:COLUMNS or by-list:COLUMNS (default: what fits the log).",
 )
 @click.option(
     "--audit/--no-audit",

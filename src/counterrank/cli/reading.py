@@ -51,7 +51,7 @@ _OPTIONS = [
         "--items",
         type=click.Path(),
         metavar="FILE",
-        help="Features of items: a file with a column `item` and one column a feature.",
+        help="Features of items: a file with a column `item` (or `item_id`) and one column a feature.",
     ),
     click.option(
         "--missing-reward",
@@ -79,7 +79,7 @@ _OPTIONS = [
         "format_",
         metavar="NAME",
         help="parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, "
-        "open-bandit, kuairand, seznam.",
+        "open-bandit, amazon-music, kuairand, seznam.",
     ),
 ]
 

@@ -64,8 +64,8 @@ def evaluate(  # noqa: PLR0913
     are named must be able to run; of "all" and of the defaults, those that cannot are listed under
     `skipped`. `segments` names a column or several, or "tree" for the groups of the fitted
     behaviour tree. `practical` is the smallest relative lift that matters. `estimate_propensity`
-    (True, or how: "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS") is for logs
-    without propensities. `audit=False` leaves out the checks of `counterrank check` on which the
+    (True, or how: "plackett-luce", "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS")
+    is for logs without propensities. `audit=False` leaves out the checks of `counterrank check` on which the
     verdict does not rest; `time` names its time column. `independent_rows` declares that no two
     rows belong to one visitor: without that and without units the evidence is directional at best.
     `sequential` (True, or the number of rows at which intervals should be shortest, the same at

@@ -2,7 +2,9 @@
 of any size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +13,21 @@ from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.log import RankingLog
 from counterrank.policies import Policy
+from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.lists import by_list
-from counterrank.propensity_models.model import PropensityModel, Recipe, fit_model, parse, refit
+from counterrank.propensity_models.model import CHOICE, Recipe, fit_model, parse, refit
 from counterrank.source import Source
 from counterrank.sources import MemorySource, mapped
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: Bootstrap replicates for the uncertainty that estimated propensities add.
 REPLICATES = 20
 #: Rows of a large log on which the model is fitted.
 FITTED_ROWS = 100_000
+#: Features of candidates, in all, on which a choice model is fitted: 160 MB.
+FITTED_NUMBERS = 20_000_000
 
 
 def estimate_propensities(
@@ -31,8 +37,9 @@ def estimate_propensities(
     in `notes`.
 
     `method`: "logistic" or "boosting" on the context, "frequency:COLUMNS" within groups of rows,
-    "by-list:COLUMNS" for few different lists per group; "auto" is logistic. `kind` is that of the
-    targets unless given.
+    "by-list:COLUMNS" for few different lists per group, "plackett-luce" on scores and features of
+    candidates; "auto" is plackett-luce where there are such, else logistic. `kind` is that of the
+    targets unless given; plackett-luce gives a whole policy.
 
     >>> rng = np.random.default_rng(0)
     >>> log = RankingLog(action=rng.integers(2, size=(500, 1)), reward=np.ones((500, 1)), propensity=np.ones((500, 1)))
@@ -43,8 +50,11 @@ def estimate_propensities(
     name, columns = parse(method)
     if name == "by-list":
         return by_list(log, columns)
+    name = _resolved(name, log)
+    if name == CHOICE:
+        return Choices(log).model.apply(log)
     return fit_model(
-        log, _recipe(name, columns, kind or kind_of(log, tuple(log.targets)), seed)
+        log, Recipe(name, columns, kind or kind_of(log, tuple(log.targets)), seed)
     ).apply(log)
 
 
@@ -69,21 +79,43 @@ def estimated_source(
         return MemorySource(by_list(log, columns)), [
             MemorySource(by_list(one, columns)) for one in drawn
         ]
-    sample = source.sample(FITTED_ROWS, rng)
-    recipe = _recipe(name, columns, kind_of(sample, targets), seed)
-    model = fit_model(sample, recipe)
-    count = min(replicates, 5) if recipe.method == "boosting" else replicates
+    name = _resolved(name, source.first)
+    sample = source.sample(fitted_rows(source.first, name), rng)
+    model: _Applied
+    again: Callable[[Floats], _Applied]
+    if name == CHOICE:
+        choices = Choices(sample)
+        model, again = choices.model, choices.refit
+    else:
+        recipe = Recipe(name, columns, kind_of(sample, targets), seed)
+        by_position = fit_model(sample, recipe)
+        model, again = by_position, partial(refit, sample, by_position, recipe)
+    count = min(replicates, 5) if name == "boosting" else replicates
     others: list[Source] = []
     for counts in rng.poisson(1.0, (count, BUCKETS)):
-        change = _Redrawn(refit(sample, model, recipe, counts.astype(np.float64)), counts)
-        others.append(mapped(source, change))
+        others.append(mapped(source, _Redrawn(again(counts.astype(np.float64)), counts)))
     return mapped(source, model.apply), others
+
+
+def fitted_rows(first: RankingLog, name: str) -> int:
+    """Return on how many rows a model is fitted: fewer where rows have many candidates and
+    features.
+    """
+    first = listed(first)
+    if name != CHOICE or first.candidates is None or not known_of(first):
+        return FITTED_ROWS
+    each = float(first.candidates.counts.mean()) * Tastes.learn(first).width
+    return int(min(FITTED_ROWS, max(FITTED_NUMBERS / each, 1)))
+
+
+class _Applied(Protocol):
+    def apply(self, log: RankingLog) -> RankingLog: ...
 
 
 class _Redrawn:
     """Resampled rows with the propensities of a model refitted on the same draw."""
 
-    def __init__(self, model: PropensityModel, counts: Ints) -> None:
+    def __init__(self, model: _Applied, counts: Ints) -> None:
         self.model, self.counts = model, counts
 
     def __call__(self, batch: RankingLog) -> RankingLog:
@@ -113,8 +145,11 @@ def kind_of(log: RankingLog, targets: Sequence[str]) -> str:
     return kinds.pop() if kinds else "factored"
 
 
-def _recipe(name: str, columns: tuple[str, ...], kind: str, seed: int) -> Recipe:
-    return Recipe("logistic" if name == "auto" else name, columns, kind, seed)
+def _resolved(name: str, log: RankingLog) -> str:
+    """Return the method behind "auto": by what is known of candidates, else a score an item."""
+    if name != "auto":
+        return name
+    return CHOICE if known_of(log) else "logistic"
 
 
 def _in_memory(source: Source) -> RankingLog:

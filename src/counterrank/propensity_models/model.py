@@ -142,7 +142,9 @@ def with_propensity(
     return part
 
 
-METHODS = ("logistic", "boosting", "frequency")
+#: The method that goes by what is known of candidates, and not by position.
+CHOICE = "plackett-luce"
+METHODS = ("logistic", "boosting", "frequency", CHOICE)
 FOLDS = 2
 #: Items beyond this many are too many for a model with a score each.
 MAX_ITEMS = 500
@@ -166,8 +168,8 @@ def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
     if size > MAX_ITEMS:
         raise PropensityError(
             f"{size:,} items are too many to estimate propensities with a score for each (at most "
-            f"{MAX_ITEMS}); "
-            "if the same context saw few different lists, use by-list:COLUMNS, else group the items"
+            f"{MAX_ITEMS}); if the log has candidates with scores or features, use plackett-luce; if "
+            "the same context saw few different lists, by-list:COLUMNS; else group the items"
         )
     features = features_of(log, recipe)
     repeats = has_repeats(log)
@@ -259,12 +261,15 @@ def refuse_certain(log: RankingLog, model: PropensityModel) -> None:
     typical = (
         float(np.exp(np.log(values).mean())) if model.kind != "joint" else float(values.mean())
     )
-    if typical < CERTAIN:
-        return
-    raise PropensityError(
-        "the logging policy looks deterministic: the context predicts each shown item with "
-        f"probability {typical:.3f}. "
-        f"Other policies cannot be evaluated from it. {WHAT_IS_POSSIBLE}"
+    if typical >= CERTAIN:
+        raise deterministic("the context predicts", typical)
+
+
+def deterministic(what: str, typical: float) -> PropensityError:
+    """Return the refusal of a logger whose every choice can be foretold."""
+    return PropensityError(
+        f"the logging policy looks deterministic: {what} each shown item with probability "
+        f"{typical:.3f}. Other policies cannot be evaluated from it. {WHAT_IS_POSSIBLE}"
     )
 
 
@@ -312,9 +317,13 @@ def parse(method: str) -> tuple[str, tuple[str, ...]]:
         )
     if columns and name not in ("frequency", "by-list"):
         raise ConfigError(
-            f"'{name}' takes no columns: it uses the context; only frequency and by-list group rows"
+            f"'{name}' takes no columns: it uses {_USED.get(name, 'the context')}; only frequency "
+            "and by-list group rows"
         )
     return name, columns
+
+
+_USED = {CHOICE: "scores and features of candidates"}
 
 
 def _note(recipe: Recipe) -> str:

@@ -3,6 +3,7 @@
 from counterrank.readers.adapters import (
     ADAPTERS,
     from_obp,
+    read_amazon_music,
     read_kuairand,
     read_open_bandit,
     read_seznam,
@@ -52,6 +53,7 @@ __all__ = [
     "numbers",
     "plan",
     "pruned",
+    "read_amazon_music",
     "read_kuairand",
     "read_log",
     "read_open_bandit",

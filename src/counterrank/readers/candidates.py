@@ -23,8 +23,11 @@ from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The column of an items file that says whose features a row holds.
+#: The column of an items file that says whose features a row holds, and what else it is called.
 ITEM = "item"
+_ITEMS = (ITEM, "item_id")
+#: What pandas calls the index that it writes as a column of its own.
+_INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
 class Listed:
@@ -149,8 +152,8 @@ def _rule(path: str) -> Any:
 
 
 def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -> ItemFeatures:
-    """Return the features in a file with a column `item` and one column a feature; categories
-    become codes.
+    """Return the features in a file with a column `item` (or `item_id`) and one column a feature;
+    categories become codes.
 
     `names` are the items' names by id, where they have any; rows about items that the log does not
     know are left out.
@@ -158,16 +161,17 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     table = pa.concat_tables(
         [tables.read_table(file) for file in expand(path)], promote_options="permissive"
     )
-    if ITEM not in table.column_names:
+    key = next((name for name in _ITEMS if name in table.column_names), None)
+    if key is None:
         near = suggestion(ITEM, table.column_names)
         raise LogError(
             f"{path} has no column '{ITEM}'{near}; columns are {listed(table.column_names)}"
         )
-    ids = _ids(values.one_chunk(table[ITEM]), names, path)
+    ids = _ids(values.one_chunk(table[key]), names, path)
     _refuse_twice(ids, path)
-    features = [item for item in table.column_names if item != ITEM]
+    features = [name for name in table.column_names if name not in (key, *_INDEX)]
     if not features:
-        raise LogError(f"{path} has no column but '{ITEM}'; add one for each feature")
+        raise LogError(f"{path} has no column but '{key}'; add one for each feature")
     size = max(n_items, len(names or ()), int(ids.max(initial=-1)) + 1, 1)
     result = np.full((size, len(features)), np.nan)  # (A, d)
     categories: dict[str, tuple[str, ...]] = {}

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.log import LOGGING
+from counterrank.policies import PolicySpec
 from counterrank.propensity import MEANING
 from counterrank.readers import values
 from counterrank.readers.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, suggestion
@@ -44,6 +45,9 @@ class _Resolver:
         propensity = None if options.logger is not None else self.propensity()
         if propensity is None and options.logger is None:
             notes.append(MISSING_PROPENSITY)
+        unknown = (
+            propensity is None and options.logger is None and self.scores_of(LOGGING) is not None
+        )
         if propensity is not None:
             fields["propensity"] = propensity
         targets, guessed = self.targets(fields)
@@ -57,7 +61,9 @@ class _Resolver:
         sure = [
             field for name, field in targets.items() if name not in guessed or field.form != "text"
         ]
-        parts = self.candidates(action, long)
+        # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
+        # a fixed order they give no weight that could be taken for a propensity.
+        parts = self.candidates(action, long, PolicySpec("top") if unknown else options.logger)
         beside = () if parts is None else parts.fields
         used = _used(
             [*fields.values(), *sure, *dists.values(), *beside], [ranking, position, unit, behavior]
@@ -257,11 +263,12 @@ class _Resolver:
             self.options.require_propensity or not _is_empty(self.table, found)
         ):
             return found
-        if found is None and self.find("propensity_scores") is not None:
+        scored = self.scores_of(LOGGING) if found is None else None
+        if scored is not None and self.options.require_propensity:
             raise PropensityError(
-                "there are scores of the logger in 'propensity_scores', but no propensities; say "
-                "how it ranked "
-                "by them: --logger plackett-luce, softmax, top, epsilon:epsilon=0.1 or another kind"
+                f"there are scores of the logger in '{scored.name}', but no propensities; say how "
+                "it ranked by them: --logger plackett-luce, softmax, top, epsilon:epsilon=0.1 or "
+                "another kind; if nobody knows, --estimate-propensity plackett-luce estimates it"
             )
         if self.options.require_propensity or "propensity" in self.options.columns:
             name = self.options.column("propensity")
@@ -318,13 +325,15 @@ class _Resolver:
             if columns and all(map(pa.types.is_floating, kinds)) and not context & set(columns):
                 yield stem, Field(columns, "wide")
 
-    def candidates(self, action: Field, long: bool) -> CandidateSpec | None:
+    def candidates(
+        self, action: Field, long: bool, logger: PolicySpec | None
+    ) -> CandidateSpec | None:
         """Return where candidates, scores and features of candidates are, if this log has any."""
         options = self.options
-        policies = {} if options.logger is None else {LOGGING: options.logger}
+        policies = {} if logger is None else {LOGGING: logger}
         wanted = options.policies if options.targets is None else options.targets
         policies |= {name: options.policies[name] for name in wanted if name in options.policies}
-        if options.logger is not None and not options.logger.needs_scores:
+        if logger is not None and not logger.needs_scores:
             raise ConfigError(
                 "the logger's scores stand in the log: give its kind, such as plackett-luce, and "
                 "no file"
@@ -364,12 +373,20 @@ class _Resolver:
             return Field(found.columns, "text")
         return found
 
-    def scores(self, name: str) -> Field:
+    def scores_of(self, name: str) -> Field | None:
+        """Return where the scores of a policy are, if there are any."""
         key, stem = f"{name}_scores", self.options.column(name)
         for column in (self.options.columns.get(key), f"{stem}_scores", key):
             found = None if column is None else self.find(column)
             if found is not None:
                 return found
+        return None
+
+    def scores(self, name: str) -> Field:
+        key = f"{name}_scores"
+        found = self.scores_of(name)
+        if found is not None:
+            return found
         raise LogError(
             f"there is no column '{key}' with the scores of "
             f"{'the logger' if name == LOGGING else f'policy {name}'}"
@@ -472,6 +489,7 @@ KIND_IN_FILE = b"counterrank.propensity_kind"
 
 _SIGNATURES = {
     "open-bandit": ("item_id", "position", "click", "propensity_score"),
+    "amazon-music": ("logging_selected_actions", "target_selected_actions", "propensities"),
     "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
     "vw-ccb": ("c", "_outcomes"),
 }

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from counterrank.errors import ConfigError
 from counterrank.log import RankingLog
+from counterrank.readers.adapters.amazon_music import load_amazon_music, read_amazon_music
 from counterrank.readers.adapters.kuairand import load_kuairand, read_kuairand
 from counterrank.readers.adapters.obp import from_obp
 from counterrank.readers.adapters.open_bandit import load_open_bandit, read_open_bandit
@@ -28,6 +29,10 @@ ADAPTERS: dict[str, tuple[Reader, str]] = {
         "Vowpal Wabbit conditional contextual bandit log, JSON or dsjson lines",
     ),
     "vw-slates": (load_vw_slates, "Vowpal Wabbit Slates log, JSON or dsjson lines"),
+    "amazon-music": (
+        load_amazon_music,
+        "Music Off-Policy Evaluation Benchmark (Amazon), Parquet",
+    ),
     "open-bandit": (load_open_bandit, "Open Bandit Dataset CSV, one row a position"),
     "kuairand": (load_kuairand, "KuaiRand log CSV, randomly exposed rows"),
     "seznam": (load_seznam, "Seznam vertical-blending TSV, 63 columns"),
@@ -54,6 +59,7 @@ __all__ = [
     "ADAPTERS",
     "adapter",
     "from_obp",
+    "read_amazon_music",
     "read_kuairand",
     "read_open_bandit",
     "read_seznam",

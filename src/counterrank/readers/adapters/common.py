@@ -52,14 +52,19 @@ def read_columns(
     pieces = []
     for file in files:
         names = tables.sample(file, 1).column_names
-        missing = [name for name in needed if name not in names]
-        if missing:
-            raise LogError(
-                f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
-                f"{listed(names)}"
-            )
+        refuse_missing(file, names, needed, what)
         pieces.append(tables.read_table(file, [name for name in columns if name in names]))
     return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def refuse_missing(file: DataFile, names: Sequence[str], needed: Sequence[str], what: str) -> None:
+    """Raise unless a file has every column of its format."""
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise LogError(
+            f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
+            f"{listed(names)}"
+        )
 
 
 def json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,9 @@ impression.
 
 The three positions of an impression cannot be put together again, and the propensity is that of the
 item at its own position. So each row is one decision: a ranking with one position. Values are per
-shown item, and the position on the page is context and a segment.
+shown item, and the position on the page is context and a segment. Features of users are context;
+those of items stand in `item_context.csv` beside the log, which `items` names. Logs of the same
+columns from elsewhere are read too, whatever the number of features.
 """
 
 import os
@@ -14,20 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterrank.log import RankingLog
+from counterrank.readers import tables
 from counterrank.readers.adapters import common
 from counterrank.readers.files import expand
 from counterrank.readers.messages import SINGLE_POSITION, guard
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.reading import from_table
 
-_ROLES = {"action": "item_id", "reward": "click", "propensity": "propensity_score"}
+_ROLES = {"action": "item_id", "reward": "click"}
 _NEEDED = (*_ROLES.values(), "position")
-_USER = tuple(f"user_feature_{j}" for j in range(4))
+#: The files say propensity_score, their description action_prob.
+_PROPENSITY = ("propensity_score", "action_prob")
+_USER = "user_feature_"
 
 
 def read_open_bandit(path: str | os.PathLike[str], **options: Unpack[Options]) -> RankingLog:
     """Return an Open Bandit log as rankings of one position; targets are columns of the file or
-    "uniform".
+    "uniform", `items` is the path of its item_context.csv.
     """
     return load_open_bandit(path, ReadOptions.of(**options))
 
@@ -36,10 +41,14 @@ def load_open_bandit(path: str | os.PathLike[str], options: ReadOptions) -> Rank
     """Return the log at `path`."""
     files = expand(path)
     with guard(os.fspath(path), prefix=True):
-        columns = common.wanted(options, [*_NEEDED, "timestamp", *_USER])
-        table = common.read_columns(files, columns, _NEEDED, "an Open Bandit log")
-        context = [name for name in ("position", *_USER) if name in table.column_names]
-        options = common.merged(options, _ROLES, context, "factored")
+        names = tables.sample(files[0], 1).column_names
+        users = [name for name in names if name.startswith(_USER)]
+        propensity = next((name for name in _PROPENSITY if name in names), _PROPENSITY[0])
+        needed = (*_NEEDED, *([propensity] if options.require_propensity else []))
+        columns = common.wanted(options, [*needed, propensity, "timestamp", *users])
+        table = common.read_columns(files, columns, needed, "an Open Bandit log")
+        roles = {**_ROLES, **({"propensity": propensity} if propensity in names else {})}
+        options = common.merged(options, roles, ["position", *users], "factored")
         log = from_table(_with_uniform(table, options), options)
     object.__setattr__(log, "notes", (*log.notes, SINGLE_POSITION))
     return log

@@ -1,0 +1,360 @@
+"""Rankings drawn by unknown tastes: Plackett-Luce with utilities linear in scores and features.
+
+The models by position learn a score for each item, so that each must have been shown often. Here an
+item is what is known of it: the chance of the next item among those left is proportional to
+exp(theta' z). Catalogues of any size, and candidates that change from request to request, share a
+few coefficients (conditional logit, McFadden 1974, chosen without replacement: Plackett-Luce).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import PropensityError
+from counterrank.kernels.hashing import BUCKETS
+from counterrank.log import RankingLog
+from counterrank.policies import Scored, parse_policy
+from counterrank.propensity_models.methods import MAX_CATEGORIES, PENALTY
+from counterrank.propensity_models.model import CERTAIN, FOLDS, deterministic, with_propensity
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: What the logger's scores are called among the features.
+SCORES = "scores"
+#: Features of candidates held at once, beside those that are fitted.
+_CELLS = 4_000_000
+#: Scores say what the logger wanted: their coefficient is held back a thousandth as much.
+_SCORE_PENALTY = 1e-3 * PENALTY
+
+
+def known_of(log: RankingLog) -> tuple[str, ...]:
+    """Return the names of what is known of every candidate: scores of the logger, features."""
+    log = listed(log)
+    if log.candidates is None:
+        return ()
+    return (*([] if _scores(log) is None else [SCORES]), *log.item_feature_names)
+
+
+def listed(log: RankingLog) -> RankingLog:
+    """Return the log with the candidates of its logger, where it has none of its own."""
+    policy = log.propensity
+    if log.candidates is not None or not isinstance(policy, Scored) or policy.n_rows != log.n:
+        return log
+    found = log.take(slice(0, log.n))
+    object.__setattr__(found, "candidates", policy.candidates)
+    return found
+
+
+def _scores(log: RankingLog) -> Floats | None:
+    """Return the logger's scores (N,) of the log's candidates, if it has any."""
+    policy, sets = log.propensity, log.candidates
+    if not isinstance(policy, Scored) or sets is None or policy.scores.shape != sets.items.shape:
+        return None
+    same = policy.candidates is sets or (
+        np.array_equal(policy.candidates.offsets, sets.offsets)
+        and np.array_equal(policy.candidates.items, sets.items)
+    )
+    return policy.scores if same else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tastes:
+    """How candidates become rows of numbers on one scale."""
+
+    names: tuple[str, ...]
+    mean: Floats
+    scale: Floats
+    categories: tuple[tuple[int, int], ...]
+    missing: tuple[int, ...]
+
+    @classmethod
+    def learn(cls, log: RankingLog) -> Self:
+        """Return the scales of a log: spread within rows, since what a row has in common cancels."""
+        names = known_of(log)
+        count, total, square = np.zeros((3, len(names)))
+        gaps = np.zeros(len(names), bool)
+        for part, starts in _pieces(log, len(names)):
+            raw = _raw(part, names)
+            known = np.isfinite(raw)
+            filled = np.where(known, raw, 0.0)
+            here = np.add.reduceat(known, starts, axis=0, dtype=np.float64)
+            middle = np.add.reduceat(filled, starts, axis=0) / np.maximum(here, 1.0)
+            apart = np.where(known, filled - np.repeat(middle, _counts(part), axis=0), 0.0)
+            count += here.sum(axis=0)
+            total += filled.sum(axis=0)
+            square += (apart**2).sum(axis=0)
+            gaps |= np.isnan(raw).any(axis=0)
+        labels = log.categories_of_items
+        sizes = [(j, len(labels[name])) for j, name in enumerate(names) if name in labels]
+        scale = np.sqrt(square / np.maximum(count, 1.0))
+        return cls(
+            names,
+            total / np.maximum(count, 1.0),
+            np.where(scale > 0, scale, 1.0),
+            tuple((j, min(size, MAX_CATEGORIES)) for j, size in sizes),
+            tuple(np.flatnonzero(gaps).tolist()),
+        )
+
+    @property
+    def width(self) -> int:
+        """Number of coefficients d."""
+        coded = sum(size - 1 for _, size in self.categories)
+        return len(self.names) + coded + len(self.missing)
+
+    @property
+    def penalty(self) -> Floats:
+        """The ridge on each coefficient (d,)."""
+        found = np.full(self.width, PENALTY)
+        if self.names[0] == SCORES:
+            found[0] = _SCORE_PENALTY
+        return found
+
+    def of(self, log: RankingLog) -> Floats:
+        """Return (N, d) of all candidates: numbers, scores first; then categories, then gaps."""
+        raw = _raw(log, self.names)
+        gaps = np.isnan(raw)
+        scaled = np.where(np.isfinite(raw), (raw - self.mean) / self.scale, 0.0)
+        coded = {j for j, _ in self.categories}
+        columns = [scaled[:, [j for j in range(len(self.names)) if j not in coded]]]
+        for j, size in self.categories:
+            codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(raw[:, j]), size - 1))
+            columns.append((codes[:, None] == np.arange(size)).astype(np.float64))
+        columns.append(gaps[:, list(self.missing)].astype(np.float64))
+        return np.concatenate(columns, axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoiceModel:
+    """Coefficients (F, d), those of fold f learnt without it; `power` multiplies all utilities."""
+
+    tastes: Tastes
+    theta: Floats
+    power: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    def utilities(self, log: RankingLog) -> Floats:
+        """Return the utility of each candidate (N,), -inf where it is not eligible, by coefficients
+        that have not seen its row.
+        """
+        assert log.candidates is not None
+        parts = []
+        for part, _ in _pieces(log, self.tastes.width):
+            each = self.tastes.of(part) @ (self.power * self.theta.T)  # (N, F)
+            fold = np.repeat(part.bucket % len(self.theta), _counts(part))
+            found = each[np.arange(len(each)), fold]
+            parts.append(np.where(_eligible(part), found, -np.inf))
+        return np.concatenate(parts)
+
+    def apply(self, log: RankingLog) -> RankingLog:
+        """Return the log whose logger is Plackett-Luce by these utilities, and the flag that says
+        so.
+        """
+        log = listed(log)
+        refuse_unknown(log)
+        assert log.candidates is not None
+        policy = Scored(
+            log.candidates, self.utilities(log), parse_policy("plackett-luce"), name="utilities"
+        )
+        return with_propensity(log, policy, None, self.notes)
+
+    @property
+    def slope(self) -> float | None:
+        """What one unit of the logger's score adds to the utility; None without scores."""
+        if self.tastes.names[0] != SCORES:
+            return None
+        return float(self.power * self.theta[:, 0].mean() / self.tastes.scale[0])
+
+
+class Choices:
+    """The choices of a log, ready to be fitted again and again with other weights on its units."""
+
+    def __init__(self, log: RankingLog) -> None:
+        refuse_unknown(log)
+        self.log = listed(log)
+        self.tastes = Tastes.learn(self.log)
+        # One table a fold: what the fold's own coefficients are fitted on.
+        self.tables = [
+            _Table.of(self.log, self.tastes, log.bucket % FOLDS != fold) for fold in range(FOLDS)
+        ]
+
+    @cached_property
+    def model(self) -> ChoiceModel:
+        """The calibrated model, or a refusal of a deterministic logger."""
+        plain = ChoiceModel(self.tastes, self._fitted(np.ones(BUCKETS), None))
+        power, typical = self._calibrated(plain)
+        if typical >= CERTAIN:
+            raise deterministic("what is known of the candidates predicts", typical)
+        model = replace(plain, power=power)
+        return replace(model, notes=(_note(model),))
+
+    def refit(self, bucket_weight: Floats) -> ChoiceModel:
+        """Return the model fitted again with other weights (1024,) on the buckets of units."""
+        return replace(self.model, theta=self._fitted(bucket_weight, self.model.theta))
+
+    def _fitted(self, bucket_weight: Floats, start: Floats | None) -> Floats:
+        return np.stack(
+            [
+                fit_choice(
+                    table.x, table.offsets, table.places, bucket_weight[table.bucket],
+                    eligible=table.eligible, penalty=self.tastes.penalty,
+                    start=None if start is None else start[fold],
+                )
+                for fold, table in enumerate(self.tables)
+            ]
+        )  # fmt: skip
+
+    def _calibrated(self, model: ChoiceModel) -> tuple[float, float]:
+        """Return the power that makes held-out choices most likely, and their mean probability
+        (geometric) with it.
+        """
+        from scipy import optimize
+
+        from counterrank.propensity_models.kernels.choices import choice_loss
+
+        log = self.log
+        assert log.candidates is not None
+        utility, places = model.utilities(log), log.shown
+        choices = int(np.logical_and.accumulate(places >= 0, axis=1).sum())
+        weight, slope = np.ones(log.n), np.empty_like(utility)
+        offsets = log.candidates.offsets
+
+        def loss(power: float) -> float:
+            return choice_loss(offsets, power * utility, places, weight, slope) / max(choices, 1)
+
+        found = optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded")
+        return float(found.x), float(np.exp(-found.fun))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """The candidates of some rows, as numbers."""
+
+    x: Floats
+    offsets: Ints
+    places: Ints
+    bucket: Ints
+    eligible: Bools
+
+    @classmethod
+    def of(cls, log: RankingLog, tastes: Tastes, keep: Bools) -> Self:
+        """Return the rows to keep that can tell something: those with a candidate at the top."""
+        places = log.shown
+        rows = np.flatnonzero(keep & (places[:, 0] >= 0))
+        if not len(rows):
+            raise PropensityError(
+                "one half of the log has no ranking whose first item is among its candidates; more "
+                "rows are needed, or the candidates belong to other requests"
+            )
+        part = log.take(rows)
+        assert part.candidates is not None
+        x = np.concatenate([tastes.of(piece) for piece, _ in _pieces(part, tastes.width)])
+        return cls(x, part.candidates.offsets, places[rows], part.bucket, _eligible(part))
+
+
+def fit_choice(
+    x: Floats, offsets: Ints, places: Ints, weight: Floats, *, eligible: Bools, penalty: Floats,
+    start: Floats | None = None,
+) -> Floats:  # fmt: skip
+    """Return the coefficients (d,) of largest penalised likelihood, by L-BFGS.
+
+    Loss: -sum_i w_i sum_k log P(a_ik | what was left) + sum_j penalty_j theta_j^2 / 2; convex.
+    """
+    from scipy import optimize
+
+    from counterrank.propensity_models.kernels.choices import choice_loss
+
+    slope = np.empty(len(x))
+    scale = 1.0 / max(float(weight.sum()), 1.0)
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        utility = np.where(eligible, x @ theta, -np.inf)
+        value = choice_loss(offsets, utility, places, weight, slope)
+        value += 0.5 * float(penalty @ theta**2)
+        return value * scale, (slope @ x + penalty * theta) * scale
+
+    first = np.zeros(x.shape[1]) if start is None else start
+    found = optimize.minimize(
+        loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-10}
+    )
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def refuse_unknown(log: RankingLog) -> None:
+    """Raise where it is not known what could have been shown, or nothing is known of it."""
+    if known_of(log):
+        return
+    lacks = (
+        "no candidates"
+        if log.candidates is None
+        else "candidates, but neither scores nor features of them"
+    )
+    raise PropensityError(
+        "plackett-luce estimates propensities from what each request could have shown and what is "
+        f"known of it; this log has {lacks}. Log 'candidates' with 'propensity_scores' or features "
+        "(columns z_..., or a file of features by item)"
+    )
+
+
+def _pieces(log: RankingLog, width: int) -> Iterator[tuple[RankingLog, Ints]]:
+    """Yield the log in parts of bounded size, with where the candidates of their rows begin."""
+    assert log.candidates is not None
+    for block in log.candidates.blocks(max(1, _CELLS // max(width, 1))):
+        part = log.take(block)
+        assert part.candidates is not None
+        yield part, part.candidates.offsets[:-1]
+
+
+def _counts(log: RankingLog) -> Ints:
+    assert log.candidates is not None
+    return log.candidates.counts
+
+
+def _eligible(log: RankingLog) -> Bools:
+    """Return which candidates (N,) could be shown: those whose score is not -inf."""
+    assert log.candidates is not None
+    scores = _scores(log)
+    return np.ones(len(log.candidates.items), bool) if scores is None else scores > -np.inf
+
+
+def _raw(log: RankingLog, names: tuple[str, ...]) -> Floats:
+    """Return what is known of the candidates (N, len(names)); NaN missing."""
+    sets = log.candidates
+    assert sets is not None
+    out = np.empty((len(sets.items), len(names)))
+    j = 0
+    if names[0] == SCORES:
+        scores = _scores(log)
+        assert scores is not None
+        out[:, 0], j = scores, 1
+    for name, values in sets.features.items():
+        coded = name in sets.categories
+        out[:, j] = np.where(values < 0, np.nan, values) if coded else values
+        j += 1
+    if log.item_features is not None:
+        out[:, j:] = log.item_features.of(sets.items.astype(np.int64))
+    return out
+
+
+def _note(model: ChoiceModel) -> str:
+    names = [name for name in model.tastes.names if name != SCORES]
+    parts = []
+    if (slope := model.slope) is not None:
+        parts.append(
+            f"the logger's scores, temperature {1 / slope:.3g}"
+            if slope > 0
+            else f"the logger's scores, of which low ones were shown first (slope {slope:.3g})"
+        )
+    if names:
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        parts.append(f"features {shown}" if len(names) > 1 else f"feature {shown}")
+    return (
+        "estimated-propensity: propensities were not logged but estimated (plackett-luce on "
+        f"{' and '.join(parts)}; {FOLDS}-fold, calibrated); intervals include the model's own "
+        "spread, but not reasons for showing an item that the log does not hold"
+    )
