@@ -117,7 +117,8 @@ def _diagonal(table: pa.Table, counts: Ints, start: int) -> NDArray[np.float64]:
             f"{place[bad] + 1}; the matrix needs a column for each position"
         )
     flat = values.floats(inner.flatten(), "propensities", lambda index: f"entry {index}")
-    return flat[(np.cumsum(widths) - widths)[at] + place]
+    diagonal: NDArray[np.float64] = flat[(np.cumsum(widths) - widths)[at] + place]
+    return diagonal
 
 
 def _candidates(table: pa.Table, target: Ints, counts: Ints, start: int) -> dict[str, Any]:
@@ -128,9 +129,9 @@ def _candidates(table: pa.Table, target: Ints, counts: Ints, start: int) -> dict
     widths = columns.entry_counts(inner)
     width = int(widths.max(initial=0))
     if (widths != width).any():
-        row = int(np.searchsorted(np.cumsum(sizes), int(np.argmax(widths != width)), side="right"))
+        bad = int(np.searchsorted(np.cumsum(sizes), int(np.argmax(widths != width)), side="right"))
         raise LogError(
-            f"row {start + row}: vectors of 'actions' have different lengths; they need one"
+            f"row {start + bad}: vectors of 'actions' have different lengths; they need one"
         )
     row, place = _places(counts)
     if (target >= sizes[row]).any() or (target < 0).any():
