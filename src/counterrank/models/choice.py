@@ -43,6 +43,8 @@ def fit_close(
     layout = training.layout
     if not 2 <= layout.K <= MIXTURE_LONGEST or columns(layout) > MIXTURE_COLUMNS:
         return (linear,)
+    # The sample's rows keep their folds, so linear and mixture models are compared on the same
+    # unseen rows.
     sample = training.source.sample(MIXTURE_ROWS, stream(seed, Stream.MIXTURE_ROWS))
     rows = rows_of(sample, layout.scale, layout.F)
     found: dict[str, Chosen] = {"ridge": linear}

@@ -41,6 +41,8 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
         if layout.cross and (name == "T" or layout.A <= FEW_ACTIONS):
             groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
     if layout.squares:
+        # Counts of K - 1 items spread like sqrt(K - 1), their products like K - 1: divided by the
+        # root they spread like counts, and one penalty serves both.
         scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
         groups["TU"] = [_counts(layout, k), _span(layout, 2, 3) * scale]
         if layout.cross:
@@ -53,6 +55,8 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
 def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> Design:
     joined = np.concatenate(parts, axis=1)
     weights = np.full(joined.shape[1], penalty)
+    # The context is standardised: a penalty of one row is next to nothing and keeps the solution
+    # unique.
     weights[: layout.d + 1] = 1.0
     return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
 
@@ -71,6 +75,8 @@ def _pairs(layout: Layout, k: int) -> Floats:
     """Centred indicators by block: 1{.} minus the block's number of positions times the logger's
     mean.
     """
+    # 1{a_l = b} - p0(b | x) has mean zero given the context, so these columns are uncorrelated with
+    # anything made of context: interactions are shrunk without moving own effects.
     out = np.zeros((layout.width, layout.blocks * layout.A))
     centre, first = layout.starts[0], layout.starts[3]
     others = np.delete(layout.slots[k], k)
@@ -139,6 +145,7 @@ class Prepared:
     def mapped(self, k: int, design: Design) -> Floats:
         """Return the training Grams in the design's columns (F, A, p, p)."""
         key = (k, design.columns)
+        # The costly product (D^2 p); every penalty of the same columns shares it.
         if key not in self._mapped:
             self._mapped[key] = design.map.T @ self.rest(k) @ design.map
         return self._mapped[key]

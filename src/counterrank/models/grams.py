@@ -49,6 +49,8 @@ def grams_of(
     given = layout.arrays(batch) if given is None else given
     shape = (layout.F, layout.K, layout.A, layout.width)
     gram, cover, square = np.zeros((*shape, layout.width)), np.zeros(shape), np.zeros(shape[:3])
+    # F x K x A matrices rather than one: folds are left out by subtraction, and each own action has
+    # a model of its own because the effect of a neighbour depends on what it stands next to.
     weights = np.ones(batch.action.shape) if weight is None else weight
     rewards = batch.reward if reward is None else reward
     kernels.add_grams(

@@ -65,6 +65,8 @@ def encoded_context(
     for j, name in enumerate(names):
         labels = categories.get(name, ())
         if 1 < len(labels) <= MOST_LABELS:
+            # The first label is the baseline: with all of them columns would add up to the
+            # intercept.
             columns.extend((context[:, j] == code).astype(float) for code in range(1, len(labels)))
         else:
             columns.append(context[:, j])
@@ -129,6 +131,7 @@ class Layout:
         """Return the arrays of a batch."""
         logging = whole_distribution(batch, LOGGING)
         if logging is None:
+            # Nothing to centre by: plain indicators, under the logger and under the target alike.
             logging = np.zeros((batch.n, 1, self.A))
         centre = (
             logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))

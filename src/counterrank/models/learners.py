@@ -90,6 +90,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
             "and predict(X)"
         )
     log = source.sample(LEARNER_ROWS, stream(seed, Stream.LEARNER_ROWS))
+    # Any regressor costs F x K fits, so two folds and a sample, whatever the log's length.
     x, A = context_columns(log), log.n_actions
     fold = log.bucket % LEARNER_FOLDS
     fitted = []

@@ -78,6 +78,7 @@ class LinearModel:
         """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in
         the padding.
         """
+        # By position: each keeps whichever of ridge and sigmoid predicted its unseen rows better.
         curved = self.logistic.astype(bool)
         if curved.any():
             linear[:, curved] = sigmoid(linear[:, curved])
@@ -93,6 +94,8 @@ class LinearModel:
         if not len(curved):
             return mean_values(self.layout, given, wanted, self.coef)
         draws = factored_draws(batch, wanted, self.draws, self.seed)
+        # Logistic fits use indicators only, so the dense groups usually fall away and tables of
+        # coefficients serve instead of columns.
         slim, coef = slimmed(self.layout, self.coef[:, curved])
         if slim.cross or slim.squares:
             out = self._drawn(draws, given, wanted)
@@ -169,6 +172,8 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
     """Return E_pi z' coef (n, K) for independent positions."""
     from counterrank.models.kernels import regress_predict
 
+    # With one distribution at all positions the mean of a block depends on its size only: all blocks
+    # become one.
     alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
     if alike and bool((given.lengths == layout.K).all()):
         layout, coef = _one_block(layout, coef)
@@ -270,6 +275,8 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     cross = rich and 0 < d * A <= WIDEST_CROSS and K > 1
     squares = (1 if A <= MOST_SQUARES else 2) if rich and K > 2 else 0
     dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
+    # Gram matrices cost rows x K x width^2: wide models see fewer rows, never fewer than
+    # LEAST_ROWS.
     training = training_source(
         source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS))
     )
@@ -278,6 +285,8 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
+    # Each other position has indicators of its own where there are at least three training rows for
+    # each of the A x plain coefficients; otherwise positions are tied into counts above and below.
     pairs = (
         2 < K
         and plain <= WIDEST_PAIRS
@@ -316,6 +325,7 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
         "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": "closed form",
     }
+    # Noise of the drawn mean falls with rows x draws: long logs need fewer draws a row.
     draws = int(np.clip(ALL_DRAWS // (training.rows or ALL_DRAWS), 1, DRAWS))
     linear = np.zeros(training.layout.K, dtype=np.int64)
     plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)

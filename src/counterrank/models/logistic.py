@@ -45,6 +45,7 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     """Return the model with a logistic fit at the positions where it has the lower out-of-fold
     squared loss.
     """
+    # r^2 = r for 0/1 rewards: sums at hand refuse most other logs before any row is read again.
     sums = training.grams.cover[..., 0].sum()
     if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
         return model
@@ -53,6 +54,8 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     coef = fit_logistic(training, model.seed)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
     error = training.source.reduce(lambda batch: _errors(batch, curved), label="logistic").error
+    # By squared error, which both have: what residuals add to the variance of a corrected estimate
+    # is made of it.
     better = error < ridge.loss
     if not better.any():
         return model
@@ -105,12 +108,15 @@ def _fit(training: Training, seed: int) -> Floats:
     few = _fewer(
         training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed
     )
+    # One fit to all folds brings the coefficients near their optimum; few rows do for that.
     for _ in range(NEWTON_STEPS):
         state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
             gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
             fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
     state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
+    # From there one step with the other folds' sums: Newton's error is quadratic, so this is the
+    # fit that left the fold out, up to what the common start knew of it (see _second_step).
     by_fold = [
         _newton(
             others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design
@@ -142,6 +148,8 @@ def _design(training: Training, k: int) -> Design:
     layout, rows = training.layout, training.grams.rows.sum()
     found = {d.name: d for d in training.prepared.candidates[k]}
     wide = found.get("P/1")
+    # Eight training rows for each coefficient against the ridge's three: a 0/1 reward tells less,
+    # and cells without any click would separate.
     enough = (
         wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
     )
@@ -150,6 +158,7 @@ def _design(training: Training, k: int) -> Design:
 
 def _intercepts(grams: Grams) -> Floats:
     count = grams.gram[..., 0, 0].sum(axis=0)
+    # Half a click and half a miss more (Anscombe 1956): cells without clicks have a finite logit.
     rate = (grams.cover[..., 0].sum(axis=0) + 0.5) / (count + 1.0)
     out: Floats = np.log(rate / (1 - rate))
     return out
@@ -165,6 +174,7 @@ def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Des
     away[..., 0] -= start
     slope = cover @ design.map - penalty * away
     step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
+    # The direction is kept, its length limited: separable cells have their optimum at infinity.
     longest = np.abs(step).max(axis=-1, keepdims=True)
     moved: Floats = now + step * np.minimum(1.0, LOGIT_STEP / np.maximum(longest, 1e-12))
     return moved
@@ -182,6 +192,8 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
         given = training.layout.arrays(batch)
         chance = sigmoid(logged_values(training.layout, given, coef[None])[0])
         weight = np.maximum(chance * (1 - chance), LEAST_VARIANCE)
+        # weight x working = r - p, so the weighted `cover` is the gradient itself, also where the
+        # weight was raised to LEAST_VARIANCE.
         working = (batch.reward - chance) / weight
         return grams_of(batch, training.layout, weight=weight, given=given, reward=working)
 

@@ -49,11 +49,14 @@ def fit_ridge(prepared: Prepared, totals: Totals | None = None) -> Ridge:
         starts = np.stack(
             [_pooled(prepared, k), *(fit[:, k] for fit in common)], axis=-1
         )  # (F, A, D, S)
+        # A ridge on what the start leaves over shrinks towards the start instead of towards zero:
+        # rare own actions borrow what all have in common.
         left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
         for design in (None, *prepared.candidates[k]):
             fitted = starts if design is None else starts + prepared.solved(k, design, left)
             for s, name in enumerate(names):
                 loss = out_of_fold(grams, k, fitted[..., s])
+                # Strictly: of equal ones the earlier, that is the smaller, design stays.
                 if loss < losses[k]:
                     coef[:, k], losses[k] = fitted[..., s], loss
                     chosen[k] = name if design is None else f"{name}+{design.name}"
@@ -62,6 +65,8 @@ def fit_ridge(prepared: Prepared, totals: Totals | None = None) -> Ridge:
 
 def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
     """Return sum over the held-out rows of (r_k - z' coef)^2, for coef (F, A, D)."""
+    # |r - Z c|^2 = r'r - 2 c'Z'r + c'Z'Z c: the fold's own sums hold all three, no row is read
+    # again.
     through = (grams.gram[:, k] @ coef[..., None])[..., 0] - 2 * grams.cover[:, k]
     return float(grams.square[:, k].sum() + (coef * through).sum())
 
@@ -100,6 +105,8 @@ def common_fit(prepared: Prepared) -> Floats:
     """
     layout = prepared.layout
     used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
+    # A bordered system: p columns that all share, then K A intercepts, each of which meets only the
+    # rows of its own position and action.
     p, K, A = used[0].map.shape[1], layout.K, layout.A
     total, side = np.zeros((layout.F, p + K * A, p + K * A)), np.zeros((layout.F, p + K * A))
     cover = others(prepared.grams.cover)
@@ -128,6 +135,8 @@ def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
     layout = prepared.layout
     used = [found[j] for found in prepared.candidates]
     p, K = used[0].map.shape[1], layout.K
+    # The same border, now within each own action: p shared columns, then K intercepts. They and the
+    # design's own column 0 are collinear; the penalties decide between them.
     total, side = (
         np.zeros((layout.F, layout.A, p + K, p + K)),
         np.zeros((layout.F, layout.A, p + K)),
@@ -162,6 +171,8 @@ def _pooled(prepared: Prepared, k: int) -> Floats:
     right = np.concatenate([cover.sum(axis=1) @ design.map, cover[:, :, 0]], axis=1)
     penalty = np.full((layout.F, p + A), POOLED)
     rows = mapped[:, :, 0, 0].sum(axis=1)
+    # In proportion to the rows, so next to nothing at any size, but not zero: column 0 and the A
+    # own intercepts are collinear.
     penalty[:, : layout.d + 1] = np.maximum(POOLED_CONTEXT * rows, 1e-9)[:, None]
     solved = solve(total, right[..., None], penalty)[..., 0]
     out: Floats = np.repeat((solved[:, :p] @ design.map.T)[:, None], A, axis=1)

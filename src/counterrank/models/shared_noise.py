@@ -80,11 +80,14 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     square = others(prepared.grams.square.sum(axis=(1, 2)))
     gram, cover, total = others(totals.gram), others(totals.cover), others(totals.square)
     rough = solve(plain, right[..., None], _penalty(used[0], layout, PENALTIES[-1]))[..., 0]
+    # Residuals e of an unweighted fit: the sums of e^2 and of (sum_k e_k)^2 have the ratio 1 + (K -
+    # 1) icc in expectation, from which icc follows without a second pass.
     within = square + _quadratic(rough, plain, right)
     between = total + _quadratic(rough, gram, cover)
     icc = np.clip(
         (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED
     )  # (F,)
+    # All folds or none: their fits are compared and must be of one kind.
     if icc.min() < JOINT_LEAST:
         return []
     c = icc / (1.0 + (layout.K - 1) * icc)
@@ -92,6 +95,8 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     side = right - c[:, None] * cover
     out = []
     for value in PENALTIES:
+        # The inverse covariance is (I - c 11') / (1 - icc); that factor is left out of the Gram, so
+        # the penalty has to carry it to shrink as much as without shared noise.
         penalty = _penalty(used[0], layout, value) * (1.0 - icc.mean())
         solved = solve(weighted, side[..., None], penalty)[..., 0]
         out.append((_raw(solved, used, layout), f"shared-noise-T/{value:g}"))

@@ -63,6 +63,7 @@ def tables_of(layout: Layout, coef: Floats, *, positions: Ints | None = None) ->
     dense = coef[..., : layout.starts[3]].copy()
     by_block = coef[..., layout.starts[3] :].reshape(S, F, Q, A, layout.blocks, A)
     shown = by_block[:, :, np.arange(Q)[:, None], :, layout.slots[at]]  # (Q, K, S, F, A own, A)
+    # The own item is no neighbour of itself.
     shown[np.arange(Q), at] = 0.0
     shown += _less_own(layout, coef, dense)
     top = layout.starts[3]

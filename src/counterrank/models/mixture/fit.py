@@ -62,6 +62,8 @@ def improved(
     """
     last = -np.inf
     for _ in range(rounds):
+        # First the posterior: the likelihood by which the rounds stop is that of the parameters so
+        # far.
         fit = posterior_step(fit, rows)
         if fit.likelihood - last < settled:
             break
@@ -87,6 +89,8 @@ def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator
     effect, centre = alike.effect.copy(), alike.prior.effect.copy()
     effect[:, p:] += raised
     centre[:, p:] += raised
+    # Of a sum, positions give back what pair effects were raised by: the fit starts where one class
+    # was.
     shift = alike.shift - (0.0 if alike.link.curved else raised * alike.examined[0].sum(axis=1))
     everything, nothing = 1.0 - np.eye(K), np.empty((0, 0))
     prior = replace(
@@ -105,10 +109,14 @@ def _looks(examined: Floats, rng: np.random.Generator) -> Floats:
     """Return what the classes examine (Z, K, K) at the beginning, a little apart from each other."""
     K = len(examined)
     away = np.arange(K) - np.arange(K)[:, None]
+    # Everything, nothing (no position is K away), above, below, next door.
     plain = np.stack([away != 0, away > K, away < 0, away > 0, np.abs(away) == 1]).astype(
         np.float64
     )
+    # Shares of 1 / FIRST_SEEN at FIRST_SEEN each: scattered classes examine 1 on average, as they
+    # should.
     scattered = examined * (rng.random((CLASSES - len(plain), K, K)) < 1.0 / FIRST_SEEN)
+    # Classes that start equal stay equal: expectation and maximisation keeps symmetries.
     apart = np.exp(0.2 * rng.standard_normal((CLASSES, K, K)))
     return np.asarray(FIRST_SEEN * np.concatenate([plain, scattered]) * apart)
 
@@ -154,6 +162,7 @@ def _by_steps(fit: Fit, rows: Rows, folds: int) -> Effects:
     """Return the same by some steps on the other folds' rows, begun at the fit to all."""
     out = []
     for f in range(folds):
+        # A posterior of zero leaves a row out of every sum, and no row has to be copied.
         part = replace(fit, posterior=fit.posterior * (rows.fold != f)[:, None])
         for _ in range(FOLD_STEPS):
             part = effects_step(part, rows)
@@ -182,6 +191,7 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
     error = (rows.reward - fit.q[:, 0]) * rows.present
     add_triples(rows.action, rows.fold, fit.scale, fit.examined[0], error, gram, right)
     gram = whole(gram)
+    # Empirical Bayes on sums that are already made: rounds cost a solution, not a pass.
     noise, penalty = float((error**2).sum() / max(rows.present.sum(), 1.0)), FIRST_TRIPLE
     eye = np.eye(columns)
     for _ in range(TRIPLE_ROUNDS):
@@ -192,6 +202,7 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
     solved = np.linalg.solve(others(gram) + penalty * eye, others(right)[..., None])[
         ..., 0
     ]  # (F, A, Q)
+    # Columns are the packed lower triangle: (high, low) is at high (high + 1) / 2 + low.
     low, high = np.tril_indices(A)[::-1]
     triple = np.empty((folds, A, A, A))
     triple[:, :, low, high] = triple[:, :, high, low] = solved[..., high * (high + 1) // 2 + low]

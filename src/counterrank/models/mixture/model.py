@@ -103,6 +103,8 @@ class MixtureModel:
         from counterrank.models.kernels import mixture_means as kernels
 
         wanted, (chance, scale) = whole_distribution(batch, target), seen
+        # Positions hang together (a policy without replacement): only whole draws are rankings it
+        # would show.
         if wanted is None:
             drawn = policy_draws(batch, target, self.draws, self.seed)
             total = np.zeros(batch.action.shape)
@@ -116,10 +118,15 @@ class MixtureModel:
             given = (own, shift, self.examined[0], pair)
             kernels.curved_means(product, drawn, batch.lengths, fold, x, scale, wanted, *given, out)
         elif self.link is Link.PRODUCT:
+            # exp(sum_l s_l W_l) is a product over positions, and the mean of a product of
+            # independent factors is the product of their means; the clip keeps factors finite where
+            # hardly anything was seen.
             power = self.examined[None, :, :, :, None, None] * pair[:, None, None, None]
             factor = np.exp(np.clip(power, -LARGEST_EXPONENT, LARGEST_EXPONENT))
             kernels.product_means(batch.lengths, fold, x, chance, wanted, own, shift, factor, out)
         elif wanted.shape[1] == 1 and bool((batch.lengths == batch.K).all()):
+            # All positions have one distribution and all rankings are whole: sums over positions
+            # collapse to one mean pair effect, times how much each class examines.
             kernels.alike_means(
                 fold, x, chance, scale, wanted[:, 0], *self.effects, self.examined, out
             )

@@ -67,6 +67,8 @@ def traits_of(x: Floats) -> Floats:
     d = z.shape[1]
     if d > TRAIT_SQUARES:
         return np.ascontiguousarray(z)
+    # The context is standardised, so a square has mean 1: (left == right) takes it off, and traits
+    # have mean zero.
     left, right = np.triu_indices(d) if d <= TRAIT_PRODUCTS else (np.arange(d),) * 2
     return np.ascontiguousarray(
         np.concatenate([z, z[:, left] * z[:, right] - (left == right)], axis=1)

@@ -73,6 +73,7 @@ def fitted(rows: Rows, frame: Frame, *, long: bool) -> dict[str, MixtureModel]:
     if binary and long:
         rows = rows.thinned(max(BINARY_ROWS, BINARY_ROWS_COLUMN * columns(layout)))
     few = rows.thinned(max(ROUGH_ROWS, ROUGH_ROWS_COLUMN * columns(layout)))
+    # Rewards of any size add up or multiply; 0/1 rewards add up or are chances.
     links = (Link.SUM, Link.LOGISTIC if binary else Link.PRODUCT)
     rough = [alternate(few, start(few, link, layout.A), ROUGH) for link in links]
     errors = [squared_error(few, fit.q[:, 0]) for fit in rough]
@@ -83,6 +84,8 @@ def fitted(rows: Rows, frame: Frame, *, long: bool) -> dict[str, MixtureModel]:
         classes = _classes(rows, kept, frame)
         for fit in classes:
             found |= _with_classes(rows, fit, frame)
+        # Where classes clearly exist, one class is a worse model of the same kind: its fit is
+        # saved.
         if max((fit.likelihood for fit in classes), default=-np.inf) - alike > CLEAR:
             return found
     for fit in kept:
@@ -150,6 +153,8 @@ def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list
     """Return the likeliest classes in some rows, one for each fit of one class that stays close to
     the likeliest.
     """
+    # A race from one beginning decides which links get the others: likelihoods have many local
+    # maxima, and each beginning costs as much as the race.
     races = [improved(few, first_classes(few, one, 0.0, rng), FIRST_ROUNDS) for one in alike]
     most = max(fit.likelihood for fit in races)
     out = []

@@ -128,6 +128,8 @@ class Fit:
     def loss(self, rows: Rows) -> float:
         """Return the errors with the prior's penalties."""
         at = self.prior
+        # Penalties are in units of the errors, that is of noise variances: nothing divides by the
+        # noise here.
         pulls = float((at.effect_penalty * (self.effect - at.effect) ** 2).sum())
         pulls += float((at.examined_penalty * (self.examined - at.examined) ** 2).sum())
         pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float(
@@ -140,6 +142,7 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
     """Return one class: the mean reward for everything, everyone examining everything."""
     (n, K), p, m = rows.action.shape, rows.x.shape[1], rows.traits.shape[1]
     mean = float(rows.reward.sum() / max(rows.present.sum(), 1.0))
+    # Logits of rewards that are all 0 or all 1 stay finite.
     first = np.log((mean + 1e-3) / (1.0 - mean + 1e-3)) if link is Link.LOGISTIC else mean
     effect = np.zeros((actions, p + actions))
     effect[:, 0] = first

@@ -57,9 +57,12 @@ def posterior_step(fit: Fit, rows: Rows) -> Fit:
     """Return the fit with the probability of every class given context and rewards, and its
     likelihood.
     """
+    # With what a ranking's errors share, their inverse covariance is (I - shared 11') / noise:
+    # squares less a square of the sum, and log det = count log noise - log(1 - count shared).
     (square, total), count = fit.squares(rows), rows.present.sum(axis=1)
     distance = (square - fit.shared[:, None] * total) / fit.noise
     level = np.log(np.maximum(chances(fit.shares, rows.traits), 1e-300)) - 0.5 * distance
+    # Log-sum-exp: K squared errors over small noise underflow long before classes are undecided.
     most = level.max(axis=1, keepdims=True)
     weight = np.exp(level - most)
     sums = weight.sum(axis=1, keepdims=True)
@@ -78,6 +81,7 @@ def shares_step(fit: Fit, rows: Rows) -> Fit:
     phi = np.concatenate([np.ones((rows.n, 1)), rows.traits], axis=1)
     penalty = np.full(phi.shape[1], SHARE)
     penalty[0] = SIZE
+    # A bound of the Hessian instead of the Hessian: inverted once, and no step can overshoot.
     inverse = np.linalg.inv(0.5 * phi.T @ phi + np.diag(penalty))
     shares = fit.shares
     for _ in range(SHARE_STEPS):
@@ -118,6 +122,7 @@ def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Flo
     )  # fmt: skip
     gram = whole(gram)
     gram[..., np.arange(K), np.arange(K)] += fit.prior.examined_penalty
+    # Without shared noise the equations of different positions have no product in common.
     if not together:
         inverse = np.linalg.inv(gram)
         return (
@@ -140,6 +145,7 @@ def _examination_prior(fit: Fit, spread: Floats) -> Prior:
     off = ~np.eye(fit.shape[1], dtype=bool)
     for z in range(len(centre)):
         for side in (np.triu(off), np.tril(off)):
+            # A side of one cell (K = 2) has no spread to shrink by.
             if side.sum() > 1:
                 group = fit.examined[z][side]
                 centre[z][side], penalty[z][side] = shrinkage(
@@ -152,6 +158,8 @@ def _rescaled(fit: Fit) -> Fit:
     """Return the same rewards with examination 1 on average over classes and positions."""
     _, K, _, p = fit.shape
     average = np.tensordot(fit.posterior.mean(axis=0), fit.examined, axes=1)
+    # Examination x pair effect is all that rewards show, and examination squared x three-way
+    # effect: what one gains the others lose, and penalties follow with the squares (../WHY.md).
     size = float(np.abs(average[~np.eye(K, dtype=bool)]).mean())
     if not 1e-6 < size < 1e6:
         return fit
@@ -177,6 +185,8 @@ def effects_step(fit: Fit, rows: Rows) -> Fit:
     """
     gram, right = effect_grams(fit, rows, np.zeros(rows.n, dtype=np.int64), 1)
     penalty, away = effect_pull(fit)
+    # The inverse rather than a solve: its diagonal is the posterior variance that empirical Bayes
+    # needs.
     inverse = np.linalg.inv(gram[0] + np.diag(penalty))
     Z, K, A, p = fit.shape
     step = inverse @ (right[0] - penalty * away)
@@ -227,6 +237,8 @@ def _effect_prior(fit: Fit, spread: Floats) -> Prior:
         centre[:, j], strength = shrinkage(
             fit.effect[:, j], spread[:, j], fit.noise, LEAST_EFFECT * fit.noise
         )
+        # Actions may differ in level by far more than a normal prior of their spread would like: an
+        # intercept is never held harder than a position's shift.
         penalty[:, j] = min(strength, SHIFT) if j == 0 else strength
     # In a product pair effects are logarithms: they have no unit.
     least = LEAST_EFFECT * (1.0 if fit.link is Link.PRODUCT else fit.noise)
@@ -245,6 +257,7 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     inverse = np.linalg.inv(gram + np.diag(penalty))
     step = inverse @ (right - penalty * fit.tilt.ravel())
     found = _search(fit, rows, sides, tilt=step.reshape(2, m))
+    # Centred at zero, not at its mean: no tilt is the natural default, unlike an average effect.
     tau2 = float(np.mean(found.tilt.ravel() ** 2 + found.noise * np.diag(inverse)))
     return replace(
         found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT))
@@ -281,6 +294,7 @@ def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
     )
     slope = q if fit.link is Link.PRODUCT else np.ones(q.shape)
     used = rows.present * fit.posterior
+    # Filled up to multiples of four: the kernel works on 4 x 4 blocks.
     sums, right = np.zeros((3, -(-m // 4) * 4, -(-m // 4) * 4)), np.zeros((2, m))
     error = (rows.reward - q) / variance * used
     add_tilt(rows.traits, sides, slope, variance * used, error, fit.shared, sums, right)
@@ -307,6 +321,8 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
         kernels.triple_curvature(rows.action, fit.posterior, fit.shared, fit.examined, along, out)
         return out.ravel() + penalty * direction.ravel()
 
+    # Jacobi preconditioner: counts of triples differ by orders of magnitude between common and rare
+    # items.
     scale = 1.0 / (diagonal.ravel() + penalty)
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     before = LinearOperator((size, size), matvec=lambda v: scale * v.ravel(), dtype=np.float64)
@@ -314,8 +330,10 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
     step, _ = cg(operator, pull, rtol=CONJUGATE_EXACT, maxiter=CONJUGATE_STEPS, M=before)
     found = _search(fit, rows, triple=both_orders(step.reshape(fit.triple.shape)))
     used = np.tril(np.ones(fit.triple.shape[1:], dtype=bool))
+    # The inverse's diagonal by the diagonal's inverse: A^3 columns are too many to invert.
     spread = fit.noise * scale.reshape(fit.triple.shape)[:, used]
     tau2 = float(np.mean(found.triple[:, used] ** 2 + spread))
+    # Effective number of parameters of a ridge, sum d / (d + penalty), by the same approximation.
     freedom = float((diagonal[:, used] / (diagonal[:, used] + penalty)).sum())
     strength = fit.noise / max(tau2, LEAST_EFFECT * fit.noise)
     return replace(found, prior=replace(fit.prior, triple_penalty=strength), freedom=freedom)
@@ -355,6 +373,8 @@ def noise_step(fit: Fit, rows: Rows) -> Fit:
     if fit.link is Link.LOGISTIC:
         return fit
     (squares, totals), count = fit.squares(rows), rows.present.sum(axis=1)
+    # E (sum e)^2 = sum e^2 + count (count - 1) common variance: the excess over single squares,
+    # divided by the number of ordered pairs, is the covariance of two errors of one ranking.
     square, total = float((fit.posterior * squares).sum()), (fit.posterior * totals).sum(axis=1)
     used = fit.posterior.sum(axis=1)
     rewards, pairs = max(float(used @ count), 1.0), float(used @ (count * (count - 1.0)))
