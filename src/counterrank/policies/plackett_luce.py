@@ -3,11 +3,12 @@
 Which method answers which set of positions: the cheapest that is exact, else sampling. Empty sets
 and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other sets
 run the subset programme while it fits the budget; the rest shares one set of draws a row. Equal
-sets of a row are answered once.
+sets of a row are answered once. Single positions of many rows, which most estimators ask for, go to
+the quadrature straight away.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.clock_times import clock_rules
 from counterrank.policies.factored import as_scores
 from counterrank.policies.questions import (
     Tasks,
@@ -36,7 +38,7 @@ class PlackettLuce(ArrayPolicy):
     (Plackett 1975).
 
     Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a
-    single item by quadrature (1e-10); anything larger by at most `max_samples` draws shared by all
+    single item by quadrature (1e-12); anything larger by at most `max_samples` draws shared by all
     masks of a row, until the relative error is `rtol`. The draws are a function of `seed` and the
     row's content alone, so a result does not depend on chunks or threads. A score of -inf makes an
     item unavailable.
@@ -166,8 +168,6 @@ class UniformPermutation(ClosedFormPolicy):
 _SMALL = 256
 #: Cells of masks or scores held at once.
 _CELLS = 4_000_000
-#: A quadrature result below this log may have lost terms to underflow.
-_UNDERFLOW = -575.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,26 +179,47 @@ class Limits:
     max_samples: int
     seed: int
 
+    @property
+    def small(self) -> int:
+        """So few states that the programme beats the quadrature."""
+        return min(_SMALL, self.max_states)
+
 
 def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetResult:
     """Return log-probabilities (n, J) of masks (J, K) or (n, J, K), a block of rows at a time."""
     n, K = items.shape
     J = sets.shape[-2]
     log_prob, rel_var = np.zeros((n, J)), np.zeros((n, J))
-    hardest = 0
+    hardest, rest = 0, np.arange(n)
+    if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
+        log_prob = _positions(scores, items, sets, limits)
+        rest = np.flatnonzero(np.isnan(log_prob).any(axis=1))
+        hardest = int(len(rest) < n)
     step = max(1, _CELLS // max(J * K, scores.shape[1]))
-    for start in range(0, n, step):
-        block = slice(start, min(start + step, n))
+    for start in range(0, len(rest), step):
+        block = rest[start : start + step]
         masks = sets if sets.ndim == 2 else sets[block]
         rows = scores if len(scores) == 1 else scores[block]
-        parts = _solve_block(rows, items[block], masks, limits, first=start)
+        parts = _solve_block(rows, items[block], masks, limits, block)
         log_prob[block], rel_var[block] = parts[0], parts[1]
         hardest = max(hardest, parts[2])
     return SubsetResult(log_prob, rel_var, ("exact", "quadrature", "sampled")[hardest])
 
 
+def _positions(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> Floats:
+    """Return (n, J) log-probabilities of single positions; NaN in rows that other methods answer."""
+    from counterrank.policies.kernels.plackett_luce_singles import singles
+
+    n, K = items.shape
+    rows = np.zeros(n, np.int64) if len(scores) == 1 else np.arange(n)
+    first = np.zeros(1, np.int64)
+    want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
+    found = singles(scores, rows, items, first, want, clock_rules(K), limits.small)
+    return found[:, np.argmax(sets, axis=1)]
+
+
 def _solve_block(
-    scores: Floats, items: Ints, sets: Bools, limits: Limits, *, first: int
+    scores: Floats, items: Ints, sets: Bools, limits: Limits, numbers: Ints
 ) -> tuple[Floats, Floats, int]:
     from counterrank.policies.kernels.plackett_luce import prefix_log_prob
 
@@ -218,7 +239,7 @@ def _solve_block(
     work = _Work(scores, items, tasks, prefix, limits)
     values, errors, hardest = work.run()
     if np.isnan(values).any():
-        row = int(tasks.rows[np.argmax(np.isnan(values))]) + first
+        row = numbers[tasks.rows[np.argmax(np.isnan(values))]]
         raise PolicyError(
             f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make "
             "more than "
@@ -272,10 +293,10 @@ class _Work:
         values, errors = np.empty(len(self.rows)), np.zeros(len(self.rows))
         lone = (self.size - self.lead == 1) & ~self.wide
         fits = (self.states <= self.limits.max_states) & ~self.wide
-        quick = lone & (self.states > min(_SMALL, self.limits.max_states))
+        quick = lone & (self.states > self.limits.small)
         if quick.any():
             values[quick] = self._singles(np.flatnonzero(quick))
-            quick[quick] = values[quick] > _UNDERFLOW
+            quick[quick] = ~np.isnan(values[quick])
         sets, drawn = fits & ~quick, ~fits & ~quick & ~self.wide
         if self.wide.any():
             values[self.wide] = self._wide(np.flatnonzero(self.wide))
@@ -317,11 +338,8 @@ class _Work:
         want = np.zeros((len(first), K), bool)
         want[group, position] = True
         heads = which[first]
-        table = self.scores if len(self.scores) == 1 else self.scores[self.rows[heads]]
-        order = self.order if len(self.scores) == 1 else self.order[self.rows[heads]]
-        found = singles(
-            table, order, self.items[heads], self.lead[heads], want, nodes_per_octave(K)
-        )
+        rows, lead = self.score_rows[heads], self.lead[heads]
+        found = singles(self.scores, rows, self.items[heads], lead, want, clock_rules(K), 0)
         head: Floats = self.prefix[self.rows[which], self.lead[which]]
         values: Floats = found[group, position] + head
         return values
@@ -335,24 +353,3 @@ def _states(free: Ints, gaps: Ints) -> Floats:
             term = term * np.maximum(free - j + 1, 0) / j
             total = np.where(j <= gaps, total + term, total)
     return total
-
-
-@lru_cache(maxsize=256)
-def nodes_per_octave(K: int) -> int:
-    """Return m for the step h = log(2)/m at which the trapezoid errs by less than 1e-11.
-
-    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i
-    y)| / Gamma(K) with y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K
-    of (j^2 + y^2).
-
-    >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
-    [3, 4, 5, 9]
-    """
-    j = np.arange(K)
-    m = 2
-    while True:
-        m += 1
-        y = 2 * np.pi * m / np.log(2)
-        log_square = np.log(2 * np.pi / y) - np.pi * y + np.log(j * j + y * y).sum()
-        if np.log(2) + 0.5 * log_square - np.log(np.maximum(j, 1)).sum() < np.log(1e-11):
-            return m
