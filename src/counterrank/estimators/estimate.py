@@ -48,16 +48,21 @@ class Lift:
 class Estimate:
     """V = sum_k alpha_k V_k of a target policy, estimated from the log of another.
 
+    ======================  ================================================================
     `target`, `estimator`   the names of the policy and of the estimator
-    `value`, `stderr`       V per ranking and its standard error; `interval(level)` gives the
-    confidence interval `by_position`           V_k and its standard error, first position first
-    `ess`, `n`              effective and actual number of rankings `level`                 the
-    confidence level of `low`, `high` and the lift's interval `lift`                  the paired
-    difference to what the logging policy earned `flags`                 warnings in plain words
-    `basis`                 the estimator whose weights and assumption the interval rests on; its
-    own name for most `allowance`             what the interval allows for bias beyond sampling
-    error; most estimators allow nothing `details`               what was fitted and chosen, for
-    people: nothing decides on it
+    `value`, `stderr`       V per ranking and its standard error
+    `interval(level)`       the confidence interval
+    `by_position`           V_k and its standard error, first position first
+    `ess`, `n`              effective and actual number of rankings
+    `level`                 the confidence level of `low`, `high` and the lift's interval
+    `lift`                  the paired difference to what the logging policy earned
+    `flags`                 warnings in plain words
+    `basis`                 the estimator whose weights and assumption the interval rests on;
+                            its own name for most
+    `allowance`             what the interval allows for bias beyond sampling error; most
+                            estimators allow nothing
+    `details`               what was fitted and chosen, for people: nothing decides on it
+    ======================  ================================================================
     """
 
     target: str

@@ -36,6 +36,8 @@ FOLDS = 5
 FIT_ROWS, COMPARED_ROWS = 100_000, 5_000
 #: Draws a row of a target that varies; a deterministic one needs one.
 DRAWS = 8
+#: Random streams, each apart from the others; all follow the seed.
+STREAMS = {"training rows": 15, "target draws": 16, "compared rows": 17}
 #: Largest standard error of the log curve: with more, a curve that halves cannot be told from one
 #: that does not.
 MAX_CURVE_ERROR = 0.2
@@ -156,7 +158,9 @@ def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
         raise ConfigError(
             f"the position curve has {len(given)} numbers, the log {K} positions; give one for each"
         )
-    sample = workspace.source.sample(FIT_ROWS, np.random.default_rng([workspace.seed, 15]))
+    sample = workspace.source.sample(
+        FIT_ROWS, np.random.default_rng([workspace.seed, STREAMS["training rows"]])
+    )
     if (sample.reward < 0).any():
         raise EstimatorError(
             "rewards below zero are no clicks or amounts: examination times relevance needs 0 or "
@@ -244,14 +248,14 @@ class UserModelPlan(ContributionPlan):
         """Return rankings of the target (n, D, K)."""
         target = batch.target(self.workspace.target)
         assert isinstance(target, Policy)
-        rng = RowRandom(np.r_[batch.rows], [self.workspace.seed, 16])
+        rng = RowRandom(np.r_[batch.rows], [self.workspace.seed, STREAMS["target draws"]])
         size = 1 if target.deterministic else DRAWS
         # A policy with one row serves all of them, each with draws of its own.
         each = size * batch.n if target.n_rows == 1 else size
         return target.sample(batch.K, rng, size=each).reshape(batch.n, size, batch.K)
 
     def _model_error(self) -> tuple[float, float]:
-        rng = np.random.default_rng([self.workspace.seed, 17])
+        rng = np.random.default_rng([self.workspace.seed, STREAMS["compared rows"]])
         sample = self.workspace.source.sample(COMPARED_ROWS, rng)
         draws, alpha = self.drawn(sample), sample.position_weights
 

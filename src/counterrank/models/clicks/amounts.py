@@ -161,6 +161,7 @@ def plain_history(q: Floats, rankings: Rankings, reward: Floats, alpha: Floats |
     """Return the history of a model whose expectations do not depend on rewards above."""
     weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
     ahead = np.zeros((rankings.m, rankings.K + 1))
+    # What is still to come from slot k on: the same for every history.
     ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
     return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
 
@@ -217,6 +218,7 @@ def _with_amounts(
     """Return each click model with the amounts of clicks, which know the extra numbers where the
     clicks do.
     """
+    # In units of the typical amount: the prior's spreads are in logarithms and know no currency.
     typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
     rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)
     plain = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))

@@ -20,7 +20,7 @@ from counterrank.models.clicks.fit import checked
 from counterrank.models.clicks.kernels.recursion import table_ahead, table_expected
 from counterrank.models.clicks.model import rivalry
 from counterrank.models.clicks.rankings import Rankings
-from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -222,4 +222,6 @@ def _sample(m: int, seed: int) -> Ints:
     most = int(SETTINGS["rows"].value)
     if m <= most:
         return np.arange(m)
-    return np.sort(np.random.default_rng([seed, 53]).choice(m, most, replace=False))
+    return np.sort(
+        np.random.default_rng([seed, STREAMS["boosting rows"]]).choice(m, most, replace=False)
+    )

@@ -20,7 +20,7 @@ from counterrank.models.clicks.kernels.likelihood import (
 )
 from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor
 from counterrank.models.clicks.rankings import Rankings, Scaling
-from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.clicks.settings import SETTINGS, STREAMS
 from counterrank.models.clicks.similarity import Similarity, learned
 
 Floats = NDArray[np.float64]
@@ -119,6 +119,7 @@ class Prior:
         count = np.bincount(self.group, decided, len(self.spread))
         total = np.bincount(self.group, squares, len(self.spread))
         start = _STARTS**2
+        # sd^2 (effects decided) = sum of squares: with few decided effects the start prevails.
         found = np.sqrt((total + weight * start) / (count + weight))
         found = np.clip(found, SETTINGS["least_sd"].value, SETTINGS["most_sd"].value)
         self.spread = np.where(self.free, found, self.spread)
@@ -150,6 +151,7 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     if rows.family == CLICKS:
         examined = SETTINGS["examined"].value
         mean[:K] = examined
+        # Rate = examination x attraction: the rate of clicks over the examination assumed at first.
         attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
         level = float(np.log(attracted / (1 - attracted)))
     else:
@@ -185,7 +187,11 @@ def prepared(
     rankings, reward, fold = checked(rankings, reward, fold, folds)
     most = int(SETTINGS["rows"].value)
     if rankings.m > most:
-        rows = np.sort(np.random.default_rng([seed, 47]).choice(rankings.m, most, replace=False))
+        rows = np.sort(
+            np.random.default_rng([seed, STREAMS["training rows"]]).choice(
+                rankings.m, most, replace=False
+            )
+        )
         rankings, reward, fold = rankings.take(rows), reward[rows], fold[rows]
     assert rankings.row is not None
     own = Rankings(
@@ -200,6 +206,8 @@ def predictors(rows: Rows, variants: tuple[Variant, ...]) -> tuple[Predictor, ..
     # What each fit may see: the rows outside its fold, and for the last one all.
     seen = [*(whole.take(rows.fold[whole.row] != f) for f in range(rows.folds)), whole]
     made: dict[Variant, Predictor] = {}
+    # Narrow variants come first and lend the wide ones their start: a warm Newton step or two
+    # instead of a fit from nothing.
     kept = [v for v in variants if rows.rankings.extra is not None or not v.extra]
     for variant in kept:
         for wanted in dict.fromkeys((Variant(), Variant(extra=variant.extra), variant)):
@@ -243,6 +251,7 @@ def _fitted(
     common = encoding.columns(rows.rankings, rows.x, variant.extra)
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
     first = made[Variant(extra=variant.extra)] if variant.competition else None
+    # Competition reads strengths of the same variant without competition.
     before = first or made.get(Variant())
     rivals, columns, similarity = None, [common] * (rows.folds + 1), None
     if first is not None:
@@ -335,6 +344,7 @@ class Climb:
     ) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
         steps, inner = (SETTINGS[name].value for name in ("steps", "inner"))
+        # Many parameters are allowed more nats in all: each adds its own bit of slack.
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
         K, items, own = self.rows.rankings.K, self.rows.encoding.items, columns[slots.row, slots.k]
         linear_map = K, items, slots.cell, slots.last, slots.own, slots.row, self.x, own

@@ -61,6 +61,8 @@ class Encoding:
             None if part is None else Scaling.of(part[shown])
             for part in (rankings.features, rankings.extra)
         ]
+        # Every item has its own slopes in the context while that is few numbers; in large
+        # catalogues the context acts through features instead.
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS["slopes"].value
         return cls(
             seen, number_table(seen), Scaling.of(rankings.x), scalings[0], scalings[1], slopes
@@ -361,6 +363,7 @@ class ClickModel:
             click,
             ahead,
         )
+        # A telescope: what was earned plus what is expected now, less what was expected before.
         delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
         return History(q, ahead, delta)
 

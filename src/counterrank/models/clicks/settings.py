@@ -4,6 +4,10 @@ on.
 
 from counterrank.settings import Setting
 
+#: Random streams, each apart from the others; all but the last follow the seed. Signs are drawn to
+#: measure noise, and the same residuals must give the same answer whatever the seed.
+STREAMS = {"training rows": 47, "boosting rows": 53, "random signs": 61}
+
 SETTINGS: dict[str, Setting[float]] = {
     "examined": Setting(
         1.0,

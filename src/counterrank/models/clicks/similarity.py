@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counterrank.models.clicks.base import by_row
 from counterrank.models.clicks.kernels.recursion import pair_evidence, similar_above
-from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,6 +60,8 @@ def learned(
     pair_evidence(attraction, odds, after, numbers, lengths, fold, click, slope, bend)
     # Being alike has no direction.
     slope, bend = slope + slope.transpose(0, 2, 1), bend + bend.transpose(0, 2, 1)
+    # How many directions is decided once, on all rows: folds of different rank would be different
+    # models. The places themselves leave each fold out.
     rank, noise = _ranked(_standard(slope.sum(axis=0), bend.sum(axis=0)))
     if rank == 0:
         return None
@@ -103,7 +105,7 @@ def _noise(table: Floats) -> float:
     """Return the largest eigenvalue of the same residuals with random signs: the mean of a few
     draws.
     """
-    rng = np.random.default_rng(61)
+    rng = np.random.default_rng(STREAMS["random signs"])
     found = []
     for _ in range(3):
         flip = np.triu(rng.choice((-1.0, 1.0), table.shape), 1)
@@ -119,6 +121,9 @@ def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Float
     """
     values, vectors = _leading(_standard(slope, bend))
     values, vectors = values[:rank], vectors[:, :rank]
+    # Of a symmetric noise matrix with entries of variance s^2 the largest eigenvalue is 2 s
+    # sqrt(I): `level` is s^2 I. A true eigenvalue t shows as t + level / t, and its vector keeps
+    # the share 1 - level / t^2 of itself: solve for t, then shrink.
     level = (noise / 2) ** 2
     inside = np.maximum(values**2 - 4 * level, 0.0)
     plain = (np.abs(values) + np.sqrt(inside)) / 2

@@ -132,6 +132,8 @@ def add_grams(
         v z r_k; square (F, K, A): sum v r_k^2.
     """
     n, A, width = action.shape[0], centre.shape[1], gram.shape[3]
+    # Rankings are sorted by (fold, own action) first: each group is then a plain matrix product, in
+    # which nothing is looked up.
     size = (width + 4) // 4 * 4  # features and the reward, in fours
     scratch, columns, whole = room(A), np.zeros((size, ROWS)), np.zeros((size, size))
     at_a_time = sorted_rows(gram.shape[0] * A)
@@ -192,6 +194,7 @@ def add_totals(
             s[A * p + k * A + u] += 1.0
         matrix = gram[fold[i]]
         for j in range(size):
+            # Most own-action blocks are empty in a ranking: s is sparse.
             if s[j] != 0.0:
                 add_scaled(s, s[j], j + 1, matrix[j])
         add_scaled(s, total, size, cover[fold[i]])

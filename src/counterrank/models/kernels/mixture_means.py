@@ -64,6 +64,8 @@ def alike_means(
     """
     n, A = wanted.shape
     Z, K, _ = examined.shape
+    # Sums over other positions do not depend on the row: only how far its user looks above and
+    # below does.
     sums, squares = _side_sums(examined)
     for i in range(n):
         f, p = fold[i], wanted[i]
@@ -120,6 +122,7 @@ def _pairs_of_others(
     effect: Floats,
 ) -> float:
     """Return the mean of sum over l < m of s_l s_m effect[a_l, a_m]."""
+    # All ordered pairs of independent positions, less each position with itself, halved: l < m.
     total = 0.5 * _quadratic(effect, expected)
     for other in range(length):
         if other != k:
@@ -195,6 +198,7 @@ def product_means(
                     plain += x[i, j] * own[f, u, j]
                 scaled = 0.0
                 for z in range(Z):
+                    # It hardly moves the mean, and costs as much as any other.
                     if chance[i, z] < RARE:
                         continue
                     product = chance[i, z]
@@ -320,6 +324,7 @@ def curved_means(
     drawn, order = np.empty(_ROWS, np.int64), np.empty(n, np.int64)
     others, padded = np.zeros((K, effect.shape[1])), np.zeros((A, A + 1))
     for k in range(K):
+        # The own position has examination zero, so no loop over others needs a test.
         others[k, :k], others[k, k + 1 : K] = examined[k, :k], examined[k, k + 1 :]
     starts = grouped(fold, own.shape[0], order, 0)
     for f in range(own.shape[0]):

@@ -34,6 +34,7 @@ def _rests(
     total = 0.0
     for k in range(action.shape[0]):
         out[k] = reward[k] - q[k] if action[k] >= 0 else 0.0
+        # M e = weight (e - shared 1 (1'e)): the shared noise needs the errors' sum alone.
         total += out[k]
     for k in range(action.shape[0]):
         out[k] = weight * (out[k] - shared * total)
@@ -119,6 +120,7 @@ def add_examined(
                     if scaled != 0.0:
                         on[a] += rest[k] * columns[a]
                         row = to[a]
+                        # Half the products: the lower triangle, completed by `steps.whole`.
                         for b in range(a + 1):
                             row[b] += scaled * columns[b]
             if shared[i] > 0.0 and joint.shape[0] > 0:
@@ -174,6 +176,7 @@ def add_effects(
                     continue
                 own, others, v = 1.0, 1.0, w
                 if link == PRODUCT:
+                    # d(own exp(part)) = exp(part) d own + q d part.
                     own, others = np.exp(min(max(part[i, z, k], -LARGEST), LARGEST)), q[i, z, k]
                 if link == LOGISTIC:
                     v = w * max(q[i, z, k] * (1.0 - q[i, z, k]), LEAST_VARIANCE)
@@ -234,6 +237,8 @@ def _add_block(
 ) -> None:
     """Add a block's columns (M, R), M a multiple of four, times its sums."""
     out = np.empty((4, 4))
+    # Tilts multiply traits: a ranking enters by three sums over its positions, so the K positions
+    # are summed first and the m^2 products are taken once a ranking instead of once a position.
     for j in range(right.shape[1]):
         right[0, j] += dot(columns[j], sums[3], count)
         right[1, j] += dot(columns[j], sums[4], count)

@@ -35,6 +35,7 @@ def softmax(scores: Floats) -> None:
         for z in range(1, Z):
             most = max(most, scores[i, z])
         for z in range(Z):
+            # exp of differences to the largest cannot overflow.
             scores[i, z] -= most
     exponential(scores.reshape(n * Z), n * Z)
     for i in range(n):
@@ -179,6 +180,7 @@ def logistic_loss(q: Floats, reward: Floats, present: Floats) -> float:
     for i in range(q.shape[0]):
         chance = 1.0
         for k in range(q.shape[1]):
+            # A chance of exactly 0 or 1 would let one surprising click decide the fit.
             one = min(max(q[i, k], LEAST_CHANCE), 1.0 - LEAST_CHANCE)
             if present[i, k] > 0.0:
                 chance *= one if reward[i, k] > 0.5 else 1.0 - one

@@ -3,12 +3,13 @@ policy.
 
 For position k the columns are, in this order:
 
-    1, x_1..x_d                        the (standardised) context
-    c_1..c_A                           the logger's mean distribution, kept only so that indicators
-    can be centred x_j (N_b - M_b)                    context times centred count of action b among
-    the other positions ("cross") N_b N_c - E0[N_b N_c], b <= c      centred products of counts
-    ("squares" 1; 2: b = c alone; 0: none) 1{a_l = b} by block                indicators of the
-    other positions, summed over the positions of a block
+    1, x_1..x_d                   the (standardised) context
+    c_1..c_A                      the logger's mean distribution: indicators are centred by it
+    x_j (N_b - M_b)               context times centred count of action b among the other
+                                  positions ("cross")
+    N_b N_c - E0[N_b N_c]         centred products of counts, b <= c ("squares" 1; 2: b = c
+                                  alone; 0: none)
+    1{a_l = b} by block           indicators of the other positions, summed over a block
 
 N_b counts action b among the other positions, M_b is its mean under the logger. `slots` (K, K)
 gives the block of position l as seen from k. Distributions are (n, 1 or K, A): one row when
@@ -113,6 +114,7 @@ def _second_moments(
                         * ((1.0 if b == c else 0.0) - dist[i, 0, c])
                     )
                 else:
+                    # Positions are independent given the context: covariances add up over them.
                     extra = 0.0
                     for other in range(lengths[i]):
                         if other != k:

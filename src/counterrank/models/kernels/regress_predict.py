@@ -118,6 +118,7 @@ def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Int
     shared = dist.shape[1] == 1
     scale = 1.0 / 9007199254740992.0
     for i in range(n):
+        # A counter-based stream a row: rows can be drawn in any order, by any thread.
         state = mix(np.uint64(row_id[i]) ^ mix(np.uint64(seed)))
         for s in range(draws):
             for k in range(length):
@@ -229,6 +230,8 @@ def cascade_terms(
                         mean += p[b] * row[first + b]
                     base += mean
                     if other < k:
+                        # q is a sum over positions, so learning a_j moves its mean by one term
+                        # only.
                         steps[other] += own[u] * (row[first + action[i, other]] - mean)
                 level += own[u] * base
             total, known = level, level

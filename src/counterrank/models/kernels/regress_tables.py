@@ -59,6 +59,8 @@ def _rich(
         for b in range(A):
             p = logging[i, 0, b]
             for c in range(b, A if squares == 1 else b + 1):
+                # E0 of products of counts over the m others: m (m - 1) p_b p_c, and m p_b more on
+                # the diagonal.
                 mean = m * (m - 1) * p * logging[i, 0, c] + (m * p if b == c else 0.0)
                 rows[at], scales[at] = row, count[b] * count[c] - mean
                 row += 1

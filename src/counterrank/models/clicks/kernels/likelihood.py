@@ -65,6 +65,7 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
     after = 2 * K + 1 + K * K
     base = after + items + 1
     start = base + 1 + d + p
+    # Position, distance and cell are added up once per cell (k, l), not once per slot.
     t = np.zeros(K * (K + 1))
     for k in range(K):
         t[k * (K + 1)] = theta[k]
@@ -161,6 +162,8 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
     total, product = 0.0, 1.0
     for s in range(len(u)):
         chance = su[s] * sv[s]
+        # 1 - s(u) s(v) as (1 - s(u)) + s(u) (1 - s(v)): no cancellation where both chances are near
+        # 1.
         own = chance if y[s] > 0.0 else (1.0 - su[s]) + su[s] * (1.0 - sv[s])
         product *= own if own > _LEAST else _LEAST
         # One logarithm for many slots: it costs more than all the rest.
@@ -211,6 +214,8 @@ def _of_chances(su: Floats, sv: Floats, y: Floats, exact: bool, ru: Floats, rv: 
         elif clicked:
             huu[s], huv[s], hvv[s] = su[s] * miss_u, 0.0, sv[s] * miss_v
         else:
+            # Minus the second derivatives of log(1 - s(u) s(v)); they may be negative, which is why
+            # `newton` looks at the curvature along each direction.
             huu[s] = odds * miss_u * (miss_u - su[s] + odds * miss_u)
             hvv[s] = odds * miss_v * (miss_v - sv[s] + odds * miss_v)
             huv[s] = odds / miss * miss_u * miss_v
@@ -257,6 +262,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     linear(theta, K, items, cell, last, own, row, x, columns, u, v)
     value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
     derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
+    # The diagonal of J' H J needs squared columns; huv is left out, as it only scales and shrinks.
     adjoint(huu, hvv, K, items, cell, last, own, row, x * x, columns * columns, diagonal)
     exact = near
     for taken in range(most):
@@ -295,6 +301,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
             energy = _dot(residual, residual * scale)
             for j in range(P):
                 direction[j] = residual[j] * scale[j] + energy / before * direction[j]
+        # What the quadratic model gains by the step: half the slope along it (nats).
         promise = 0.5 * _dot(slope, step)
         exact = near or promise < _NEAR
         if not promise > enough:
@@ -310,6 +317,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
             reached = likelihood(ru, rv, y, family, dispersion, su, sv) - _penalty(
                 moved, mean, precision
             )
+            # Armijo's rule: a small part of the promised gain must come true.
             if reached >= value + 1e-4 * size * promise:
                 break
             size *= 0.5

@@ -25,6 +25,7 @@ def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
     for k in range(length):
         clicked = 0.0
         for s in range(k + 1):
+            # Being in state s and clicking at k leads to state k + 1; not clicking stays in s.
             here = state[s] * chance[k, s]
             clicked += here
             state[s] -= here
@@ -160,6 +161,7 @@ def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, l
         f, last = fold[i], -1
         for k in range(lengths[i]):
             a, own = item[i, k], attraction[i, k]
+            # s(u) = 1 / (1 + hidden): examination given the last observed click.
             hidden = odds[f, k, last + 1] * (after[f, item[i, last]] if last >= 0 else 1.0)
             chance = own / (1.0 + hidden)
             weight = chance / max(1.0 - chance, 1e-9)
