@@ -98,3 +98,49 @@ def test_without_models_what_richer_weights_show_is_allowed_for():
 def test_settings_say_why():
     for setting in SETTINGS.values():
         assert setting.unit and setting.why and setting.set_on
+
+
+def test_every_step_follows_the_rule_with_models_correlated_members_and_no_support():
+    """Three members, so that a step moves all weights; the same by plain arithmetic."""
+    members = ("iips", "order-2", "ips")
+    values, models = np.array([1.0, 1.9, 0.6]), (0.9, 1.2)
+    covariance = np.array([[0.01, 0.004, 0.002], [0.004, 0.09, 0.03], [0.002, 0.03, 0.25]])
+    whole = np.eye(6)
+    whole[1:4, 1:4] = covariance
+    unsupported = np.array([0.0, 0.2, 0.1])
+    given = summary(
+        values,
+        np.ones(3),
+        members=members,
+        models=models,
+        unsupported=unsupported,
+        covariance=whole,
+    )
+    found = decide(given, allowance=0.4)
+    w, B = np.array([1.0, 0.0, 0.0]), 0.4
+    for j, left in ((1, SETTINGS["left-order-2"].value), (2, 0.0)):
+        move = np.eye(3)[j] - w
+        d, s2 = move @ values, move @ covariance @ move
+        own = 0.4 * (left + unsupported[j])
+        shown = np.sqrt(max(d**2 - SETTINGS["evidence"].value * s2, 0.0))
+        usual = max(SETTINGS["usual"].value * B, shown)
+        share = usual**2 / (usual**2 + s2 + own**2)
+        assert 0.0 < share < 1.0
+        w, B = w + share * move, (1 - share) * max(B, shown) + share * own
+    np.testing.assert_allclose(found.weights, w, rtol=1e-12)
+    assert found.allowance == pytest.approx(B, rel=1e-12)
+    assert stderr(given, w) == pytest.approx(np.sqrt(w @ covariance @ w), rel=1e-12)
+
+
+def test_nothing_to_allow_for_and_nothing_seen_moves_nothing():
+    found = decide(summary([1.0, 1.0], [0.0, 0.0]), allowance=0.0)
+    assert found.weights.tolist() == [1.0, 0.0] and found.allowance == 0.0
+
+
+def test_the_first_allowance_counts_the_change_and_the_first_member():
+    parts = first_allowance(summary([3.0, 4.0], [0.1, 0.1], models=(1.9, 2.3), alone=0.5))
+    assert parts["target differs from logger"] == pytest.approx(SETTINGS["effect"].value * 2.0)
+    assert parts["rests on the models alone"] == pytest.approx(SETTINGS["alone"].value * 0.5 * 3.0)
+    left, bare = SETTINGS["left-iips"].value, SETTINGS["bare"].value
+    alone = first_allowance(summary([3.0], [0.1], members=("iips",)))
+    assert alone == {"no reward model": pytest.approx(left * bare * 2.0)}

@@ -6,13 +6,18 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
+from counterrank.diagnostics import SIGNIFICANT, mean_weight_test
+from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.estimate import Lift, PositionValue
 from counterrank.evaluation.judging import (
     Evidence,
     Rival,
+    _times,
     level_of,
+    meets,
     reasons,
     round_up,
     scale_of,
@@ -198,3 +203,81 @@ def test_an_interval_without_length_is_contradicted_by_any_real_difference():
         row_of("agreement", sure, rivals=[Rival("ips", 0.2, 0.001, usable=True)])["status"]
         == "pass"
     )
+
+
+def test_where_there_is_next_to_nothing_the_rows_needed_stay_finite():
+    assert row_of("units", units=0)["rows"] == 500_000
+    assert row_of("ess", estimate(ess=0.5))["rows"] == 500_000
+    assert row_of("outcomes", outcomes=0.2)["rows"] == 100_000
+    w = np.ones((1000, 6))
+    w[1:, 1] = 0.0  # one row is left at position 2
+    assert row_of("ess", moments=weights(w))["rows"] == 100_000
+
+
+def spread_around(mean, n=1000):
+    return weights(mean + 0.1 * np.where(np.arange(n) % 2, 1.0, -1.0)[:, None])
+
+
+def test_a_mean_weight_a_little_off_warns_and_far_off_fails():
+    assert row_of("mean-weight", moments=spread_around(1.04))["status"] == "warn"
+    assert row_of("mean-weight", moments=spread_around(0.96))["status"] == "warn"
+    assert row_of("mean-weight", moments=spread_around(1.4))["status"] == "fail"
+
+
+def test_two_sets_of_weights_are_two_tests():
+    """Alone the mean is off beyond chance; as the worse of two it is not."""
+    z = -ndtri(0.7 * SIGNIFICANT / 2)
+    off = spread_around(1 + z * 0.1 / math.sqrt(1000))
+    assert SIGNIFICANT / 2 < mean_weight_test(off).p_value < SIGNIFICANT
+    assert row_of("mean-weight", moments=off)["status"] != "pass"
+    assert row_of("mean-weight", moments=off, lightest=spread_around(1.0))["status"] == "pass"
+
+
+def test_a_position_on_the_line_of_support_is_not_blamed():
+    assert row_of("support", unsupported=[0.02, 0.01])["help"].endswith("position 1")
+
+
+def test_without_rivals_an_allowance_stands_in():
+    none = row_of("agreement")
+    assert none["status"] == "warn" and "(none was run)" in none["reason"]
+    named = row_of("agreement", rivals=[Rival("ips", 0.1, 9.0, usable=False)])
+    assert named["status"] == "warn" and "(ips)" in named["reason"]
+    allowed = row_of("agreement", estimate(half=0.5, allowance=0.25))
+    assert allowed["status"] == "pass" and "allows for a bias of 0.25" in allowed["reason"]
+
+
+def test_a_contradiction_is_counted_in_half_widths_beyond_what_is_allowed():
+    found = estimate(half=0.5, allowance=0.1)
+    said = row_of("agreement", found, rivals=[Rival("ips", -0.9, 0.01, usable=True)])
+    assert said["status"] == "fail" and "by 2.0 times the half-width" in said["reason"]
+
+
+def test_precision_at_its_lines():
+    assert row_of("precision", estimate(lift_half=0.02), logged=0.5)["status"] == "pass"
+    nothing = row_of("precision", estimate(value=0.0, lift_half=0.0), logged=0.0)
+    assert "± 0.0%" in nothing["reason"]
+    assert row_of("precision", estimate(lift=0.5, lift_half=0.25))["status"] == "pass"
+    assert row_of("precision", estimate(lift_half=0.15))["rows"] == 9000
+
+
+def test_needs_are_rounded_up_to_two_digits_and_said_as_people_do():
+    counts = [0, 7, 7.2, 99, 99.5, 100, 101, 999, 1000, 12_345]
+    rounded = [0, 7, 8, 99, 100, 100, 110, 1000, 1000, 13_000]
+    assert [round_up(one) for one in counts] == rounded
+    assert [_times(one) for one in (1.3218, 2.0, 9.94, 10.4, 497.2)] == [
+        "1.3",
+        "2",
+        "9.9",
+        "11",
+        "500",
+    ]
+
+
+def test_levels_are_ordered():
+    levels = ("insufficient", "directional", "reliable")
+    for i, level in enumerate(levels):
+        assert [meets(level, required) for required in levels] == [i >= j for j in range(3)]
+    with pytest.raises(ConfigError, match="'certain' is no evidence level"):
+        meets("certain", "reliable")
+    with pytest.raises(ConfigError, match="'sure' is no evidence level"):
+        meets("reliable", "sure")
