@@ -158,6 +158,19 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "alike = logging.shape[1] == 1",
     ),  # the general way gives the same
     ("estimators/kernels/orders.py", "Eq", "alike = logging.shape[1] == 1"),
+    # Ties: a computed number that meets a line to the last digit.
+    ("evaluation/judging.py", "Gt", "tail_index(e.moments) > THRESHOLDS"),
+    ("evaluation/judging.py", "Gt", "if test.p_value * len(tests) > SIGNIFICANT"),
+    ("evaluation/judging.py", "LtE", "if value <= SIGNIFICANT]"),
+    ("evaluation/judging.py", "Lt", "1 / 3 < factor < 3"),
+    ("evaluation/judging.py", "True", "strict=True"),  # lists of one length by construction
+    # The line before leaves factors of three and more, or a third and less.
+    ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),
+    ("evaluation/judging.py", "1", '(factor, "small") if factor > 1'),
+    # Both ways say the same of ten and of a hundred.
+    ("evaluation/judging.py", "Lt", 'return f"{factor:.2g}" if factor < 10'),
+    ("evaluation/judging.py", "Lt", "if whole < 100:"),
+    ("evaluation/judging.py", "100", "if whole < 100:"),
 )
 
 

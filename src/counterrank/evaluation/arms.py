@@ -319,6 +319,8 @@ def _bias_variance(
     for name, evaluation in found.items():
         own = [pair.estimate for pair in pairs if pair.source == name]
         mean, others = earned[name].stderr ** 2, len(own)
+        # The arm's own mean is subtracted from the predictions of it by every other arm: `others`
+        # times.
         spread = others**2 * mean
         for one in own:
             spread += one.stderr**2

@@ -84,6 +84,7 @@ def usable(estimate: Estimate) -> bool:
     good = estimate.ess >= THRESHOLDS["ess"].directional
     if estimate.moments is None:
         return good
+    # Rivals judge others, so they have to be beyond doubt themselves.
     calm = tail_index(estimate.moments) <= THRESHOLDS["tail"].reliable
     return good and calm and mean_weight_test(estimate.moments).p_value > SIGNIFICANT
 
@@ -126,6 +127,8 @@ def compare(
     for (left, one), (right, two) in both:
         stderr = pairs.stderr_of_difference(left, right)
         value, allowed = one.value - two.value, one.allowance + two.allowance
+        # Bonferroni for intervals (Holm has none that are simultaneous), Holm for p-values (never
+        # weaker).
         half = looks.critical(1 - (1 - level) / len(both), one.n) * stderr
         low, high = value - half, value + half
         rows.append(

@@ -149,6 +149,7 @@ def units(e: Evidence) -> Found:
 def ess(e: Evidence) -> Found:
     """Enough effective rows, in all and at each position."""
     line, found = THRESHOLDS["ess"], e.estimate
+    # An estimate may look steadier than the weights it rests on: the fewer count.
     rows = found.ess if e.moments is None else min(found.ess, effective_rows(e.moments))
     status = _softened(line.status(rows), e) if rows < found.ess else line.status(rows)
     reason = f"the weights leave {rows:,.0f} effective of {found.n:,} rows"
@@ -216,6 +217,7 @@ def mean_weight(e: Evidence) -> Found:
     ]
     if not tests:
         return
+    # The worse of two, with Bonferroni's factor below.
     test = min(tests, key=lambda one: one.p_value)
     worst = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
@@ -282,6 +284,7 @@ def agreement(e: Evidence) -> Found:
     p = holm(
         [two_sided(max(abs(rival.difference) - allowed, 0.0), rival.stderr) for rival in usable]
     )
+    # Without its allowance, as the difference is: what is compared are sampling errors.
     half = (e.estimate.high - e.estimate.low) / 2 - allowed
     names = ", ".join(rival.name for rival in usable)
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
@@ -312,6 +315,7 @@ def precision(e: Evidence) -> Found:
     scale = abs(e.logged) or abs(e.estimate.value)
     relative = half / scale if scale > 0 else (0.0 if half == 0 else math.inf)
     goal = e.practical or line.reliable
+    # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
         yield Judged(FAILED, "the interval cannot be computed", "more rows")
@@ -320,6 +324,8 @@ def precision(e: Evidence) -> Found:
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
     reason = f"the lift is known to ± {relative:.1%} of what the logger earns"
+    # Half-widths fall with the root of the rows; the goal is met relative to the logger or to the
+    # lift, whichever comes first.
     factor = min(
         (relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf
     )
@@ -362,6 +368,7 @@ def scale_of(mean: "np.ndarray[Any, Any]") -> str:
     '; propensities look about 100 times too small: same unit?'
     """
     with np.errstate(divide="ignore", invalid="ignore"):
+        # Geometric: a wrong unit (percent, thousands) multiplies every position alike.
         factor = float(np.exp(np.log(np.maximum(mean, 0.0)).mean()))
     if not math.isfinite(factor) or 1 / 3 < factor < 3 or factor == 0:
         return ""

@@ -24,6 +24,8 @@ def bias_aware_value(bias: float, level: float, df: float = math.inf) -> float:
     """
     from scipy.special import ndtr
 
+    # cv(b) lies between b (the distribution's centre) and b + z (a bias and a two-sided error at
+    # once).
     low, high = abs(bias), abs(bias) + critical_value(level)
     excess = 0.0 if math.isinf(df) else critical_value(level, df) - critical_value(level)
     for _ in range(_HALVINGS):

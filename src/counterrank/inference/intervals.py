@@ -102,6 +102,8 @@ def bernstein_interval(evidence: Evidence, level: float) -> tuple[float, float]:
     n = evidence.moments.n
     if n < 2:
         raise ConfigError("'bernstein' needs at least two rows")
+    # Totals may be negative and their true range is unknown: symmetric around zero, as wide as the
+    # largest seen.
     width = 2 * float(evidence.moments.peaks[-1])
     half = bernstein_half_width(evidence.stderr**2 * n, width, n, level)
     return evidence.value - half, evidence.value + half
@@ -122,6 +124,7 @@ def bootstrap_interval(
     drawn = np.random.default_rng([evidence.seed, 1]).integers(
         0, count, (draws, count), dtype=np.int32
     )
+    # One bincount for all draws: draw b is counted in cells of its own.
     drawn += count * np.arange(draws, dtype=np.int32)[:, None]
     times = np.bincount(drawn.ravel(), minlength=draws * count).reshape(
         draws, count
@@ -178,6 +181,7 @@ def control_coefficients(moments: Moments) -> Floats:
     Weights may be equal or constant (IPS has one for all positions), hence the pseudo-inverse.
     """
     length = moments.K
+    # Fitted on the rows it corrects: the bias is of order K / n, far below the standard error.
     covariance = moments.covariance
     of_w = covariance[length : 2 * length, length : 2 * length]
     beta: Floats = covariance[:length, length : 2 * length] @ np.linalg.pinv(
@@ -209,6 +213,7 @@ def cressie_read_interval(evidence: Evidence, level: float) -> tuple[float, floa
     beta = moments.alpha @ control_coefficients(moments)  # (K,)
     centre = float(moments.alpha @ moments.mean("y") - beta @ (moments.mean("w") - 1.0))
     gradient = np.concatenate([moments.alpha, -beta, [0.0]])
+    # K coefficients were fitted on the same rows.
     df = max(degrees_of_freedom(moments) - moments.K, 1)
     half = math.sqrt(float(special.fdtri(1, df, check_level(level))) * variance(moments, gradient))
     return centre - half, centre + half

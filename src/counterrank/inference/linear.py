@@ -25,6 +25,8 @@ def variances(moments: Moments, gradients: Floats) -> Floats:
     """Return the variances (m,) for the rows of gradients (m, 2K+1)."""
     if moments.n < 2:
         return np.full(len(gradients), np.nan)
+    # Sums by unit come first: rows of one user are not independent, and an error that forgets it
+    # is too small.
     if moments.buckets is not None:
         return clustered_variances(moments.buckets[:, :-1] @ gradients.T, moments.buckets[:, -1])
     if moments.gram is not None:
@@ -63,6 +65,7 @@ def _from_rows(moments: Moments, gradient: Floats) -> float:
     """The same from the lean sums, which know totals and single positions but no other combination."""
     length, n = moments.K, moments.n
     on_y, on_w, on_b = gradient[:length], gradient[length : 2 * length], gradient[-1]
+    # A gradient along alpha is a multiple of the row total, whose square was summed.
     scale = float(on_y @ moments.alpha) / float(moments.alpha @ moments.alpha)
     if (on_w == 0).all() and np.allclose(on_y, scale * moments.alpha, rtol=1e-12, atol=0.0):
         parts = (

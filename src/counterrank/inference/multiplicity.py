@@ -32,6 +32,7 @@ def holm(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     result = np.empty_like(p)
+    # Step-down: a hypothesis cannot be rejected before a smaller p-value was.
     result[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
     return result
 

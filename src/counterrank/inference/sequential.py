@@ -52,10 +52,13 @@ class Looks:
         """
         if self.rows is None or math.isnan(value) or not stderr > 0:
             return two_sided(value, stderr)
+        # The interval solved for alpha: z^2 = 2 (1 + 1/r) log(sqrt(1 + r) / alpha).
         r, z = self._ratio(level, n), value / stderr
         return min(1.0, math.sqrt(1 + r) * math.exp(-(z**2) * r / (2 * (1 + r))))
 
     def _ratio(self, level: float, n: int) -> float:
         assert self.rows is not None
+        # rho^2 that makes the interval about shortest at `rows`; the width there is nearly flat in
+        # rho, so a wrong guess of the final size costs little.
         spent = -2 * math.log(1 - check_level(level))
         return n * (spent + math.log(spent + 1)) / self.rows

@@ -33,6 +33,7 @@ class Grower:
     def __init__(
         self, objective: Objective, limits: Limits, bins: Ints, categorical: Bools
     ) -> None:
+        # A full tree of that depth, or of so many leaves.
         most = min(2 ** (limits.max_depth + 1) - 1, 2 * limits.max_leaves - 1)
         self.objective = objective
         self.limits = limits
@@ -52,6 +53,7 @@ class Grower:
         """Choose the root's model from the sums of all rows (L,)."""
         self.stats[0] = stats
         search.choose_root(self.goal, self.nodes)
+        # The least gain is a share of the root's score: MSEs have the rewards' unit squared.
         root = abs(float(self.scores[0]))
         self.least_gain = self.limits.min_gain * root if np.isfinite(root) else 0.0
 
@@ -103,6 +105,8 @@ class Grower:
         what remains.
         """
         of_parents = np.flatnonzero(self.tree[0, parents] >= 0)
+        # Parent = left + right for sums: only the smaller child is read (as LightGBM and
+        # scikit-learn do).
         children = self.tree[1:3, parents[of_parents]]  # (2, splits)
         small = np.where(
             self.stats[children[0], 0] <= self.stats[children[1], 0], children[0], children[1]

@@ -89,6 +89,7 @@ def _against_containing(position: Position, *, overlap: bool, kappa: float) -> O
 @lru_cache(maxsize=256)
 def _comparisons(containing: bytes, models: int) -> tuple[Ints, Bools]:
     """Return the models (J,) that contain another, and which they contain (J, M)."""
+    # As bytes: the positions of one log ask the same question again and again.
     inside = np.frombuffer(containing, dtype=bool).reshape(models, models) & ~np.eye(
         models, dtype=bool
     )

@@ -112,6 +112,8 @@ class Objective:
             kind,
             self.comparisons,
         )
+        # A second moment of model m is understated by tails[m], a product of m and o by the
+        # geometric mean.
         up = np.ones(self.models + 1)
         np.sqrt(self.tails, out=up[:-1])
         coef: Floats = sign * up[tails[0]] * up[tails[1]]

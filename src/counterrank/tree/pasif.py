@@ -105,6 +105,7 @@ def odds_scale(weight: Floats, share: float) -> float:
     """
     from scipy.optimize import brentq
 
+    # Rows of weight zero never join D_1: the share can only be asked of the others.
     wanted = min(share, 0.9 * float((weight > 0).mean()))
     if wanted <= 0:
         return -60.0
@@ -147,6 +148,7 @@ def part_weights(
     stay = np.where(use, chance(-odds), 0.0)
     share = 1.0 - stay.sum() / max(use.sum(), 1)
     sample = np.flatnonzero(use)
+    # The rest of a weight is averaged over a sample: it enters through a slowly varying quotient.
     sample = sample[:: max(1, -(-len(sample) // PASIF_REST_ROWS.value))]
     out = np.zeros((ratios.rho.shape[1], len(candidates), len(odds)))
     given = np.empty(len(odds))
@@ -194,6 +196,8 @@ def expansion(candidate: Candidate, k: int) -> Iterator[tuple[Bools, float]]:
         return
     top = candidate.order - 1
     for size in range(top + 1):
+        # Inclusion and exclusion: weights of all subsets of fewer than `order` others, as products
+        # of ratios.
         times = float((-1) ** (top - size) * comb(len(others) - 1 - size, top - size))
         for chosen in combinations(others, size):
             members = np.zeros(len(relevant), dtype=bool)

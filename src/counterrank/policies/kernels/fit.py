@@ -30,6 +30,7 @@ def choices(
         left = order[:C].copy()
         mass = np.empty(C)
         for r in range(C):
+            # Relative to the best score: exp cannot overflow, and the first mass is 1.
             mass[r] = np.exp(slope * (row[left[r]] - row[left[0]]))
         before = np.inf
         rises, following = False, True

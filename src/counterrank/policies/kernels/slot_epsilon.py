@@ -31,6 +31,8 @@ def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
         for k in range(K):
             rank = ranks[i, k]
             if rank != -1 and total > -np.inf:
+                # An item is the greedy choice when every better one has been shown: as many as its
+                # rank.
                 better, twice = 0, False
                 for j in range(k):
                     better += 0 <= ranks[i, j] < rank

@@ -78,6 +78,7 @@ def prune(
     feature, left, right, model = tree[0], tree[1], tree[2], tree[3]
     nothing, totals = np.zeros(channels.shape[2]), totals_of(tree, channels)
     merged = np.empty(totals.shape[0])
+    # Measured on the root of these rows: the growing rows' score was made small by the search.
     least = share * abs(score(channels[0, model[0]], nothing, rule, targets, np.inf))
     least = least if np.isfinite(least) else 0.0
     changed = True
@@ -91,6 +92,7 @@ def prune(
                 children = channels[a, model[a], c] + channels[b, model[b], c]
                 merged[c] = totals[c] - children + channels[at, model[at], c]
             now = score(totals, nothing, rule, targets, np.inf)
+            # Undone unless it clearly helps on rows that took no part in choosing it.
             if not now < score(merged, nothing, rule, targets, np.inf) - least:
                 undo(tree, gains, at)
                 for c in range(merged.shape[0]):

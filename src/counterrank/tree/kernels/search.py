@@ -58,8 +58,11 @@ def score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float)
     """
     overlap, mean, kappa = rule[0] > 0.0, rule[1] > 0.0, rule[2]
     first = base[0] + add[0]
+    # Channels are means: 0 of y, 1 of y^2, then differences to each compared model and their
+    # squares.
     spread = max(base[1] + add[1] - first * first, 0.0)
     low: float = rule[3] * spread * rule[4]
+    # Bias penalties only add: a variance that is too large already ends the comparison.
     if low >= stop:
         return low
     count = targets.shape[1]
@@ -71,6 +74,8 @@ def score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float)
             reach = kappa * (np.sqrt(spread * rule[5]) + targets[1, j])
             penalty = np.inf if abs(gap) > reach and gap != 0.0 else 0.0
         else:
+            # E (V_c - V_j)^2 = bias^2 + Var(V_c - V_j): what chance alone explains is taken off,
+            # kappa times.
             noise = max(base[2 + count + j] + add[2 + count + j] - raw * raw, 0.0) * rule[5]
             penalty = max(gap * gap - kappa * noise, 0.0)
         worst = worst + penalty / count if mean else max(worst, penalty)
@@ -104,6 +109,8 @@ def bin_order(cells: Floats, categorical: bool, contrast: Ints, order: Ints) -> 
         order[b] = b + 1
     if not categorical:
         return
+    # Ordered by a mean, the best of all 2^(c-1) subsets is a prefix for one squared error (Fisher
+    # 1958); for this objective it is a good guess in linear time.
     key = np.empty(count + 1)
     for b in range(1, count + 1):
         rows = cells[b, 0]
@@ -170,6 +177,7 @@ def best_cut(
             cell = cells[order[taken - 1]]
             move(cell, terms, coef, on_left, on_right)
             rows += cell[0]
+            # An empty bin moves nothing: the cut before it is the same.
             if cell[0] == 0:
                 continue
         if rows < bounds[1]:
@@ -235,6 +243,8 @@ def settle(node: int, here: Floats, goal: Goal, nodes: Nodes) -> None:
     own, totals = nodes.tree[3, node], nodes.totals
     base = np.empty(totals.shape[0])
     for c in range(base.shape[0]):
+        # Squared bias is of the whole assignment: which model suits a leaf depends on what the
+        # others have become since its parent was split.
         base[c] = totals[c] - here[own, c]
     now = score(base, here[own], goal.rule, goal.targets, np.inf)
     value, model = best_model(base, here, goal.rule, goal.targets)
@@ -295,6 +305,7 @@ def split_level(
         expand(nodes.stats[node], goal.terms, goal.coef, here)
         settle(node, here, goal, nodes)
         rows, now = nodes.stats[node, 0], nodes.scores[node]
+        # A binary tree of c nodes has (c + 1) / 2 leaves.
         if (count + 1) // 2 >= limits[2] or rows < 2 * limits[0]:
             continue
         bounds[0], bounds[1], bounds[2] = rows, limits[0], now - limits[1]
