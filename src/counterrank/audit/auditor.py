@@ -51,7 +51,7 @@ FURTHER: tuple[Check, ...] = (
 )
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
-SAMPLED_ROWS = 500_000
+SAMPLED_ROWS = 200_000
 #: Rows from which quantiles of context columns are taken.
 CUT_ROWS = 20_000
 #: What can be said of a log without propensities.
@@ -79,7 +79,7 @@ class Auditor:
         self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None
     ) -> Tallies:
         """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
-        subject = self.subject if ratios is None else replace(self.subject, ratios=ratios)
+        subject = replace(self.subject, ratios=ratios or self.subject.ratios, seen=[])
         part = batch.take(slice(0, subject.looked_at(batch.n, SAMPLED_ROWS)))
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore"):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, examples_at, listed
+from counterrank.audit.findings import Finding, Subject, Tally, complete, examples_at, listed
 from counterrank.audit.values import logged_numbers
 from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.log import LOGGING, RankingLog
@@ -21,9 +21,44 @@ def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | No
     cube = table[:, None, :] if table.ndim == 2 else table
     outside = batch.action >= cube.shape[-1]
     items = np.where((batch.action < 0) | outside, 0, batch.action)
-    cube = np.broadcast_to(cube, (batch.n, batch.K, cube.shape[-1]))
-    values = np.take_along_axis(cube, items[:, :, None], axis=2)[:, :, 0]
+    # Places in the flat table; one row of it serves all positions where they are alike.
+    rows = np.arange(cube.shape[0] * cube.shape[1]).reshape(cube.shape[:2])
+    values = cube.reshape(-1)[rows * cube.shape[2] + items]
     return np.where(outside, 0.0, values), outside
+
+
+def by_position(batch: RankingLog, size: int) -> NDArray[np.int64]:
+    """Return how often each item 0..size-1 stands at each position (K, size).
+
+    >>> log = RankingLog(action=[[0, 1], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
+    >>> by_position(log, 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    # One place more for each position takes its padding, -1.
+    places = batch.action + (1 + np.arange(batch.K) * (size + 1))
+    found: NDArray[np.int64] = np.bincount(places.reshape(-1), minlength=batch.K * (size + 1))
+    return found.reshape(batch.K, size + 1)[:, 1:]
+
+
+def repeated(batch: RankingLog, size: int) -> NDArray[np.bool_]:
+    """Return which rankings (n,) show one of the items 0..size-1 twice.
+
+    >>> log = RankingLog(action=[[0, 1, 0], [1, -1, -1]], reward=np.zeros((2, 3)), propensity=np.full((2, 3), .5))
+    >>> repeated(log, 2).tolist(), repeated(log, 100).tolist()
+    ([True, False], [True, False])
+    """
+    if size < 64:
+        # A bit for each item; padding has none.
+        bits = np.where(batch.action >= 0, np.left_shift(1, np.maximum(batch.action, 0)), 0)
+        before, twice = np.zeros(batch.n, np.int64), np.zeros(batch.n, np.int64)
+        for column in np.ascontiguousarray(bits.T):
+            twice |= before & column
+            before |= column
+        found: NDArray[np.bool_] = twice != 0
+        return found
+    ordered = np.sort(np.where(batch.action >= 0, batch.action, -1 - np.arange(batch.K)), axis=1)
+    same: NDArray[np.bool_] = (np.diff(np.ascontiguousarray(ordered.T), axis=0) == 0).any(axis=0)
+    return same
 
 
 class Candidates:
@@ -150,16 +185,16 @@ class Calibration:
         table = batch.dists.get(LOGGING)
         if table is None or (batch.action >= table.shape[-1]).any():
             return Tally()
-        used = subject.used(batch)
-        size = table.shape[-1]
         cube = table[:, None, :] if table.ndim == 2 else table
-        weight = used[:, :, None]
-        expected = (np.where(weight, cube, 0.0)).sum(axis=0)
-        spread = (np.where(weight, cube * (1 - cube), 0.0)).sum(axis=0)
-        seen = np.stack(
-            [np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)]
-        )
-        return Tally(sums={"expected": expected, "spread": spread, "seen": seen.astype(float)})
+        spread = cube * (1 - cube)
+        if not complete(batch):
+            used = subject.used(batch)[:, :, None]
+            cube, spread = np.where(used, cube, 0.0), np.where(used, spread, 0.0)
+        sums = {"expected": cube.sum(axis=0), "spread": spread.sum(axis=0)}
+        if table.ndim == 2:
+            sums = {key: np.broadcast_to(v, (batch.K, v.shape[1])) for key, v in sums.items()}
+        seen = by_position(batch, table.shape[-1]).astype(float)
+        return Tally(sums={**sums, "seen": seen})
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Z = (seen - expected) / sqrt(sum p (1-p)), Bonferroni over items and positions, for
@@ -213,13 +248,10 @@ class Replacement:
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rankings with a repeat, pairs, and items by position."""
-        used = subject.used(batch)
-        ordered = np.sort(np.where(used, batch.action, -1 - np.arange(batch.K)), axis=1)
-        repeats = (np.diff(np.ascontiguousarray(ordered.T), axis=0) == 0).any(axis=0)
+        if subject.kind != "factored":
+            return Tally()
         size = int(batch.action.max(initial=0)) + 1
-        seen = np.stack(
-            [np.bincount(batch.action[used[:, k], k], minlength=size) for k in range(batch.K)]
-        )
+        repeats, seen = repeated(batch, size), by_position(batch, size)
         return Tally(
             sums={"repeats": np.array([repeats.sum()]), "n": np.array([batch.n]), "seen": seen},
             examples={

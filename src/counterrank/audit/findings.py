@@ -54,6 +54,8 @@ class Subject:
     cuts: Sequence[Any] = field(default=())
     #: Where the ratios of a batch and target come from; a pass that has them lends its own.
     ratios: Callable[[RankingLog, str], Ratios] = ratios_of
+    #: What `used` found for the batches at hand, where checks take turns on the same ones.
+    seen: "list[tuple[RankingLog, np.ndarray[Any, np.dtype[np.bool_]]]] | None" = None
 
     @property
     def kind(self) -> str:
@@ -88,7 +90,28 @@ class Subject:
 
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""
-        return np.arange(batch.K) < batch.lengths[:, None]
+        for known, cells in self.seen or ():
+            if known is batch:
+                return cells
+        cells = np.arange(batch.K) < batch.lengths[:, None]
+        if self.seen is not None:
+            self.seen.append((batch, cells))
+        return cells
+
+    def items(self, batch: RankingLog) -> NDArray[np.int64]:
+        """Return how many items there are at each position (K,).
+
+        >>> log = RankingLog(action=[[0, 1], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
+        >>> Subject(log).items(log).tolist()
+        [2, 1]
+        """
+        ended: NDArray[np.int64] = np.bincount(batch.lengths, minlength=batch.K + 1).cumsum()
+        return batch.n - ended[: batch.K]
+
+
+def complete(batch: RankingLog) -> bool:
+    """Whether every cell holds an item: picking out those that do costs more than most checks."""
+    return bool((batch.lengths == batch.K).all())
 
 
 Example = dict[str, Any]

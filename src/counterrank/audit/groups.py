@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, listed
+from counterrank.audit.findings import Finding, Subject, Tally, complete, listed
 from counterrank.audit.kernels import grouped_sums
 from counterrank.audit.rows import days_of
 from counterrank.audit.values import logged_numbers
@@ -82,7 +82,11 @@ class Cut:
         if self.labels:
             code = np.minimum(np.nan_to_num(values, nan=0.0).astype(np.int64), len(self.names) - 2)
         else:
-            code = np.searchsorted(np.array(self.edges), values, side="right")
+            # A handful of comparisons of whole columns is quicker than a search for each value.
+            values = np.ascontiguousarray(values)
+            code = np.zeros(len(values), np.int64)
+            for edge in self.edges:
+                code += values >= edge
         return np.where(np.isnan(values), len(self.names) - 1, code).astype(np.int64)
 
 
@@ -120,7 +124,7 @@ class Weights:
                 w = np.asarray(weights_of(subject.ratios(batch, name)))
             except CounterrankError:
                 continue
-            total, largest = weight_sums(w, subject.used(batch))
+            total, largest = weight_sums(w, batch, subject)
             sums[f"all\t{name}"], peaks[f"all\t{name}"] = total, largest
             if batch.unit is not None:
                 sums[f"units\t{name}"] = _by_unit(batch, w, subject)
@@ -133,7 +137,7 @@ class Weights:
                         sums[f"by\t{name}\t{kind}\t{label}"] = row
         mine = logged_numbers(batch, LOGGING)
         if mine is not None and subject.kind in ("factored", "position"):
-            sums["1/p"] = weight_sums(1.0 / mine, subject.used(batch))[0]
+            sums["1/p"] = weight_sums(1.0 / mine, batch, subject)[0]
         return Tally(sums=sums, peaks=peaks)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
@@ -141,16 +145,15 @@ class Weights:
         return [*_inverse(tally, subject), *_overall(tally, subject), *_by_group(tally, subject)]
 
 
-def weight_sums(w: Floats, used: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def weight_sums(w: Floats, batch: RankingLog, subject: Subject) -> tuple[Floats, Floats]:
     """Return count and sums of w, w^2 and w^3 by position (4, K), and the largest |w| (K,)."""
     # Positions lie in rows here, and powers are products: sums down short rows and pow() cost five
     # times as much.
-    w = np.ascontiguousarray(np.where(used, w, 0.0).T)
+    w = np.ascontiguousarray((w if complete(batch) else np.where(subject.used(batch), w, 0.0)).T)
     square = w * w
-    sums = np.stack(
-        [used.sum(axis=0), w.sum(axis=1), square.sum(axis=1), (square * w).sum(axis=1)]
-    ).astype(float)
-    return sums, np.abs(w).max(axis=1, initial=0.0)
+    sums = [subject.items(batch), w.sum(axis=1), square.sum(axis=1), (square * w).sum(axis=1)]
+    largest = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
+    return np.stack(sums).astype(float), largest
 
 
 def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:

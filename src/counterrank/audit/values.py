@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, examples_at, listed
+from counterrank.audit.findings import Finding, Subject, Tally, complete, examples_at, listed
 from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
@@ -23,9 +23,12 @@ def logged_numbers(batch: RankingLog, name: str) -> Floats | None:
     return policy.values.reshape(batch.n, -1)
 
 
-def used_cells(batch: RankingLog, values: Floats, subject: Subject) -> NDArray[np.bool_]:
-    """Return which of the numbers belong to an item."""
-    return np.ones(values.shape, bool) if values.shape[1] != batch.K else subject.used(batch)
+def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
+    """Return the numbers that belong to an item, in a row."""
+    if values.shape[1] != batch.K or complete(batch):
+        return values.reshape(-1)
+    inside: Floats = values[subject.used(batch)]
+    return inside
 
 
 class Range:
@@ -39,7 +42,7 @@ class Range:
         for name in (LOGGING, *subject.targets):
             values = logged_numbers(batch, name)
             if values is not None:
-                inside = values[used_cells(batch, values, subject)]
+                inside = of_items(batch, values, subject)
                 peaks[name] = np.array([inside.max(), -inside.min()])
                 sums[name] = np.array([float((inside == 0).sum()), float(inside.size)])
         return Tally(sums=sums, peaks=peaks)
@@ -83,7 +86,7 @@ class Rounding:
         values = logged_numbers(batch, LOGGING)
         if values is None:
             return Tally()
-        inside = values[used_cells(batch, values, subject)]
+        inside = of_items(batch, values, subject)
         off = np.array(
             [
                 (np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum()
@@ -147,8 +150,13 @@ class Deterministic:
         values = logged_numbers(batch, LOGGING)
         if values is None:
             return Tally()
-        used = used_cells(batch, values, subject)
-        return Tally(sums={"one": ((values >= 1.0) & used).sum(axis=0), "cells": used.sum(axis=0)})
+        cells = subject.items(batch) if values.shape[1] == batch.K else np.array([batch.n])
+        if values.max(initial=0.0) < 1.0:
+            return Tally(sums={"one": np.zeros_like(cells), "cells": cells})
+        certain = values >= 1.0
+        if values.shape[1] == batch.K:
+            certain &= subject.used(batch)
+        return Tally(sums={"one": certain.sum(axis=0), "cells": cells})
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail when all are 1, warn when a position has nothing but ones."""
@@ -208,16 +216,14 @@ class Meaning:
         if values is None or values.shape[1] < 2:
             return Tally()
         full = batch.lengths == batch.K
-        steps = np.diff(
-            np.ascontiguousarray(values[full].T), axis=0
-        )  # (K-1, n): long rows are quick to go through
+        kept = values if full.all() else values[full]
+        # (K-1, n): long rows are quick to go through
+        steps = np.diff(np.ascontiguousarray(kept.T), axis=0)
         same, falling = (steps == 0).all(axis=0), (steps <= 0).all(axis=0) & (steps < 0).any(axis=0)
         sums = {"same": same.sum(), "falling": falling.sum(), "full": full.sum()}
         return Tally(
             sums={key: np.array([value]) for key, value in sums.items()},
-            peaks={
-                "span": np.array([values[full].max(initial=0.0), -values[full].min(initial=1.0)])
-            },
+            peaks={"span": np.array([kept.max(initial=0.0), -kept.min(initial=1.0)])},
             examples={"same": examples_at(full, values, batch.start)},
         )
 
