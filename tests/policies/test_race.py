@@ -111,7 +111,9 @@ def test_light_clocks_together_are_light_clocks_one_by_one(n, sd, k):
     slot[::7] = 0  # asked items are never among them
     latest = 25.0 / mass.sum()
     others = np.empty(n + 4)
-    light, heavy = light_clocks.sort_by_weight(mass, slot, latest, k, others)
+    light, heavy = light_clocks.sort_by_weight(
+        mass, slot, (mass[slot < 0].sum(), latest), k, others
+    )
     assert light >= light_clocks.MANY
     np.testing.assert_allclose(
         np.sort(others[: light + heavy]), np.sort(mass[slot < 0]), rtol=0, atol=0
@@ -133,9 +135,9 @@ def test_few_clocks_that_matter_are_never_called_light():
     """Ten of a thousand hold most of what is left: Newton's signs would cancel."""
     mass = np.concatenate([np.full(10, 1.0), np.full(990, 1e-6)])
     slot, others = np.full(1000, -1), np.empty(1004)
-    light, heavy = light_clocks.sort_by_weight(mass, slot, 1e-3, 9, others)
+    light, heavy = light_clocks.sort_by_weight(mass, slot, (mass.sum(), 1e-3), 9, others)
     assert (light, heavy) == (990, 10)
-    light, heavy = light_clocks.sort_by_weight(mass[:50], slot[:50], 1e-3, 9, others)
+    light, heavy = light_clocks.sort_by_weight(mass[:50], slot[:50], (10.0, 1e-3), 9, others)
     assert light + heavy == 50 and light <= 40
 
 

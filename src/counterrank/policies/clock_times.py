@@ -8,7 +8,7 @@ such term is right for their sum, to the same relative error:
 - Gauss-Laguerre at the rate sqrt(R total), with the weight t exp(-t) because every place but the
   first needs a ring: for exp(-rho t) its error falls by q^2 a point, q = (1 - s) / (1 + s) and s^2
   = R / total. Written-out errors of the terms that are hardest, all mass but R on up to k equal
-  items, say how many points 1e-13 takes (`tests/policies/test_clock_times.py`).
+  items, say how many points 2e-13 takes (`tests/policies/test_race.py`).
 - where a few items hold nearly everything, and that would take too many points: the trapezoid rule
   in log t, whose number of points grows with log(total / R).
 """

@@ -23,7 +23,8 @@ def rule_for(rates: tuple[float, float], deepest: int, rules) -> tuple[int, int]
     root = np.sqrt(rates[1] / rates[0])
     need = np.inf
     if root < 1.0:
-        need = (35.0 + 2.0 * deepest) / (2.0 * np.log((1.0 + root) / (1.0 - root))) + deepest / 4.0
+        rate = 2.0 * np.log((1.0 + root) / (1.0 - root))
+        need = (36.7 + 1.6 * deepest) / rate + 0.26 * deepest
     elif root == 1.0:
         need = 1.0
     for j in range(sizes.size):

@@ -27,14 +27,13 @@ _TINY = 1e-15
 
 @jit
 def sort_by_weight(
-    mass: Floats, slot: Ints, latest: float, k: int, others: Floats
+    mass: Floats, slot: Ints, ends: tuple[float, float], k: int, others: Floats
 ) -> tuple[int, int]:
-    """Fill `others` with the unasked clocks' rates, light ones first; return how many of both."""
-    total = 0.0
-    for a in range(mass.size):
-        if slot[a] < 0:
-            total += mass[a]
-    limit = min(_RARE / latest, _SHARE * total / k)
+    """Fill `others` with the unasked clocks' rates, light ones first; return how many of both.
+
+    `ends`: the sum of these rates, and the latest time.
+    """
+    limit = min(_RARE / ends[1], _SHARE * ends[0] / k) if mass.size > MANY else 0.0
     for attempt in range(3):
         light, heavy, together, most, end = 0, 0, 0.0, 0.0, others.size
         for a in range(mass.size):

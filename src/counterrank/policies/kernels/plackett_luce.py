@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import jit, vector_jit
+from counterrank.policies.kernels.exponentials import rung
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,6 +23,8 @@ def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
     out = np.zeros((n, K))
     used = np.zeros(A, np.bool_)
     step = np.zeros(K)
+    rest, spare, mass, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
+    bits = power.view(np.int64)
     for i in range(n):
         row = scores[i if scores.shape[0] > 1 else 0]
         length, possible = 0, K
@@ -34,7 +37,16 @@ def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
             used[a] = True
             length = k + 1
         last = min(length, possible)
-        remaining = _log_sum_unused(row, used)
+        for a in range(A):
+            rest[a] = row[a]
+        for k in range(length):
+            rest[actions[i, k]] = -np.inf
+        remaining = highest(rest)
+        if remaining > -np.inf:
+            for a in range(A):
+                rest[a] -= remaining
+            rung(rest, spare, mass, power, bits)
+            remaining += np.log(total_of(mass))
         for k in range(length - 1, -1, -1):
             a = actions[i, k]
             if k >= last and seen_before(actions[i], k):
@@ -64,31 +76,41 @@ def seen_before(items: Ints, k: int) -> bool:
 
 
 @jit
-def _log_sum_unused(row: Floats, used: NDArray[np.bool_]) -> float:
-    top = -np.inf
-    for a in range(row.size):
-        if not used[a] and row[a] > top:
-            top = row[a]
-    if top == -np.inf:
-        return -np.inf
+def highest(values: Floats) -> float:
+    """Return the largest of some values, -inf of none: four at a time, because each comparison
+    waits for the one before.
+    """
+    a = b = c = d = -np.inf
+    last = values.size - values.size % 4
+    for j in range(0, last, 4):
+        a, b = max(a, values[j]), max(b, values[j + 1])
+        c, d = max(c, values[j + 2]), max(d, values[j + 3])
+    for j in range(last, values.size):
+        a = max(a, values[j])
+    return max(max(a, b), max(c, d))
+
+
+@vector_jit
+def total_of(values: Floats) -> float:
+    """Return the sum of some values."""
     total = 0.0
-    for a in range(row.size):
-        if not used[a]:
-            total += np.exp(row[a] - top)
-    return float(top + np.log(total))
+    for j in range(values.size):
+        total += values[j]
+    return total
 
 
 @jit
 def masses(row: Floats) -> Floats:
-    """Return exp(score) relative to the best score: (A,)."""
+    """Return exp(score) relative to the best score: (A,), 0 of a score of -inf."""
     # Plain loops here and below: they run as fast as array expressions and compile ten times
     # faster.
-    top = -np.inf
-    for a in range(row.size):
-        top = max(top, row[a])
-    out = np.empty(row.size)
-    for a in range(row.size):
-        out[a] = np.exp(row[a] - top)
+    top, A = highest(row), row.size
+    x, spare, out, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
+    for a in range(A):
+        x[a] = row[a] - top
+    rung(x, spare, out, power, power.view(np.int64))
+    for a in range(A):
+        out[a] = out[a] if row[a] > -np.inf else 0.0
     return out
 
 

@@ -13,6 +13,7 @@ from counterrank.kernels.jit import jit, vector_jit
 from counterrank.policies.kernels.clock_times import fill_times, rule_for
 from counterrank.policies.kernels.exponentials import LOWEST, rung
 from counterrank.policies.kernels.light_clocks import MANY, add_light, sort_by_weight
+from counterrank.policies.kernels.plackett_luce import highest, total_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,15 +65,20 @@ def singles(  # type: ignore[no-untyped-def] # a tuple of arrays
                     slot[a] = D
                     items[D] = a
                     D += 1
-        top, available = best(row, slot, K)
+        available = 0
+        for a in range(A):
+            here = slot[a] != K and row[a] > -np.inf
+            x[a] = row[a] if here else -np.inf
+            available += here
+        top = highest(x)
         deepest = min(last - first, available - 1)
         rates = (1.0, 0.0)
-        if last >= first and states(available - 1, deepest) > small:
+        if last >= first and available > 0 and states(available - 1, deepest) > small:
             for a in range(A):
-                x[a] = row[a] - top
+                x[a] -= top
             rung(x, spare, mass, power, bits)
             for a in range(A):
-                mass[a] = mass[a] if slot[a] != K and x[a] > LOWEST else 0.0
+                mass[a] = mass[a] if x[a] > LOWEST else 0.0
             rates = slowest(mass, deepest, heaviest)
         if rates[1] > _FAINTEST * rates[0]:
             which, G = rule_for(rates, deepest, rules)
@@ -96,17 +102,6 @@ def singles(  # type: ignore[no-untyped-def] # a tuple of arrays
 
 
 @jit
-def best(row: Floats, slot: Ints, gone: int) -> tuple[float, int]:
-    """Return the highest score of the items there are, and how many they are."""
-    top, available = -np.inf, 0
-    for a in range(row.size):
-        if slot[a] != gone and row[a] > -np.inf:
-            top = max(top, row[a])
-            available += 1
-    return top, available
-
-
-@jit
 def states(free: int, gaps: int) -> float:
     """Return the number of sets of at most `gaps` of `free` items."""
     term, total = 1.0, 1.0
@@ -123,9 +118,8 @@ def slowest(mass: Floats, k: int, heaviest: Floats) -> tuple[float, float]:
     """
     for j in range(k):
         heaviest[j] = 0.0
-    total = 0.0
+    total = total_of(mass)
     for a in range(mass.size):
-        total += mass[a]
         if k > 0 and mass[a] > heaviest[0]:  # the least of them stands first
             j = 0
             while j + 1 < k and heaviest[j + 1] < mass[a]:
@@ -160,7 +154,10 @@ def race(mass: Floats, slot: Ints, others: Floats, when: tuple, items: Ints, eve
     counts = np.zeros((width + 4, G))  # four rows of zeros, then the chance of c rings at row c + 4
     for g in range(G):
         counts[4, g] = 1.0
-    light, heavy = sort_by_weight(mass, slot, t[G - 1], width - 1, others)
+    rest = total
+    for d in range(D):
+        rest -= mass[items[d]]
+    light, heavy = sort_by_weight(mass, slot, (rest, t[G - 1]), width - 1, others)
     if light >= MANY:
         add_light(others[:light], t, series, counts)
         count_rings(others[light : light + heavy], t, counts)
