@@ -49,30 +49,32 @@ def rivals(
         if job.target == chosen.target and parse(job.name).plain and job is not own
     ]
 
-    def contradicted(job: Job, estimate: Estimate) -> bool:
-        stricter = [
-            (other, one)
-            for other, one in plain
-            if other is not job
-            and parse(other.name).assumes_less(parse(job.name), length)
-            and usable(one)
-        ]
-        return any(
-            two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other))
-            < SIGNIFICANT
-            for other, one in stricter
-        )
-
     return [
         Rival(
             job.name,
             chosen.value - one.value,
             pairs.stderr_of_difference(own, job),
-            usable(one) and not contradicted(job, one),
+            usable(one) and not _contradicted(job, one, plain, pairs),
         )
         for job, one in plain
         if parse(job.name).assumes_less(basis, length)
     ]
+
+
+def _contradicted(
+    job: Job, estimate: Estimate, plain: Sequence[tuple[Job, Estimate]], pairs: Pairing
+) -> bool:
+    """Return whether a usable estimate that assumes still less differs beyond chance."""
+    length, name = len(estimate.by_position), parse(job.name)
+    stricter = [
+        (other, one)
+        for other, one in plain
+        if other is not job and parse(other.name).assumes_less(name, length) and usable(one)
+    ]
+    return any(
+        two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other)) < SIGNIFICANT
+        for other, one in stricter
+    )
 
 
 def usable(estimate: Estimate) -> bool:

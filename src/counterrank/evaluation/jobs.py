@@ -1,7 +1,7 @@
 """Which estimators run for which target, and which cannot."""
 
 import contextlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,46 +94,65 @@ def make_jobs(
 
     The panel's jobs are among them, silent where nobody asked for them.
     """
+    asked, first = wanted(options), source.first
+    for name, required in asked.items():
+        if required and name not in custom:
+            # A name that nobody knows is an error by itself, whatever the target.
+            get_estimator(name)
     jobs: list[Job] = []
     skipped: list[Skipped] = []
-    first = source.first
-    by_unit = first.unit is not None
-    for name, required in wanted(options).items():
-        if required and name not in custom:
-            get_estimator(
-                name
-            )  # a name that nobody knows is an error by itself, whatever the target
     for target in options.targets:
         workspace = Workspace(
-            source, target, level=options.level, seed=options.seed, by_unit=by_unit
+            source, target, level=options.level, seed=options.seed, by_unit=first.unit is not None
         )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)
-        for name, required in wanted(options).items():
-            try:
-                estimator = custom[name] if name in custom else get_estimator(name)
-                plan = estimator.plan(workspace)
-                plan.partial(tried)
-                jobs.append(Job(target, estimator.name, plan))
-            except CounterrankError as problem:
-                if required:
-                    raise type(problem)(
-                        f"'{name}' cannot run for target '{target}': {problem}"
-                    ) from problem
-                skipped.append({"target": target, "estimator": name, "reason": str(problem)})
-        made = {job.name for job in jobs if job.target == target}
+        made, left = _asked_for(asked, custom, workspace, tried)
         if not made:
-            raise ConfigError(
-                f"no estimator can run for target '{target}': {skipped[-1]['reason']}"
-            )
-        for name in () if weightless(made) else PANEL:
-            # What a log cannot give, the judgement does without.
-            if name not in made:
-                with contextlib.suppress(CounterrankError):
-                    plan = get_estimator(name).plan(workspace)
-                    plan.partial(tried)
-                    jobs.append(Job(target, name, plan, silent=True))
+            raise ConfigError(f"no estimator can run for target '{target}': {left[-1]['reason']}")
+        jobs += [*made, *_panel({job.name for job in made}, workspace, tried)]
+        skipped += left
     return jobs, tuple(skipped)
+
+
+def _asked_for(
+    asked: Mapping[str, bool], custom: Mapping[str, Estimator], workspace: Workspace, tried: View
+) -> tuple[list[Job], list[Skipped]]:
+    """Return the jobs of one target that can run, and why others cannot; one that was named must."""
+    jobs: list[Job] = []
+    skipped: list[Skipped] = []
+    target = workspace.target
+    for name, required in asked.items():
+        try:
+            estimator = custom[name] if name in custom else get_estimator(name)
+            jobs.append(_planned(estimator, workspace, tried))
+        except CounterrankError as problem:
+            if required:
+                raise type(problem)(
+                    f"'{name}' cannot run for target '{target}': {problem}"
+                ) from problem
+            skipped.append({"target": target, "estimator": name, "reason": str(problem)})
+    return jobs, skipped
+
+
+def _panel(made: Collection[str], workspace: Workspace, tried: View) -> list[Job]:
+    """Return the panel's jobs that nobody asked for; what a log cannot give, the judgement does
+    without.
+    """
+    jobs: list[Job] = []
+    for name in () if weightless(made) else PANEL:
+        if name not in made:
+            with contextlib.suppress(CounterrankError):
+                jobs.append(_planned(get_estimator(name), workspace, tried, silent=True))
+    return jobs
+
+
+def _planned(
+    estimator: Estimator, workspace: Workspace, tried: View, *, silent: bool = False
+) -> Job:
+    plan = estimator.plan(workspace)
+    plan.partial(tried)
+    return Job(workspace.target, estimator.name, plan, silent=silent)
 
 
 def grouped(jobs: Sequence[Job]) -> dict[Hashable, list[Job]]:

@@ -268,18 +268,7 @@ def agreement(e: Evidence) -> Found:
     # could contradict.
     allowed = e.estimate.allowance
     if not usable:
-        names = ", ".join(rival.name for rival in e.rivals) or "none was run"
-        reason = (
-            f"no estimator with fewer assumptions is precise enough to check this one ({names})"
-        )
-        if allowed > 0:
-            yield Judged(
-                PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead"
-            )
-            return
-        yield Judged(
-            WARNED, reason, f"more rows, or {EXPLORE}; or run more estimators: --estimators all"
-        )
+        yield _unchecked(e.rivals, allowed)
         return
     p = holm(
         [two_sided(max(abs(rival.difference) - allowed, 0.0), rival.stderr) for rival in usable]
@@ -305,6 +294,17 @@ def agreement(e: Evidence) -> Found:
         THRESHOLDS["agreement"].status(distance),
         reason,
         f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
+    )
+
+
+def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
+    names = ", ".join(rival.name for rival in rivals) or "none was run"
+    reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
+    if allowed > 0:
+        told = f"{reason}; its interval allows for a bias of {allowed:.3g} instead"
+        return Judged(PASSED, told)
+    return Judged(
+        WARNED, reason, f"more rows, or {EXPLORE}; or run more estimators: --estimators all"
     )
 
 

@@ -2,7 +2,7 @@
 into words.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank import behavior as masks
 from counterrank.report.numbers import known
-from counterrank.report.reading import rows
+from counterrank.report.reading import rows, whole_matrix
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -79,19 +79,11 @@ def kinds(regression: Mapping[str, Any]) -> Kinds | None:
 def _classes(given: Any) -> Iterator[tuple[float, Floats]]:
     """Yield share and matrix of every class that has both, whole."""
     for row in rows(given):
-        share, sees = row.get("share"), row.get("sees")
-        if (
-            not known(share)
-            or not 0.0 <= share <= 1.0
-            or not isinstance(sees, Sequence)
-            or len(sees) < 2
-        ):
+        share, sees = row.get("share"), whole_matrix(row.get("sees"))
+        if not known(share) or not 0.0 <= share <= 1.0 or len(sees) < 2:
             continue
-        lines = [line for line in sees if isinstance(line, Sequence) and len(line) == len(sees)]
-        if len(lines) == len(sees) and all(
-            known(v) and abs(v) < _LARGEST for line in lines for v in line
-        ):
-            yield float(share), np.array(lines, dtype=np.float64) * ~np.eye(len(sees), dtype=bool)
+        if np.abs(sees).max() < _LARGEST:
+            yield float(share), np.array(sees) * ~np.eye(len(sees), dtype=bool)
 
 
 def _joined(classes: list[tuple[float, Floats]], scale: float) -> list[tuple[float, Floats]]:

@@ -31,6 +31,17 @@ def numbers(value: Any) -> list[float | None]:
     return [float(item) if known(item) else None for item in value]
 
 
+def whole_matrix(value: Any) -> list[list[float]]:
+    """Return a square list of lists of finite numbers, empty when it is something else.
+
+    >>> whole_matrix([[0, 1], [2, 0]]), whole_matrix([[0, 1], [2]])
+    ([[0.0, 1.0], [2.0, 0.0]], [])
+    """
+    found = [numbers(line) for line in value] if isinstance(value, Sequence) else []
+    square = [[v for v in line if v is not None] for line in found]
+    return square if all(len(line) == len(square) for line in square) else []
+
+
 def column_name(name: Any) -> str:
     """Return a column as people call it; a bare number keeps its prefix.
 

@@ -2,7 +2,7 @@
 earned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -124,25 +124,23 @@ def _line(night: Night, last: Night | None) -> dict[str, Any]:
 
 def changes(last: Night, night: Night) -> list[str]:
     """Return what is different from the run before, in words: what a person would ask first."""
-    found = []
-    levels = [one.reading.evidence(one.target) or "none" for one in (last, night)]
-    if levels[0] != levels[1]:
-        found.append(f"evidence {levels[0]} → {levels[1]}")
+    found = _differences("evidence", last, night, lambda one: one.reading.evidence(one.target))
     prints = [one.reading.log.get("fingerprint") for one in (last, night)]
     if prints[0] is not None and prints[0] == prints[1]:
         found.append("the same rows as before")
     sizes = [one.reading.log.get("n") for one in (last, night)]
     if all(map(known, sizes)) and sizes[0] and not 0.8 <= sizes[1] / sizes[0] <= 1.25:
         found.append(f"{count(sizes[0])} → {count(sizes[1])} rankings")
-    names = [str(one.best.get("estimator")) for one in (last, night)]
-    if names[0] != names[1]:
-        found.append(f"estimator {names[0]} → {names[1]}")
-    versions = [_version(one) for one in (last, night)]
-    if versions[0] != versions[1]:
-        found.append(f"counterrank {versions[0]} → {versions[1]}")
+    found += _differences("estimator", last, night, lambda one: one.best.get("estimator"))
+    found += _differences("counterrank", last, night, _version)
     if _apart(last.lift, night.lift):
         found.append("the lift left the interval of the run before")
     return found
+
+
+def _differences(what: str, last: Night, night: Night, of: Callable[[Night], Any]) -> list[str]:
+    before, now = (str(of(one) or "none") for one in (last, night))
+    return [] if before == now else [f"{what} {before} → {now}"]
 
 
 def _version(night: Night) -> str:

@@ -2,16 +2,13 @@
 model found it.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from markupsafe import Markup
 
 from counterrank.report.charts.matrix import numbered
 from counterrank.report.charts.svg import tag
 from counterrank.report.kinds import kinds as kinds_of
-from counterrank.report.numbers import known, plain
-from counterrank.report.reading import Reading
+from counterrank.report.numbers import plain
+from counterrank.report.reading import Reading, whole_matrix
 from counterrank.report.sections import parts
 from counterrank.report.sections.kinds import figure
 
@@ -24,8 +21,8 @@ def section(reading: Reading) -> parts.Section | None:
     """Return the matrix of visibilities of the first estimate whose model has one, and its kinds of
     users.
     """
-    regression = next((given for given in reading.regressions if _matrix(given)), None)
-    found = _matrix(regression) if regression is not None else []
+    every = ((given, whole_matrix(given.get("visibility"))) for given in reading.regressions)
+    regression, found = next(((given, seen) for given, seen in every if seen), (None, []))
     if regression is None or len(found) > _LONGEST:
         return None
     aid = (
@@ -51,16 +48,6 @@ def section(reading: Reading) -> parts.Section | None:
         )
         shown += parts.grid(figure(reading, kinds))
     return parts.Section("visibility", "What is seen from where", lead, shown)
-
-
-def _matrix(regression: Mapping[str, Any]) -> list[list[float]]:
-    """Return the K x K numbers of an estimate's model, or nothing."""
-    seen = regression.get("visibility")
-    if not isinstance(seen, Sequence) or isinstance(seen, str):
-        return []
-    square = [list(line) for line in seen if isinstance(line, Sequence) and len(line) == len(seen)]
-    whole = len(square) == len(seen) and all(known(value) for line in square for value in line)
-    return [[float(value) for value in line] for line in square] if whole else []
 
 
 def _chart(seen: list[list[float]]) -> Markup:
