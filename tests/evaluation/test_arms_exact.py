@@ -1,0 +1,166 @@
+"""Arms of an A/B test made by hand: each number of a validation by plain arithmetic."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from counterrank import RankingLog
+from counterrank.errors import LogError
+from counterrank.estimators import Estimate
+from counterrank.estimators.estimate import Lift, PositionValue
+from counterrank.evaluation.arms import (
+    FEWEST_ROWS,
+    MOST_ARMS,
+    Earned,
+    Pair,
+    Validation,
+    _bias_variance,
+    _earned,
+    _with_arms,
+)
+from counterrank.inference import critical_value
+from counterrank.propensity import Propensity
+
+
+def estimate(
+    target="b",
+    value=1.0,
+    half=0.2,
+    *,
+    lift=0.0,
+    lift_half=0.1,
+    lift_stderr=0.05,
+    stderr=0.1,
+    level=0.95,
+):
+    return Estimate(
+        target=target,
+        estimator="auto",
+        value=value,
+        stderr=stderr,
+        by_position=(PositionValue(value, stderr),),
+        ess=9.0,
+        n=1000,
+        level=level,
+        lift=Lift(lift, lift_stderr, lift - lift_half, lift + lift_half),
+        interval_at=lambda level: (value - half, value + half),
+    )
+
+
+def pair(found=None, earned=(1.0, 0.0), base=(0.5, 0.0), source="a", arm="b"):
+    return Pair(source, arm, found or estimate(), Earned(*earned), Earned(*base), "reliable")
+
+
+def test_covered_adds_half_widths_in_quadrature():
+    """Half-widths of 0.3 and 0.4 reach 0.5."""
+    error = 0.4 / critical_value(0.95)
+    assert pair(estimate(value=2.0, half=0.3), earned=(2.4999, error)).covered
+    assert not pair(estimate(value=2.0, half=0.3), earned=(2.5001, error)).covered
+    assert not pair(estimate(value=2.0, half=0.3), earned=(1.4999, error)).covered
+    assert pair(estimate(value=2.0, half=0.5), earned=(2.5, 0.0)).covered
+    assert pair(estimate(half=math.inf)).covered is None
+    assert pair(estimate(value=2.0), earned=(1.5, 0.1)).error == 0.5
+
+
+@pytest.mark.parametrize(
+    "lift, earned, right",
+    [(0.1, 0.6, True), (-0.1, 0.6, False), (-0.1, 0.4, True), (0.0, 0.5, True), (0.1, 0.5, False)],
+)
+def test_signs_agree_or_do_not(lift, earned, right):
+    assert pair(estimate(lift=lift), earned=(earned, 0.0)).sign_right is right
+
+
+def test_nothing_predicted_has_no_sign():
+    assert pair(estimate().without_evidence("nothing was shown")).sign_right is None
+
+
+@pytest.mark.parametrize(
+    "low, earned, wrong",
+    [(0.1, 0.4, True), (0.0, 0.4, False), (0.1, 0.5, False), (0.1, 0.6, False), (-0.1, 0.4, False)],
+)
+def test_a_claim_is_false_when_the_arm_earned_less(low, earned, wrong):
+    found = estimate(lift=low + 0.1, lift_half=0.1)
+    assert pair(found, earned=(earned, 0.0)).false_better is wrong
+
+
+def test_the_summary_counts_what_can_be_judged():
+    pairs = (
+        pair(estimate(value=1.0, lift=0.3), earned=(1.0, 0.0)),
+        pair(estimate(value=4.0, lift=0.3), earned=(0.4, 0.0)),
+        pair(estimate(half=math.inf, lift=-0.3), earned=(1.0, 0.0)),
+    )
+    found = Validation(pairs, 0.9, 0.25, 0.1).summary
+    reach = critical_value(0.9) * 0.1
+    assert (found["pairs"], found["level"], found["coverage"]) == (3, 0.9, 0.5)
+    assert found["sign_agreement"] == pytest.approx(1 / 3)
+    assert (found["claimed_better"], found["false_better"]) == (2, 1)
+    assert (found["bias_low"], found["bias_high"]) == pytest.approx((0.25 - reach, 0.25 + reach))
+    assert found["relative_bias"] == pytest.approx(0.25 / 0.8)
+    nothing = Validation((pair(earned=(0.0, 0.0)),), 0.95, 0.0, 0.0).summary
+    assert nothing["relative_bias"] is None
+    assert Validation((pair(estimate(half=math.inf)),), 0.95, 0.0, 0.0).summary["coverage"] is None
+
+
+def test_the_variance_of_the_mean_error_counts_shared_rows():
+    """Two predictions V1, V2 and the own mean M of one arm, whose covariance is written down."""
+    rng = np.random.default_rng(3)
+    covariance = np.cov(rng.normal(size=(3, 3)) @ rng.normal(size=(3, 50)))  # of V1, V2, M
+
+    def variance(*signs):
+        return float(np.array(signs) @ covariance @ np.array(signs))
+
+    own = [
+        estimate(
+            "b", stderr=math.sqrt(variance(1, 0, 0)), lift_stderr=math.sqrt(variance(1, 0, -1))
+        ),
+        estimate(
+            "c", stderr=math.sqrt(variance(0, 1, 0)), lift_stderr=math.sqrt(variance(0, 1, -1))
+        ),
+    ]
+    rows = [{"better": "b", "than": "c", "stderr": math.sqrt(variance(1, -1, 0))}]
+    pairs = [pair(one, source="a", arm=one.target) for one in own]
+    found = {"a": SimpleNamespace(comparisons=rows)}
+    earned = {"a": Earned(1.0, math.sqrt(variance(0, 0, 1)))}
+    # Each of the other two arms also predicts this one: its mean is subtracted twice.
+    assert _bias_variance(pairs, found, earned) == pytest.approx(
+        variance(1, 1, -2) / 2**2, rel=1e-9
+    )
+
+
+def log_of(arms, reward=None, **more):
+    n = len(arms)
+    half = np.full((n, 1), 0.5)
+    return RankingLog(
+        action=np.zeros((n, 1), dtype=int),
+        reward=np.ones((n, 1)) if reward is None else np.asarray(reward)[:, None],
+        propensity=half,
+        targets={name: Propensity("factored", half) for name in set(arms)},
+        columns={"arm": np.array(list(arms))},
+        **more,
+    )
+
+
+def test_what_an_arm_earned_has_an_error_by_row_or_by_unit():
+    reward = np.array([1.0, 2.0, 4.0, 5.0])
+    found = _earned(log_of("abab", reward))
+    assert (found.value, found.stderr) == pytest.approx((3.0, np.std(reward, ddof=1) / 2))
+    found = _earned(log_of("abab", reward, unit=np.array(["u", "u", "v", "v"])))
+    # Two units, 3 below and 3 above what is expected of them: 2/1 (9 + 9) / 16.
+    assert found.stderr == pytest.approx(math.sqrt(36 / 16))
+    assert _earned(log_of("a", reward[:1])).stderr == 0.0
+
+
+def test_arms_are_few_and_not_small():
+    n = FEWEST_ROWS
+    log, arms = _with_arms(log_of(["b"] * n + ["a"] * n), "arm", {})
+    assert arms == ["a", "b"] and log.n == 2 * n
+    with pytest.raises(LogError, match=f"arm 'b' served {n - 1} rows"):
+        _with_arms(log_of(["b"] * (n - 1) + ["a"] * n), "arm", {})
+    with pytest.raises(LogError, match="one value, 'a'"):
+        _with_arms(log_of(["a"] * n), "arm", {})
+    many = [f"arm{i}" for i in range(MOST_ARMS)]
+    assert len(_with_arms(log_of(many * n), "arm", {})[1]) == MOST_ARMS
+    with pytest.raises(LogError, match=f"{MOST_ARMS + 1} values"):
+        _with_arms(log_of([*many, "more"] * n), "arm", {})

@@ -1,0 +1,164 @@
+"""Estimates made by hand against each other: who may judge whom, and which target is better."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from counterrank.diagnostics import SIGNIFICANT, THRESHOLDS
+from counterrank.estimators import Estimate
+from counterrank.estimators.estimate import Lift, PositionValue
+from counterrank.evaluation.comparing import compare, path_of, rivals, usable, weighed_like
+from counterrank.evaluation.jobs import Job
+from counterrank.inference import Looks, critical_value, holm, two_sided
+from counterrank.moments import moments_of
+
+K = 4
+
+
+def weights(w):
+    w = np.asarray(w, dtype=float)
+    return moments_of(w, w, np.ones_like(w), np.ones(w.shape[1]))[0]
+
+
+def calm(n=1000):
+    return weights(1.0 + 0.1 * np.where(np.arange(n) % 2, 1.0, -1.0)[:, None])
+
+
+def estimate(name, value=1.0, *, target="new", ess=1000.0, moments=None, **more):
+    return Estimate(
+        target=target, estimator=name, value=value, stderr=0.1, by_position=(PositionValue(value, 0.1),) * K, ess=ess,
+        n=1000, level=0.95, lift=Lift(0.0, 0.1, -0.2, 0.2), interval_at=lambda level: (value - 0.2, value + 0.2),
+        moments=moments, **more,
+    )  # fmt: skip
+
+
+class Pairs:
+    """Every difference of two jobs has the standard error written down for it."""
+
+    totals = SimpleNamespace(n=400)
+
+    def __init__(self, errors=None, default=0.1):
+        self.errors, self.default = errors or {}, default
+
+    def stderr_of_difference(self, left, right):
+        return self.errors.get((left.name, right.name), self.default)
+
+
+def made(*found):
+    return [Job(one.target, one.estimator, plan=None) for one in found], list(found)
+
+
+def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():
+    plain = [
+        estimate("iips", moments=calm(), target="other"),
+        estimate("iips"),
+        estimate("rips", moments=calm()),
+    ]
+    found = [*plain, estimate("order-2", moments=calm()), estimate("ips", moments=calm())]
+    assert weighed_like(estimate("auto", basis="rips"), found) == 2
+    assert weighed_like(estimate("auto", basis="dr-order-2"), found) == 3
+    assert weighed_like(estimate("snips"), found) == 4
+    assert weighed_like(estimate("auto", basis="iips"), found) is None
+    assert (
+        weighed_like(estimate("order-9"), found) == 4
+    )  # of four positions, order 9 is all of them
+
+
+def test_rivals_are_the_plain_ones_that_assume_less():
+    jobs, found = made(
+        estimate("iips"), estimate("order-2", 1.3), estimate("rips", 1.1), estimate("snips", 9.0),
+        estimate("ips", 0.7), estimate("ips", 5.0, target="other"),
+    )  # fmt: skip
+    made_by = rivals(found[0], found, jobs, Pairs({("iips", "rips"): 0.4}, default=9.0))
+    assert [one.name for one in made_by] == ["order-2", "rips", "ips"]
+    np.testing.assert_allclose([one.difference for one in made_by], [-0.3, -0.1, 0.3])
+    assert [one.stderr for one in made_by] == [9.0, 0.4, 9.0]
+    assert [one.name for one in rivals(found[1], found, jobs, Pairs())] == ["ips"]
+    assert rivals(found[4], found, jobs, Pairs()) == []
+
+
+def test_a_rival_that_is_contradicted_itself_is_no_judge():
+    def usable_of(z, **of_ips):
+        jobs, found = made(
+            estimate("iips"), estimate("rips", 1.0), estimate("ips", 1.0 + z, **of_ips)
+        )
+        by_name = {
+            one.name: one.usable for one in rivals(found[0], found, jobs, Pairs(default=1.0))
+        }
+        return by_name["rips"], by_name["ips"]
+
+    line = next(z for z in np.arange(1.0, 5.0, 0.01) if two_sided(z, 1.0) < SIGNIFICANT)
+    assert usable_of(line - 0.02) == (True, True)
+    assert usable_of(line + 0.01) == usable_of(-line - 0.01) == (False, True)
+    assert usable_of(line + 0.01, ess=1.0) == (True, False)  # IPS itself cannot be believed
+
+
+def test_weights_that_may_judge_others():
+    least = THRESHOLDS["ess"].directional
+    assert usable(estimate("ips", ess=least)) and not usable(estimate("ips", ess=least - 0.1))
+    assert usable(estimate("ips", moments=calm()))
+    assert not usable(estimate("ips", ess=least - 0.1, moments=calm()))
+    heavy = np.random.default_rng(0).pareto(0.8, size=(4000, 1))
+    assert not usable(estimate("ips", moments=weights(heavy / heavy.mean())))
+    assert not usable(estimate("ips", moments=weights(1.2 * np.asarray([[0.9], [1.1]] * 500))))
+
+
+def test_the_order_path_runs_from_own_items_to_whole_rankings():
+    found = [
+        estimate("ips", 4.0),
+        estimate("rips"),
+        estimate("order-2", 2.0),
+        estimate("iips", 1.0),
+    ]
+    path = path_of("new", [*found, estimate("order-3", target="other")])
+    assert [(row["order"], row["estimator"], row["value"]) for row in path] == [
+        (1, "iips", 1.0), (2, "order-2", 2.0), (4, "ips", 4.0)
+    ]  # fmt: skip
+    assert (path[0]["low"], path[0]["high"], path[0]["ess"]) == (0.8, 1.2, 1000.0)
+    assert path_of("nobody", found) == []
+
+
+def test_targets_are_compared_on_the_same_rows_with_all_pairs_counted():
+    found = [
+        estimate("auto", 3.0, target="a", allowance=0.1), estimate("ips", 99.0, target="a"),
+        estimate("ips", 2.0, target="b"), estimate("auto", 2.6, target="c", allowance=0.05),
+    ]  # fmt: skip
+    jobs, _ = made(*found)
+    pairs = Pairs({("auto", "ips"): 0.2, ("ips", "auto"): 0.3}, default=0.25)
+    rows = compare(jobs, found, pairs, {"a": "auto", "b": "ips", "c": "auto"}, 0.9)
+    assert [(row["better"], row["than"]) for row in rows] == [("a", "b"), ("a", "c"), ("b", "c")]
+    values, errors, allowed = (1.0, 0.4, -0.6), (0.2, 0.25, 0.3), (0.1, 0.15, 0.05)
+    p = holm(
+        [
+            two_sided(max(abs(v) - b, 0.0), s)
+            for v, s, b in zip(values, errors, allowed, strict=True)
+        ]
+    )
+    reach = critical_value(1 - 0.1 / 3)
+    for row, value, error, b, p_value in zip(rows, values, errors, allowed, p, strict=True):
+        assert row["value"] == pytest.approx(value) and row["stderr"] == error
+        assert row["low"] == pytest.approx(value - reach * error - b)
+        assert row["high"] == pytest.approx(value + reach * error + b)
+        assert row["bias_allowance"] == pytest.approx(b) and row["p_value"] == pytest.approx(
+            p_value
+        )
+
+
+def test_a_difference_within_the_allowances_is_no_difference():
+    found = [
+        estimate("auto", 1.0, target="a", allowance=0.3),
+        estimate("auto", 1.4, target="b", allowance=0.2),
+    ]
+    jobs, _ = made(*found)
+    (row,) = compare(jobs, found, Pairs(default=0.01), {"a": "auto", "b": "auto"}, 0.95)
+    assert row["p_value"] == 1.0 and row["low"] < 0 < row["high"]
+
+
+def test_looking_every_night_widens_by_the_rows_of_the_pass():
+    found = [estimate("auto", 1.0, target="a"), estimate("auto", 1.4, target="b")]
+    jobs, _ = made(*found)
+    looks = Looks(2000)
+    (row,) = compare(jobs, found, Pairs(default=0.1), {"a": "auto", "b": "auto"}, 0.95, looks)
+    assert row["high"] - row["value"] == pytest.approx(looks.critical(0.95, 1000) * 0.1)
+    assert row["p_value"] == pytest.approx(looks.p_value(0.4, 0.1, 400, 0.95))
