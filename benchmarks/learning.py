@@ -14,6 +14,10 @@ what two runs would give: the grade decides the bound alone. `develop` is for ch
 possible: the gain of sorting by the items' true relevance. share: certified bounds (0 where nothing
 is certified) / possible. sort: the gain of the uncertified sort by the learned score / possible.
 false: bound above the true gain.
+
+Cells `sort-...` compare that sort, fitted to all rows, with plain rankers that are given the same
+rows (benchmarks/rankers.py; XGBoost where it is installed). value: clicks of our pages / clicks of
+the ranker's that did best in the cell.
 """
 
 import argparse
@@ -25,16 +29,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rankers import rankers
 
 import counterrank as cr
 from counterrank.errors import LogError
 from counterrank.inference import critical_value
+from counterrank.learning.learner import _fitted
 from counterrank.learning.settings import SETTINGS
+from counterrank.models import ALL, rankings_of
 from counterrank.simulate import World
 from counterrank.simulate.kernels import clicks
 from counterrank.simulate.worlds import KINDS, parameters
 
-SEEDS = {"develop": 1_000_003, "fresh": 7_000_003}
+SEEDS = {"develop": 1_000_003, "fresh": 7_000_003, "third": 13_000_003}
 Row = dict[str, Any]
 #: Options of the world, rows, and what is wrong with the log.
 CELLS: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -49,6 +56,13 @@ CELLS: dict[str, tuple[dict[str, Any], int, str]] = {
     "dbn-20k": ({"behavior": "dbn", "K": 5, "items": 20}, 20_000, ""),
     "dbn-k10-20k": ({"behavior": "dbn", "K": 10, "items": 20}, 20_000, ""),
     "wrong-2k": ({"behavior": "dbn", "K": 5, "items": 20}, 2_000, "temperature"),
+}
+#: Behaviours, items and rows on which the sort is compared.
+SORTS: dict[str, tuple[dict[str, Any], int]] = {
+    f"sort-{behavior}-{items}-{n // 1000}k": ({"behavior": behavior, "K": 5, "items": items}, n)
+    for items in (20, 100)
+    for n in (1_000, 10_000)
+    for behavior in ("position", "dbn", "redundancy")
 }
 #: Requests on which the truth is drawn, and how sharp a wrong log says the logger is.
 TRUTH, WRONG = 4_000, 0.7
@@ -129,6 +143,53 @@ def truth(world: World, policy: cr.LearnedPolicy, rng: np.random.Generator) -> R
     pages = (served, sort, np.take_along_axis(other.candidates, best, axis=1))
     gains = [float(page_value(world, other.context, page).mean() - old) for page in pages]
     return dict(zip(("true", "sort", "possible"), gains, strict=True))
+
+
+def sorts(cell: str, run: int, draws: str) -> Row:
+    """Return the clicks per page, on new requests, of sorting by each ranker's scores."""
+    options, n = SORTS[cell]
+    world = World(seed=SEEDS[draws] + run, **options)
+    rng = np.random.default_rng([world.seed, n, 1])
+    drawn, other = world.draw(n, rng), world.draw(TRUTH, rng)
+    log, new = drawn.to_log(), other.to_log()
+    row: Row = {"cell": cell, "run": run}
+
+    def clicks_of(scores: np.ndarray) -> float:
+        best = np.argsort(-scores, axis=1, kind="stable")[:, : world.K]
+        page = np.take_along_axis(other.candidates, best, axis=1)
+        return float(page_value(world, other.context, page).mean())
+
+    row["logger"] = float(page_value(world, other.context, other.action).mean())
+    row["oracle"] = clicks_of(relevance(world, other.context, other.candidates))
+    model, _ = _fitted(log, "linear", run)
+    every = rankings_of(new).others(other.candidates[:, None, :])
+    row["ours"] = clicks_of(model.relevance(every, ALL))
+    for name, fit in rankers():
+        row[name] = clicks_of(fit(drawn)(other))
+    return row
+
+
+def compared(rows: list[Row]) -> Iterator[str]:
+    """Yield the lines of the table of sorts: shares of the oracle's gain, and values."""
+    shown = ["ours", "lightgbm", "lambdarank", "xgboost", "sharpened", "click-through"]
+    yield f"| share of the oracle's gain | runs | {' | '.join(shown)} | value |"
+    yield "|---" * (len(shown) + 3) + "|"
+    for cell in SORTS:
+        own = [row for row in rows if row["cell"] == cell]
+        if not own:
+            continue
+        mean = {
+            name: float(np.mean([row[name] for row in own]))
+            for name in ("logger", "oracle", *shown)
+            if name in own[0]
+        }
+        possible = mean["oracle"] - mean["logger"]
+        shares = [
+            f"{(mean[name] - mean['logger']) / possible:.2f}" if name in mean else ""
+            for name in shown
+        ]
+        best = max(mean[name] for name in shown[1:] if name in mean)
+        yield f"| {cell} | {len(own)} | {' | '.join(shares)} | {mean['ours'] / best:.3f} |"
 
 
 def kept(path: Path) -> list[Row]:
@@ -227,10 +288,14 @@ def main() -> None:
     )
     for cell, run in wanted:
         if (cell, run) not in done:
-            row = one(cell, run, given.draws, given.model)
+            row = (
+                sorts(cell, run, given.draws)
+                if cell in SORTS
+                else one(cell, run, given.draws, given.model)
+            )
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-    print("\n".join(table(kept(path))))
+    print("\n".join(table(kept(path))), "\n".join(compared(kept(path))), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ Ints = NDArray[np.int64]
 #: Takes rows of the log (b,) and rankings of them (b, D, K), returns list values (b, D).
 ListValue = Callable[[Ints, Ints], Floats]
 
-#: Rankings that are drawn and scored at a time: memory stays bounded whatever the log's size.
-_BLOCK = 131_072
+#: Rankings that are drawn and scored at a time. Memory stays bounded whatever the log's size, and
+#: arrays of their features small enough to be used again instead of asked for anew.
+_BLOCK = 8_192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
