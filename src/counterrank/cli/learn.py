@@ -36,6 +36,14 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     "`boosting`).",
 )
 @click.option(
+    "--path",
+    type=click.Choice(["best-of", "plackett-luce"]),
+    default="best-of",
+    show_default=True,
+    help="best-of: the best of m rankings of today's policy. plackett-luce: today's scores plus the "
+    "learned one; needs no sampler of today's policy, and many more rows.",
+)
+@click.option(
     "--grade",
     type=click.Choice(["free", "assumed"]),
     default="free",
@@ -97,6 +105,7 @@ def command(log: str, **options: Any) -> None:
         result = learn(
             log,
             model=options["model"],
+            path=options["path"],
             grade=options["grade"],
             level=options["level"],
             seed=options["seed"],

@@ -19,10 +19,12 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.boosting import fit_trees
 from counterrank.learning.drawn import Drawn, draw
-from counterrank.learning.policy import LearnedPolicy, sampler_of
+from counterrank.learning.policy import LearnedPolicy, sampler_of, scores_of
 from counterrank.learning.result import Certificate, Learned, Step
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
+from counterrank.learning.side import Rewards, Side
+from counterrank.learning.tilt import STRENGTHS, Tilted, check_joint, tilted
 from counterrank.learning.watch import exposure, segments_of
 from counterrank.log import RankingLog
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
@@ -34,57 +36,16 @@ Bools = NDArray[np.bool_]
 
 GRADES = ("free", "assumed")
 MODELS = ("linear", "boosting")
+PATHS = ("best-of", "plackett-luce")
 #: What a click model is tried with: without and with competition between the items of a page.
 _VARIANTS = (Variant(), Variant(competition=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Rewards:
-    """Totals of rankings (n,), moved so that none is below zero, and the largest they can be."""
-
-    totals: Floats
-    most: float
-    shift: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Side:
-    """Rows of one side of the split, and what draws of the logger say about them under a model."""
-
-    log: RankingLog
-    rewards: Rewards
-    drawn: Drawn
-
-    def lifts(self, m: int, cap: float) -> Floats:
-        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as
-        control variate.
-
-        (w - 1)(r - c) + E_m c - E_1 c: the control has mean zero whatever q is.
-        """
-        w = self.drawn.weight(m)
-        control = np.minimum(self.drawn.own, cap)
-        gain: Floats = (
-            (w - 1.0) * (self.rewards.totals - control)
-            + self.drawn.mean(m, cap)
-            - self.drawn.mean(1, cap)
-        )
-        return gain
-
-    def expected(self, m: int) -> float:
-        """Return the lift that the model expects of best-of-m."""
-        return float((self.drawn.mean(m, np.inf) - self.drawn.mean(1, np.inf)).mean())
-
-    def lowest(self, m: int, cap: float) -> float:
-        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c
-        = 0.
-        """
-        return -max((m - 1) * cap, self.rewards.most)
-
-
-def learn(
+def learn(  # noqa: PLR0913 - the options of a run
     log: Any,
     *,
     model: str = "linear",
+    path: str = "best-of",
     grade: str = "free",
     level: float = 0.95,
     seed: int = 0,
@@ -98,19 +59,23 @@ def learn(
 
     The policy draws m rankings from the logger and serves the one that a reward model likes best.
     `model` "linear" is a click model, linear in features and context; "boosting" puts LightGBM on
-    top (extra `boosting`). `grade` "free" assumes nothing about behaviour and holds at every n; it
-    needs rewards of a known range: 0/1, or `reward_range` of one position. "assumed" is a t bound,
-    which holds for many rows. `segments` names a column or several. `despite_audit` goes on where
-    the audit of the log has failed. Further options go to the reader.
+    top (extra `boosting`). `path` "plackett-luce" adds the learned score to today's scores instead
+    (or stands alone, where the log has probabilities of the shown rankings and no scores): one draw
+    a page, no sampler of today's policy, and a bound further away. `grade` "free" assumes nothing
+    about behaviour and holds at every n; it needs rewards of a known range: 0/1, or `reward_range`
+    of one position. "assumed" is a t bound, which holds for many rows. `segments` names a column or
+    several. `despite_audit` goes on where the audit of the log has failed. Further options go to
+    the reader.
     """
     check_level(level)
     if grade not in GRADES:
         raise ConfigError(f"grade is one of {', '.join(GRADES)}, not {grade!r}")
-    if model not in MODELS:
-        raise ConfigError(f"model is one of {', '.join(MODELS)}, not {model!r}")
+    for name, given, allowed in (("model", model, MODELS), ("path", path, PATHS)):
+        if given not in allowed:
+            raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole = _opened(log, segments, reading)
-    logger = _sampler(whole, grade)
+    logger = _sampler(whole, path)
     _check_rewards(whole)
     if not despite_audit:
         _audited(whole)
@@ -124,14 +89,23 @@ def learn(
     if grade == "assumed":
         _refuse_few(rest)
     fitted, fold = _fitted(learners, model, seed)
-    learning = _side(learners, _cut(logger, side), fitted, fold, ranges, rng["learn"])
-    _refuse_wrong_sampler(learning, _cut(logger, side), rng["learn"])
-    cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
-    certifying = _side(rest, _cut(logger, ~side), fitted, ALL, ranges, rng["certify"])
-    certificate = _certified(learning, certifying, cap, grade, level, rng["certify"])
-    return _assembled(
-        whole, certifying, fitted, cap, certificate, segments, _cut(logger, ~side), rng["certify"]
-    )
+    policy = _policy(whole, fitted, path)
+    if path == "plackett-luce":
+        sides: tuple[Any, Any] = (
+            _tilted(learners, policy, fold, ranges),
+            _tilted(rest, policy, ALL, ranges),
+        )
+        steps: Sequence[Any] = STRENGTHS
+        cap = math.inf
+    else:
+        assert logger is not None
+        first = _side(learners, _cut(logger, side), fitted, fold, ranges, rng["learn"])
+        _refuse_wrong_sampler(first, _cut(logger, side), rng["learn"])
+        sides = (first, _side(rest, _cut(logger, ~side), fitted, ALL, ranges, rng["certify"]))
+        steps = _ladder()
+        cap = float(np.quantile(first.drawn.own, SETTINGS["cap"].value))
+    certificate = _certified(*sides, steps, cap, Asked(grade, level), rng["certify"])
+    return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng["certify"])
 
 
 def _cut(logger: Policy, rows: Bools) -> Policy:
@@ -151,14 +125,16 @@ def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> Ranki
     )
 
 
-def _sampler(log: RankingLog, grade: str) -> Policy:
+def _sampler(log: RankingLog, path: str) -> Policy | None:
     found = sampler_of(log)
-    if found is None:
+    if path == "plackett-luce":
+        check_joint(log)
+    elif found is None:
         raise LogError(
-            "learning draws fresh rankings from today's policy, and this log does not say how: "
-            "give the scores of all "
-            "candidates with --logger plackett-luce (or another kind), or whole distributions in "
-            "'propensity_dist'"
+            "best of m draws fresh rankings from today's policy, and this log does not say how: "
+            "log the scores of all candidates and give --logger plackett-luce (or another kind), "
+            "or whole distributions in 'propensity_dist'. With probabilities of the shown rankings "
+            "alone, --path plackett-luce can be certified, from many more rows"
         )
     if getattr(found, "deterministic", False):
         raise LogError(
@@ -255,6 +231,15 @@ def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
     return models[int(np.argmin(losses))], fold
 
 
+def _rewards(part: RankingLog, ranges: tuple[float, float]) -> Rewards:
+    alpha = part.position_weights
+    low, high = ranges
+    # A position of negative weight turns its range around; a ranking may be shorter than K.
+    ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
+    least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+    return Rewards(part.reward @ alpha - least, most - least, least)
+
+
 def _side(
     part: RankingLog,
     logger: Policy,
@@ -263,14 +248,18 @@ def _side(
     ranges: tuple[float, float],
     rng: np.random.Generator,
 ) -> Side:
-    alpha = part.position_weights
-    low, high = ranges
-    # A position of negative weight turns its range around; a ranking may be shorter than K.
-    ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
-    least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
-    rewards = Rewards(part.reward @ alpha - least, most - least, least)
-    value = list_value(part, model, fold, least)
+    rewards = _rewards(part, ranges)
+    value = list_value(part, model, fold, rewards.shift)
     return Side(part, rewards, draw(part, logger, value, int(SETTINGS["draws"].value), rng))
+
+
+def _tilted(
+    part: RankingLog, policy: LearnedPolicy, fold: "int | Ints", ranges: tuple[float, float]
+) -> Tilted:
+    rewards = _rewards(part, ranges)
+    value = list_value(part, policy.scorer.model, fold, rewards.shift)
+    own = value(np.arange(part.n), part.action[:, None, :])[:, 0]
+    return tilted(part, rewards, own, policy, fold)
 
 
 def list_value(
@@ -352,32 +341,41 @@ def _ladder() -> list[int]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a certificate was asked for."""
+
+    grade: str
+    level: float
+
+
 def _certified(
-    learning: Side,
-    certifying: Side,
+    learning: Side | Tilted,
+    certifying: Side | Tilted,
+    steps: Sequence[Any],
     cap: float,
-    grade: str,
-    level: float,
+    asked: Asked,
     rng: np.random.Generator,
 ) -> Certificate:
-    """Choose m on the learning rows, then bound its lift once on the others."""
+    """Choose a step on the learning rows, then bound its lift once on the others."""
+    grade, level = asked.grade, asked.level
     units = _units(certifying.log)
     size = len(units[1]) if units is not None else certifying.log.n
     counts = None if units is None else units[1]
     reach = _reach(level, grade, size, counts)
-    chosen, best = 2, -math.inf
-    spreads: dict[int, float] = {}
+    chosen, best = steps[1], -math.inf
+    spreads: dict[Any, float] = {}
     path = []
-    for m in _ladder():
-        gains = _summed(learning.lifts(m, cap), _units(learning.log))
-        spreads[m] = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
+    for step in steps:
+        gains = _summed(learning.lifts(step, cap), _units(learning.log))
+        spreads[step] = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
         rows = learning.log.n / len(gains)
         # The mean of these rows alone would choose by luck, and models expect too much.
-        expected = 0.5 * (learning.expected(m) + float(gains.sum()) / learning.log.n)
-        away = SETTINGS["caution"].value * reach * spreads[m] / rows / math.sqrt(size)
-        path.append(_step(learning, m, cap, expected - away))
-        if m > 1 and expected - away > best:
-            chosen, best = m, expected - away
+        expected = 0.5 * (learning.expected(step) + float(gains.sum()) / learning.log.n)
+        away = SETTINGS["caution"].value * reach * spreads[step] / rows / math.sqrt(size)
+        path.append(_step(learning, step, cap, expected - away))
+        if step != steps[0] and expected - away > best:
+            chosen, best = step, expected - away
     first = _summed(learning.lifts(chosen, cap), _units(learning.log))
     learned = float(first.sum()) / learning.log.n
     learned_error = spreads[chosen] * math.sqrt(len(first)) / learning.log.n
@@ -406,7 +404,8 @@ def _certified(
     return Certificate(
         grade=grade,
         level=level,
-        m=chosen,
+        m=_draws(certifying, chosen),
+        strength=_strength(certifying, chosen),
         value=value,
         stderr=stderr,
         low=low,
@@ -430,10 +429,20 @@ def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
     return float(special.ndtri(level)) + 0.15
 
 
-def _step(side: Side, m: int, cap: float, promise: float) -> Step:
-    w = side.drawn.weight(m)
+def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
+    w = side.weight(step)
     ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
-    return Step(m=m, value=float(side.lifts(m, cap).mean()), low=promise if m > 1 else 0.0, ess=ess)
+    value = float(side.lifts(step, cap).mean())
+    m, strength = _draws(side, step), _strength(side, step)
+    return Step(m=m, strength=strength, value=value, low=promise, ess=ess)
+
+
+def _draws(side: Side | Tilted, step: Any) -> int:
+    return int(step) if isinstance(side, Side) else 1
+
+
+def _strength(side: Side | Tilted, step: Any) -> float | None:
+    return None if isinstance(side, Side) else float(step)
 
 
 def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":
@@ -464,26 +473,35 @@ def _more_rows(value: float, stderr: float, rows: int, reach: float) -> int | No
     return math.ceil(certify / (1.0 - SETTINGS["learn_share"].value))
 
 
-def _assembled(
-    whole: RankingLog,
-    certifying: Side,
-    model: ListModel,
-    cap: float,
-    certificate: Certificate,
-    segments: Sequence[str],
-    logger: Policy,
-    rng: np.random.Generator,
-) -> Learned:
-    policy = LearnedPolicy(
-        kind="best-of",
+def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
+    """Return what will be exported, but for the step of the path."""
+    kind = "plackett-luce" if scores_of(whole) is None else "added"
+    return LearnedPolicy(
+        kind="best-of" if path == "best-of" else kind,
         scorer=Scorer(model),
         items=_items(whole),
         position_weights=np.asarray(whole.position_weights),
-        m=certificate.m,
         context_names=whole.context_names,
         context_categories=dict(whole.categories),
         feature_names=whole.item_feature_names,
         feature_categories=whole.categories_of_items,
+    )
+
+
+def _assembled(
+    certifying: Side | Tilted,
+    policy: LearnedPolicy,
+    model: ListModel,
+    cap: float,
+    certificate: Certificate,
+    segments: Sequence[str],
+    rng: np.random.Generator,
+) -> Learned:
+    step: Any = certificate.m if certificate.strength is None else certificate.strength
+    exported = replace(
+        policy,
+        m=certificate.m,
+        temperature=1.0 / (certificate.strength or 1.0),
         certificate={
             "certified": certificate.certified,
             "grade": certificate.grade,
@@ -492,20 +510,20 @@ def _assembled(
             "low": certificate.low,
         },
     )
-    gains = certifying.lifts(certificate.m, cap)
-    found = segments_of(certifying.log, gains, _units(certifying.log), segments, certificate.level)
+    part = certifying.log
+    gains = certifying.lifts(step, cap)
     return Learned(
-        policy=policy,
-        certificate=certificate,
-        segments=found,
-        exposure=exposure(certifying.log, logger, policy, certificate.m, rng),
-        sort=_sorted(certifying, policy, model, rng),
+        policy=exported,
+        certificate=replace(certificate, kind=policy.kind),
+        segments=segments_of(part, gains, _units(part), segments, certificate.level),
+        exposure=exposure(part, exported, rng),
+        sort=_sorted(certifying, exported, model, rng),
         details=dict(model.details),
     )
 
 
 def _sorted(
-    side: Side, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
+    side: Side | Tilted, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
 ) -> float | None:
     """Return the lift that the model expects of sorting by score; None where items are too few to
     fill the page.
@@ -517,7 +535,7 @@ def _sorted(
         return None
     pages = replace(policy, kind="top").bind(part).sample(part.K, rng)
     value = list_value(part, model, ALL, side.rewards.shift)(np.arange(n), pages)
-    return float(value.mean() - side.drawn.mean(1, np.inf)[:n].mean())
+    return float(value.mean() - side.today(n))
 
 
 def _items(log: RankingLog) -> tuple[Any, ...]:

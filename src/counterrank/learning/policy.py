@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SCHEMA = "counterrank/policy/1"
-KINDS = ("best-of", "plackett-luce", "top")
+KINDS = ("best-of", "added", "plackett-luce", "top")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -40,8 +40,8 @@ class LearnedPolicy:
 
     `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is
     served. "plackett-luce": items are drawn without replacement by exp(score / `temperature`).
-    "top": sorted by score. Items are known by `items`, labels or ids in the order of the scorer's
-    numbers.
+    "added": the same with today's scores added. "top": sorted by score. Items are known by `items`,
+    labels or ids in the order of the scorer's numbers.
     """
 
     kind: str
@@ -138,20 +138,38 @@ class LearnedPolicy:
             return BestOf(
                 logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
             )
+        if self.kind != "top":
+            return self.plackett_luce(log, 1.0 / self.temperature)
         if log.candidates is not None:
-            text = (
-                "top" if self.kind == "top" else f"plackett-luce:temperature={self.temperature!r}"
-            )
             return Scored(
                 log.candidates,
                 self._candidate_scores(log, log.candidates, rankings),
-                parse_policy(text),
+                parse_policy("top"),
             )
         table = self._table(log, rankings)
-        if self.kind == "top":
-            order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
-            return policies.Deterministic(order, n_actions=table.shape[1])
-        return PlackettLuce(table / self.temperature)
+        order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
+        return policies.Deterministic(order, n_actions=table.shape[1])
+
+    def plackett_luce(self, log: RankingLog, strength: float) -> Policy:
+        """Return the policy that draws by `strength` times the score, for kind "added" beside
+        today's scores.
+        """
+        rankings = self._bound(log)
+        logger = log.propensity
+        base: Floats | float = 0.0
+        if self.kind == "added":
+            found = scores_of(log)
+            if found is None:
+                raise PolicyError(
+                    "this policy adds to today's scores, and this log has none: give them with "
+                    "--logger plackett-luce"
+                )
+            base = found
+        sets = logger.candidates if isinstance(logger, Scored) else log.candidates
+        if sets is None or isinstance(logger, PlackettLuce):
+            return PlackettLuce(base + strength * self._table(log, rankings))
+        own = self._candidate_scores(log, sets, rankings)
+        return Scored(sets, base + strength * own, parse_policy("plackett-luce"))
 
     def _bound(self, log: RankingLog) -> Rankings:
         for what, own, given in (
@@ -320,6 +338,19 @@ def sampler_of(log: RankingLog) -> Policy | None:
         return log.propensity if "sample" in log.propensity.capabilities else None
     found = log.dists.get(LOGGING)
     return Factored(found) if found is not None else None
+
+
+def scores_of(log: RankingLog) -> Floats | None:
+    """Return the scores by which the logger draws Plackett-Luce, a table (n, A) or one a candidate;
+    None where it does not, or they are not known.
+    """
+    logger = log.propensity
+    if isinstance(logger, PlackettLuce):
+        return logger.scores
+    if isinstance(logger, Scored) and logger.spec.kind == "plackett-luce":
+        found: Floats = logger.scores / logger.spec.options["temperature"]
+        return found
+    return None
 
 
 def _of_rows(rankings: Rankings, rows: Ints, log: RankingLog) -> Rankings:

@@ -28,11 +28,13 @@ class Step:
     value: float
     low: float
     ess: float
+    #: On the Plackett-Luce path: how often the learned score counts.
+    strength: float | None = None
 
     @property
     def step(self) -> float:
         """0 is the logger, 1 fully learned."""
-        return 1.0 - 1.0 / self.m
+        return 1.0 - 1.0 / (self.m if self.strength is None else 1.0 + self.strength)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,18 @@ class Certificate:
     #: The lift on the learning rows, and whether it is large enough there to be believed.
     learned: float = 0.0
     agreed: bool = True
+    #: Of the exported policy; `strength` where it is no best of m.
+    kind: str = "best-of"
+    strength: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The policy in words."""
+        if self.strength is None:
+            return f"best of {self.m}"
+        if self.kind == "added":
+            return f"today's scores + {self.strength:g} x learned"
+        return f"{self.strength:g} x learned scores"
 
     @property
     def certified(self) -> bool:
@@ -67,12 +81,12 @@ class Certificate:
         if self.certified:
             means = "whatever users do" if self.grade == "free" else "if rows are many"
             return (
-                f"Best of {self.m} earns at least {self.low:.4g} more per ranking than today's "
+                f"{upper(self.name)} earns at least {self.low:.4g} more per ranking than today's "
                 f"{self.logger:.4g} "
                 f"({self.low / self.logger:+.1%} or more; estimate {self.value:+.4g}), with "
                 f"{sure} confidence {means}."
                 if self.logger > 0
-                else f"Best of {self.m} earns at least {self.low:.4g} more per ranking than "
+                else f"{upper(self.name)} earns at least {self.low:.4g} more per ranking than "
                 f"today, with {sure} "
                 f"confidence {means}."
             )
@@ -83,12 +97,12 @@ class Certificate:
             )
         if not self.agreed:
             return (
-                f"Not yet: best of {self.m} seems to earn {self.learned:+.4g} per ranking, too "
+                f"Not yet: {self.name} seems to earn {self.learned:+.4g} per ranking, too "
                 "little to be told from chance on the rows it was learned on. About "
                 f"{self.more_rows:,} rows like these would show it."
             )
         return (
-            f"Not yet: best of {self.m} seems to earn {self.value:+.4g} per ranking, but the "
+            f"Not yet: {self.name} seems to earn {self.value:+.4g} per ranking, but the "
             f"{sure} bound is "
             f"{self.low:+.4g}. About {self.more_rows:,} rows like these would show it."
         )
@@ -131,11 +145,15 @@ class Learned:
                 "level": found.level,
             },
             "logger": {"value": found.logger},
+            "kind": found.kind,
+            "name": found.name,
             "m": found.m,
-            "step": Step(found.m, 0.0, 0.0, 0.0).step,
+            "strength": found.strength,
+            "step": Step(found.m, 0.0, 0.0, 0.0, found.strength).step,
             "path": [
                 {
                     "m": one.m,
+                    "strength": one.strength,
                     "step": one.step,
                     "value": one.value,
                     "low": _number(one.low),
@@ -188,6 +206,11 @@ class Learned:
             f"Learned(certified={found.certified}, m={found.m}, lift={found.value:.4g}, "
             f"low={found.low:.4g})"
         )
+
+
+def upper(text: str) -> str:
+    """Return a text that begins a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def _number(value: float) -> float | None:

@@ -36,15 +36,17 @@ class Scorer:
     """A reward model of all learning rows: the worth of a list, and a key to sort items by."""
 
     model: ListModel
+    #: Whose rows were left out when it was fitted; a stored scorer was fitted to all.
+    fold: int = ALL
 
     def list_value(self, rankings: Rankings, alpha: Floats) -> Floats:
         """Return the expected total reward of each ranking (m,)."""
-        values: Floats = self.model.expected(rankings, ALL) @ alpha[: rankings.K]
+        values: Floats = self.model.expected(rankings, self.fold) @ alpha[: rankings.K]
         return values
 
     def relevance(self, rankings: Rankings) -> Floats:
         """Return a key to sort candidates by (m, C), -inf in the padding."""
-        return self.model.relevance(rankings, ALL)
+        return self.model.relevance(rankings, self.fold)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model of all rows as plain data."""

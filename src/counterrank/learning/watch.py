@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
-from counterrank.learning.drawn import blocks
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.log import RankingLog
-from counterrank.policies import Policy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,23 +79,19 @@ def _mean(
 
 
 def exposure(
-    part: RankingLog, logger: Policy, policy: LearnedPolicy, m: int, rng: np.random.Generator
+    part: RankingLog, policy: LearnedPolicy, rng: np.random.Generator
 ) -> tuple[dict[str, Any], ...]:
     """Return share of all shown slots before and after, of the items (or groups) that move most.
 
-    Groups are the labels of the first categorical item feature, where there is one; else items
-    stand for themselves.
+    Before is what the rows showed, after a draw of the policy for each. Groups are the labels of
+    the first categorical item feature, where there is one; else items stand for themselves.
     """
     rows = part.take(slice(0, min(part.n, int(SETTINGS["exposed"].value))))
-    source = logger if logger.n_rows == 1 else logger.take(slice(0, rows.n))
     size = part.n_actions + 1
-    before, after = np.zeros(size), np.zeros(size)
-    bound = policy.bind(rows)
-    for block, drawn in blocks(rows, source, m, rng):
-        served = getattr(bound, "serve")(drawn, np.arange(rows.n)[block])  # noqa: B009 - a BestOf by construction
-        # Index -1, the padding, is the last entry and is left out.
-        before += np.bincount(drawn.ravel() % size, minlength=size) / m
-        after += np.bincount(served.ravel() % size, minlength=size)
+    served = policy.bind(rows).sample(rows.K, rng)
+    # Index -1, the padding, is the last entry and is left out.
+    before = np.bincount(rows.action.ravel() % size, minlength=size).astype(np.float64)
+    after = np.bincount(served.ravel() % size, minlength=size).astype(np.float64)
     groups, labels = _groups(part)
     old, new = (
         np.bincount(groups, weights=found[:-1], minlength=len(labels)) for found in (before, after)

@@ -46,33 +46,52 @@ _NEXT_TIME = (
 )
 
 
+#: What the steps of a path are called: above a column, and under the picture.
+_PATHS = {
+    "best-of": ("best of", "rankings drawn from today's policy, the best is shown"),
+    "added": ("learned score", "how often the learned score is added to today's"),
+    "plackett-luce": ("learned score", "how often the learned score counts"),
+}
+
+
+def _path_words(model: Model) -> tuple[str, str]:
+    return _PATHS.get(str(model.get("kind")), _PATHS["best-of"])
+
+
+def _step_name(step: Mapping[str, Any]) -> str:
+    strength = step.get("strength")
+    return f"{step.get('m')}" if strength is None else f"{strength:g} x"
+
+
 def path_drawing(model: Model) -> plot.Drawing:
-    """Return lift and promised bound by m: ambition against evidence."""
+    """Return lift and promised bound by step: ambition against evidence."""
     points, bounds = [], []
+    word, under = _path_words(model)
+    names: list[tuple[float, str]] = []
     for step in listed(model.get("path")):
-        m, value, low = step.get("m"), step.get("value"), step.get("low")
-        if not (known(m) and known(value)):
+        place, value, low = step.get("step"), step.get("value"), step.get("low")
+        if not (known(place) and known(value)):
             continue
+        x, name = 1.0 / (1.0 - float(place)), _step_name(step)
         words = (
-            f"best of {m:g}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} "
+            f"{word} {name}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} "
             "effective rows"
         )
-        points.append(plot.Point(float(m), float(value), tip=words))
+        names.append((x, name))
+        points.append(plot.Point(x, float(value), tip=words))
         if known(low):
             bounds.append(
-                plot.Point(
-                    float(m), float(low), tip=f"best of {m:g}\nbound {plain(low, sign=True)}"
-                )
+                plot.Point(x, float(low), tip=f"{word} {name}\nbound {plain(low, sign=True)}")
             )
     last = max((p.x for p in points), default=2.0)
     frame = plot.Frame(
         x=Scale(0.9, max(last, 2.0) * 1.1, log=True),
         y=around([p.y for p in (*points, *bounds)], also=[0.0]),
-        x_title="rankings drawn from today's policy, the best is shown",
+        x_title=under,
         y_title="lift per ranking",
         lines=[(0.0, "today")],
         signed=True,
-        x_ticks=[(p.x, f"{p.x:g}") for p in points],
+        x_ticks=names,
     )
     series = [plot.Series(points=points), plot.Series(points=bounds, look="t1 dash1", shape=1)]
     return plot.Drawing(
@@ -110,12 +129,12 @@ def losers(model: Model) -> list[str]:
 def learning_page(model: Model) -> str:
     """Return one self-contained page."""
     path_table = parts.table(
-        ("best of", "estimated lift", "bound to expect", "effective rows"),
-        [(f"{s.get('m')}", plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
+        (_path_words(model)[0], "estimated lift", "bound to expect", "effective rows"),
+        [(_step_name(s), plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
          for s in listed(model.get("path"))],
     )  # fmt: skip
     aid = (
-        "More draws are more ambitious; the further the bound falls behind, the less of it this "
+        "Further steps are more ambitious; the further the bound falls behind, the less of it this "
         "log can show."
     )
     figures = [
@@ -131,7 +150,7 @@ def learning_page(model: Model) -> str:
         sentence=str(model.get("sentence")),
         number=plain(lift.get("low"), lift.get("stderr"), sign=True),
         level=percent(lift.get("level"), digits=0),
-        m=model.get("m"),
+        name=str(model.get("name")),
         estimate=plain(lift.get("value"), lift.get("stderr"), sign=True),
         today=plain(table(model.get("logger")).get("value"), lift.get("stderr")),
         figures=parts.grid(*figures),
@@ -196,12 +215,12 @@ def learning_terminal(model: Model) -> "Iterator[RenderableType]":
     yield safe(model.get("sentence"), "bold")
     yield safe(_rows_in_words(model), "dim")
     shown = Table(title="From today's policy to the best ranking it could have shown", **LOOK)
-    for name in ("best of", "estimated lift", "bound to expect", "effective rows", ""):
+    for name in (_path_words(model)[0], "estimated lift", "bound to expect", "effective rows", ""):
         shown.add_column(name, justify="right" if name else "left")
     for step in listed(model.get("path")):
-        mark = "← chosen" if step.get("m") == model.get("m") else ""
+        mark = "← chosen" if step.get("step") == model.get("step") else ""
         cells = (
-            step.get("m"),
+            _step_name(step),
             plain(step.get("value"), sign=True),
             plain(step.get("low"), sign=True),
         )
