@@ -104,6 +104,7 @@ def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
     wanted, logging = log.target(target), log.propensity
     if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
         return None
+    # Evenly spread rather than the first: logs change over time.
     some = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
     wanted, logging = some.target(target), some.propensity
     assert isinstance(wanted, Policy) and isinstance(logging, Policy)
@@ -117,9 +118,11 @@ def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
         for draw in range(DRAWS):
             action = np.where(used, drawn[:, draw], -1)
             old, new = (_steps(policy.prefix_log_prob(action)) for policy in (logging, wanted))
+            # Once one item cannot be shown, nothing below it can.
             gone = used & (np.cumprod(old > 0, axis=1) == 0)
             seldom = used & (gone | _hardly(old, new))
             never, rare = never + gone.sum(axis=0), rare + seldom.sum(axis=0)
+            # Only the first such item is blamed: those below are unlikely because of it.
             first = seldom & (np.cumsum(seldom, axis=1) == 1)
             by_action += np.bincount(action[first], minlength=size)[:size]
     except CounterrankError:

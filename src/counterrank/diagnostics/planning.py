@@ -127,6 +127,8 @@ def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | Non
         return None
     p0 = numbers(log.propensity, log, "factored")
     pi = numbers(log.target(target), log, "factored")
+    # Rows come from p0, but the moment is wanted under b: E_b[rho^2] = E_0[(pi / b)^2 b / p0] =
+    # E_0[pi^2 / (b p0)].
     b = (1 - epsilon) * p0 + epsilon / log.n_actions
     return np.where(log.action >= 0, pi**2 / (b * p0), 1.0)
 
@@ -154,6 +156,7 @@ def _symmetric_sums(v: Floats, degree: int) -> Floats:
     """Return the sum of the elementary symmetric polynomials of degree 0..degree of each row."""
     sums = np.zeros((v.shape[0], degree + 1))  # (n, degree + 1)
     sums[:, 0] = 1.0
+    # One column at a time, highest degree first by the slice: e_j(v, x) = e_j(v) + x e_(j-1)(v).
     for column in v.T:
         sums[:, 1:] += sums[:, :-1] * column[:, None]
     total: Floats = sums.sum(axis=1)

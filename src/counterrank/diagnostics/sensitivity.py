@@ -61,6 +61,8 @@ class Cuts:
         0.8
         """
         positive, negative = float(self.total[0, 0]), float(self.total[1, 0])
+        # Interaction orders have negative weights: the denominator could then be made zero, and the
+        # ratio anything.
         if positive / gamma + gamma * negative <= 0:
             return math.inf if upper else -math.inf
         high, low = (gamma, 1 / gamma) if upper else (1 / gamma, gamma)
@@ -138,6 +140,7 @@ def sign_change(positions: Positions, lift: float) -> float | None:
         return None
     low, high = 1.0, GAMMAS[-1]
     while high / low > 1.001:
+        # Halved on the logarithm: gammas are factors.
         middle = math.sqrt(low * high)
         low, high = (low, middle) if reaches(middle) else (middle, high)
     return high

@@ -54,6 +54,7 @@ def tail_index(moments: Moments) -> float:
     octave, each taken at its mean. Zero where the tail holds fewer than three different weights.
     """
     counts, sums = moments.histogram
+    # Vehtari et al.'s tail: few enough rows to be tail, enough to fit two parameters.
     wanted = max(min(moments.n / 5, 3 * np.sqrt(moments.n)), 1.0)
     above = np.cumsum(counts[::-1])[::-1]  # rows at or above each bin
     reaching = np.flatnonzero(above >= wanted)
@@ -65,6 +66,7 @@ def tail_index(moments: Moments) -> float:
     if seen.sum() < 3 or size.sum() < 5:
         return 0.0
     rows = float(size[seen].sum())
+    # Their weak prior: ten rows that say 0.5.
     return (rows * _pareto_shape(excess[seen], size[seen]) + 5.0) / (rows + 10.0)
 
 
@@ -76,6 +78,7 @@ def _pareto_shape(excess: Floats, size: Floats) -> float:
     grid = 30 + int(np.sqrt(rows))
     quartile = np.interp(0.25, np.cumsum(size) / rows, excess)
     spacing = 1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))
+    # Zhang & Stephens' grid: data-dependent, and every point has a finite likelihood.
     theta = 1 / excess[-1] + spacing / (3 * quartile)  # (grid,), all below 1 / largest excess
     shape = np.log1p(-np.outer(theta, excess)) @ size / rows
     profile = rows * (np.log(-theta / shape) - shape - 1)
@@ -137,6 +140,7 @@ def mean_weight_test(moments: Moments) -> MeanWeightTest:
     # Equal weights have a variance of rounding, which may be negative: zero, not unknown.
     error = np.sqrt(np.maximum(_variance_of_mean_weight(moments), 0.0))
     off = np.where(np.isnan(error), 0.0, mean - 1.0)
+    # No spread and a mean that is not one is certain: z is infinite, not unknown.
     z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
     p = 2 * special.ndtr(-np.abs(z))
     return MeanWeightTest(mean, z, float(min(1.0, len(p) * p.min())))

@@ -59,6 +59,8 @@ class SelfNormalised:
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """d(y/w) = dy/w - (y/w) dw/w."""
         w = moments.mean("w")
+        # Without any weight at a position V_k is zero and so is its slope: `finish` then says that
+        # there is no evidence.
         inverse = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
         return np.diag(inverse), np.diag(-self.positions(moments) * inverse)
 

@@ -25,6 +25,8 @@ class CascadePlan(ContributionPlan):
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the telescoped terms and the prefix weights."""
+        # Each step down the ranking has mean zero given what stands above, so every term is
+        # unbiased by itself.
         w = view.ratios.prefix()
         terms, before = self.model.cascade(view.batch, view.target, np.ascontiguousarray(w))
         error = np.where(view.batch.action >= 0, view.batch.reward - before, 0.0)

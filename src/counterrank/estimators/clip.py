@@ -51,7 +51,11 @@ class TamedPlan(ContributionPlan):
         """Return the estimate and how much of the weight is gone: E[w] is 1, so 1 - mean f(w) is
         missing.
         """
+        # E[w] = 1 is the one thing known about weights without rewards; what the limit removed
+        # shows in it.
         lost = 1.0 - state.mean("w")
+        # Cauchy-Schwarz would need the lost rows' rewards; the root mean square of those that were
+        # logged stands in, hence "roughly".
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
         self.flags = (
             f"biased: weights are tamed above {self.limit:.4g}; {float(lost.max()):.1%} of the "
@@ -77,6 +81,8 @@ class Tamed(Estimator):
         """Return tamed weights."""
         if self.limit is not None and not self.limit > 0:
             raise ConfigError(f"the weight limit must be positive, got {self.limit}")
+        # What a limit of sqrt(n) takes away is at most E[w^2] / sqrt(n): of the order of the standard
+        # error.
         limit = float(np.sqrt(rows_of(workspace.source))) if self.limit is None else self.limit
         weigh, key = weights_for(workspace, self.weights)
         tame = self.tame(limit)

@@ -111,6 +111,7 @@ class ContributionPlan(Plan[Moments]):
             moments=state,
             evidence=evidence,
         )
+        # A mean of zeros with standard error zero would look like certainty.
         dark = np.flatnonzero((state.mean("ww") == 0) & (alpha != 0)) + 1
         if not (self.needs_weight and len(dark)):
             return found
@@ -155,12 +156,15 @@ def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> L
     """
     base = state.row_mean("base")
     value = float(state.alpha @ values) - base
+    # On the same rows: V and what the logger earned move together, and the difference has far less
+    # noise.
     paired = gradient.copy()
     paired[-1] -= 1.0
     stderr, df = float(np.sqrt(variance(state, paired))), degrees_of_freedom(state)
     low, high = normal_interval(value, stderr, level, df)
     relative = (np.nan, np.nan, np.nan)
     if base > 0:
+        # d(V / b) = dV / b - V db / b^2, with V = value + base.
         ratio = gradient / base
         ratio[-1] -= (value + base) / base**2
         centre, error = value / base, float(np.sqrt(variance(state, ratio)))
@@ -178,6 +182,7 @@ def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ..
             state.buckets[:, : state.K] - state.earned, state.buckets[:, -1]
         )
     else:
+        # Var(y - r) of pairs: y = w r and r share their noise.
         second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
         spread = np.maximum(second - (mean_y - mean_r) ** 2, 0.0) / max(state.n - 1, 1)
     errors = np.sqrt(spread)

@@ -100,6 +100,8 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
     """
     K = action.shape[1]
     shown = action >= 0
+    # Log-linear Poisson model log(theta_k) + log(rel_g); its Fisher information for theta with rel
+    # profiled out is a graph Laplacian, and connectivity is identifiability.
     _, number = np.unique(groups[shown], return_inverse=True)
     table = np.zeros((int(number.max()) + 1, K))
     np.add.at(table, (number, np.broadcast_to(np.arange(K), action.shape)[shown]), 1.0)
@@ -207,6 +209,8 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
     """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own
     rows.
     """
+    # Moment estimate: clicks at k over the attraction shown at k, which is the maximum of the
+    # likelihood where attraction is known.
     earned, attraction = (np.zeros((FOLDS + 1, reward.shape[1])) for _ in range(2))
     for f in range(FOLDS + 1):
         rows = fold != f
@@ -264,6 +268,7 @@ class UserModelPlan(ContributionPlan):
             return found
 
         by_fold = np.array([values(self.expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
+        # Delete-a-fold: the fits share most of their rows, so their spread is multiplied up.
         jackknife = (FOLDS - 1) / FOLDS * float(((by_fold - by_fold.mean()) ** 2).sum())
         rivals = np.concatenate(
             [values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
@@ -277,6 +282,7 @@ class UserModelPlan(ContributionPlan):
         found = super().finish(state)
         stderr = float(np.hypot(found.stderr, self.fit_error))
         lift = found.lift
+        # What the logger earned needs no model: the fit's error enters the lift once, undiminished.
         lift_error = float(np.hypot(lift.stderr, self.fit_error))
         low, high = self._ends(lift.value, lift_error, found.level)
         base = found.value - lift.value
@@ -318,6 +324,8 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
     for model, curve in zip(fitted.models, fitted.curves, strict=False):
         theta = curve[fold]
         attraction = model.strength(others, np.repeat(fold, draws.shape[1])).reshape(draws.shape)
+        # What was earned beyond the model, per unit of exposure: it belongs to the item and moves
+        # with it.
         surprise = (batch.reward - theta * model.strength(rankings, fold)) / exposure(batch, theta)
         moved = np.einsum("ndlk,nk->ndl", same, np.where(batch.action >= 0, surprise, 0.0))
         each.append(

@@ -31,6 +31,8 @@ class InterpolPlan(ContributionPlan):
         batch = view.batch
         logger, target = batch.propensity, batch.target(self.workspace.target)
         assert isinstance(logger, Policy) and isinstance(target, Policy)
+        # Windows are fixed blocks of positions, not a sliding reach: within one, an item's click is
+        # credited to every position it could have stood at.
         window = np.arange(batch.K) // self.width
         together = (
             window[:, None] == window

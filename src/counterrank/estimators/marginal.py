@@ -93,6 +93,7 @@ def group_ratios(view: View, group: Ints) -> Ratios:
     """Return the ratios of group probabilities on the view's rows."""
     batch = view.batch
     chosen = group[np.maximum(batch.action, 0)]  # (n, K)
+    # One product with a 0/1 matrix sums every group's probability at once.
     same = (group[:, None] == np.arange(group.max() + 1)).astype(np.float64)  # (A, G)
     sums = []
     for name in (view.target, LOGGING):

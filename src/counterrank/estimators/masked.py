@@ -46,6 +46,7 @@ class WeightPlan(ContributionPlan):
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
+        # The plain mean needs sums only: the fast way never stores w or y.
         if self.detail or self.workspace.by_unit:
             return super().partial(view)
         if self.fused is None:
@@ -129,6 +130,8 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
     if on_missing not in ("error", "superset"):
         raise ConfigError(f"on_missing is '{on_missing}'; use 'error' or 'superset'")
     wanted = capability_of(mask)
+    # A larger mask is unbiased whenever the smaller one is (the items it adds have ratios of mean
+    # one), so enlarging costs variance only.
     if wanted in ratios.supports:
         return mask
     if on_missing == "error":

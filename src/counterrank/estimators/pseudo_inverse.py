@@ -47,5 +47,6 @@ class PseudoInverse(Estimator):
 
 def _weigh(view: View) -> Floats:
     rho = view.ratios.rho
+    # Can be negative: it is a difference of expectations, no probability ratio.
     weight = 1.0 + (rho - 1.0).sum(axis=1)
     return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))

@@ -77,6 +77,8 @@ def _quantile_edges(values: Floats, most: int) -> Floats:
     ordered = np.sort(values)
     rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
     if len(rises) >= most:
+        # A quantile in the middle of a value repeated many times is moved to where the next value
+        # begins.
         wanted = (np.arange(1, most) * len(ordered)) // most
         rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
     return (ordered[rises - 1] + ordered[rises]) / 2

@@ -76,6 +76,7 @@ def fit_cross_fitted(
         raise ConfigError(f"grow_on is '{grow_on}'; use 'sample' or 'stream'")
     plan = BehaviorTree() if tree is None else tree
     log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
+    # Bins come from all folds' contexts, no rewards among them: nothing to overfit with.
     data, notes = plan.training_set(log, target, seed=seed)
     n_apply = source.n or log.n
     parts = [log.bucket % folds != f for f in range(folds)]

@@ -165,6 +165,7 @@ def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
         plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
         return np.maximum(plain, 0.0)
     rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS.value)))
+    # A mean over contexts: a sample of the rows gives it.
     few, many = p0[rows], p1[rows]
     safe = np.where(few > 0, few, 1.0)
     # Where the logger never goes, no logged row tells: the moment is over its support.

@@ -72,6 +72,7 @@ def grow_streamed(stream: Stream, estimate: MSEEstimate, *, n_apply: int) -> lis
     objectives = _objectives(stream, estimate, places, n_apply)
     counts, kinds = stream.bins.counts, stream.bins.categorical
     growers = [[Grower(o[0], stream.limits, counts, kinds) for o in row] for row in objectives]
+    # All folds and positions grow in the same passes: reading costs more than summing.
     first = stream.source.reduce(
         _pass(stream, places, growers, _roots), label="behaviour tree: root"
     )

@@ -97,6 +97,8 @@ class TrainingSet:
     def contributions(self, tree: int) -> Floats:
         """Return the contributions of a tree's models (n, M): at one position, or over all of them."""
         if self._tree != tree:  # one at a time is kept: they are as large as the log
+            # Models that coincide at a position are one: a choice between equals would be broken by
+            # rounding.
             models = self.trees[tree].models
             if self.per_position:
                 self._models = np.ascontiguousarray(self.y[tree, models].T)
