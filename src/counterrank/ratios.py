@@ -219,12 +219,18 @@ def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
 def _logged(batch: RankingLog, kind: str) -> Floats:
     """Return the logging policy's factors; what it never shows cannot have been logged."""
     factors = numbers(batch.propensity, batch, kind)
+    refuse_impossible(batch, factors, kind)
+    return factors
+
+
+def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position") -> None:
+    """Raise where the logger's chance (n, K) of what it has shown is zero."""
     used = np.arange(batch.K) < (1 if kind == "joint" else batch.lengths[:, None])
     never = (factors <= 0) & used
     if not never.any():
-        return factors
+        return
     row, position = np.argwhere(never)[0]
-    place = f"row {batch.start + row}" + ("" if kind == "joint" else f", position {position + 1}")
+    place = f"row {batch.numbers[row]}" + ("" if kind == "joint" else f", position {position + 1}")
     if batch.candidates is not None and (outside := batch.shown[row] == -2).any():
         item = batch.action[row, np.argmax(outside)]
         raise PropensityError(

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
+from counterrank.audit import audit_file
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.policies import Candidates, parse_policy
 from counterrank.readers import concat, from_frame, read_log
@@ -303,6 +304,59 @@ def test_bad_lists_are_one_message_with_the_row(tmp_path, case, message):
     path = write(bad, tmp_path / "log.parquet")
     with pytest.raises(CounterrankError, match=message):
         list(scan_log(path, targets=("new",), **READ).batches(rows=10))
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("new_scores", float("nan"), r"ranking 'r5': 'new_scores' is nan"),
+        ("new_scores", float("inf"), r"ranking 'r5': 'new_scores' is inf"),
+        ("z_price", float("inf"), r"ranking 'r5': feature 'z_price' is infinite"),
+        ("new_scores", "abc", r"'abc' at ranking 'r5', candidate 1; numbers are wanted"),
+        ("item", 3, r"ranking 'r5': item 3 is listed twice"),
+    ],
+)
+def test_bad_rows_of_candidates_are_told_by_their_ranking(tmp_path, name, value, message):
+    """A row of such a file is a candidate: the number of a ranking would lead nowhere."""
+    rows = long_rows(world())
+    if isinstance(value, str):
+        rows[name] = [str(one) for one in rows[name]]
+    mine = [j for j, request in enumerate(rows["request"]) if request == "r5"]
+    for j in mine if name == "item" else mine[:1]:
+        if rows["shown"][j] is None or name != "item":
+            rows[name][j] = value
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table(rows), path)
+    with pytest.raises(CounterrankError, match=message):
+        read_log(path, columns=LONG, **READ)
+    with pytest.raises(CounterrankError, match=message):
+        list(scan_log(path, columns=LONG, targets=("new",), **READ).batches(rows=100))
+
+
+@pytest.mark.parametrize("name, value", [("new_scores", float("nan")), ("candidates", 3)])
+def test_a_check_says_what_is_wrong_with_scores(tmp_path, name, value):
+    rows = world()
+    rows[name] = [[value] * len(v) if i == 5 else v for i, v in enumerate(rows[name])]
+    path = write(rows, tmp_path / "log.parquet")
+    found = audit_file(path, ("new",), **READ)
+    assert found[0]["check"] == "readable" and found[0]["status"] == "failed"
+    assert "row 5" in found[0]["found"] and found[0]["remedy"]
+
+
+def test_a_model_of_users_refuses_what_was_no_candidate():
+    """Its exposure would be zero, and what is divided by it no number."""
+    log = in_memory(world(n=400))
+    action = log.action.copy()
+    action[350, 0] = next(a for a in range(12) if a not in log.candidates.take([350]).items)
+    wrong = cr.RankingLog(
+        action=action,
+        reward=log.reward,
+        propensity=log.propensity,
+        targets=dict(log.targets),
+        candidates=log.candidates,
+    )
+    with pytest.raises(CounterrankError, match="row 350, position 1: item .* is not among the row"):
+        cr.evaluate(wrong, ["new"], estimators=["pbm"], audit=False)
 
 
 def test_a_shown_item_that_is_no_candidate_is_refused_by_weights(tmp_path):

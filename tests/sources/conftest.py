@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank import simulate
+from counterrank.policies import Candidates, parse_policy
 from counterrank.readers import ReadOptions, read_log
 from counterrank.sources import dask, scan_log, spark
 
@@ -45,12 +46,36 @@ def write_folder(folder, *, unit, poison=None):
     return folder
 
 
+def write_scores(folder):
+    """Write PARTS files of candidates by name, scores of logger and target, and features."""
+    folder.mkdir()
+    rng = np.random.default_rng(5)
+    names = np.array([f"item-{i}" for i in range(30)])
+    plackett_luce = parse_policy("plackett-luce:temperature=0.7")
+    for part in range(PARTS):
+        lists = [rng.permutation(30)[: rng.integers(5, 9)].tolist() for _ in range(ROWS)]
+        sets = Candidates.from_lists(lists)
+        scores, new, price = rng.normal(size=(3, len(sets.items)))
+        action = plackett_luce.bind(candidates=sets, scores=scores).sample(3, rng)[:, 0]
+        columns = {
+            "action": names[action].tolist(),
+            "reward": (rng.random(action.shape) < 0.3).astype(float).tolist(),
+            "candidates": [names[row].tolist() for row in lists],
+            "unit": [f"user-{u}" for u in rng.integers(0, 700, ROWS)],
+        }
+        for name, flat in (("propensity_scores", scores), ("new_scores", new), ("z_price", price)):
+            columns[name] = [row.tolist() for row in np.split(flat, sets.offsets[1:-1])]
+        pq.write_table(pa.table(columns), folder / f"part-{part}.parquet")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
     home = tmp_path_factory.mktemp("logs")
     return {
         "unit": write_folder(home / "unit", unit=True),
         "plain": write_folder(home / "plain", unit=False),
+        "scored": write_scores(home / "scored"),
         "poisoned": write_folder(home / "poisoned", unit=True, poison=3),
     }
 

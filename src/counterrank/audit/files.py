@@ -17,6 +17,7 @@ from counterrank.errors import (
     CounterrankError,
     LogError,
     MissingExtraError,
+    PolicyError,
     PropensityError,
 )
 from counterrank.log import LOGGING, RankingLog
@@ -86,7 +87,7 @@ def audit_file(
     reading = {"require_propensity": False, **reading}
     try:
         found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
-    except (LogError, PropensityError) as problem:
+    except (LogError, PolicyError, PropensityError) as problem:
         return _dirty(path, tuple(targets), problem, segments=segments, time=time, **reading)
     return Audit([Finding("readable", PASSED, "the log can be read").to_dict(), *found])
 

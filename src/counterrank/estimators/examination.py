@@ -26,6 +26,7 @@ from counterrank.models import ListModel, Rankings, Variant, fit_list_models, ra
 from counterrank.moments import Moments
 from counterrank.policies import Policy, RowRandom, Scored, position_matrix
 from counterrank.propensity import Propensity
+from counterrank.ratios import refuse_impossible
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -374,6 +375,7 @@ def exposure(batch: RankingLog, theta: Floats) -> Floats:
     if isinstance(logger, Propensity) or logger.deterministic:
         return theta
     seen: Floats = np.einsum("nkl,nl->nk", position_matrix(logger, batch.action), theta)
+    refuse_impossible(batch, seen)
     return seen
 
 

@@ -80,7 +80,8 @@ def estimated_source(
             MemorySource(by_list(one, columns)) for one in drawn
         ]
     name = _resolved(name, source.first)
-    sample = source.sample(fitted_rows(source.first, name), rng)
+    # A stream of its own: sources differ in how much they draw, replicates must not.
+    sample = source.sample(fitted_rows(source.first, name), np.random.default_rng([seed, 72]))
     model: _Applied
     again: Callable[[Floats], _Applied]
     if name == CHOICE:

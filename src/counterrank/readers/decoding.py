@@ -15,6 +15,7 @@ from counterrank.readers.messages import (
     MISSING_REWARD_ZERO,
     REWARD_PER_RANKING,
     listed,
+    naming_rankings,
 )
 from counterrank.readers.spec import Field, LogSpec
 
@@ -44,7 +45,14 @@ def decode(
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
     if spec.layout == "long":
-        table, spec = long_format.to_lists(table, spec, first_row)
+        table, spec, ids = long_format.to_lists(table, spec, first_row)
+        with naming_rankings(ids, start):
+            return _from_lists(table, spec, start, bucket)
+    return _from_lists(table, spec, start, bucket)
+
+
+def _from_lists(table: pa.Table, spec: LogSpec, start: int, bucket: Ints | None) -> RankingLog:
+    """Return the rankings of a table with one row each."""
     action, raw = columns.action_ids(table, spec, start)
     used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
     shape = _Shape(spec, start, raw, used)

@@ -30,14 +30,16 @@ class _Grouping:
     first: Ints
 
 
-def to_lists(table: pa.Table, spec: LogSpec, first_row: int = 0) -> tuple[pa.Table, LogSpec]:
-    """Return the same rankings as lists, one row each, and the spec that describes them.
+def to_lists(
+    table: pa.Table, spec: LogSpec, first_row: int = 0
+) -> tuple[pa.Table, LogSpec, pa.Array]:
+    """Return the same rankings as lists, one row each, the spec that describes them, and their ids.
 
     `first_row` is the number of the first row in its file, for messages.
     """
     if spec.candidates is not None and spec.candidates.items is not None:
         return _with_candidates(table, spec, first_row)
-    return _to_lists(table, spec, lambda row: first_row + row)[:2]
+    return _to_lists(table, spec, lambda row: first_row + row)
 
 
 def _to_lists(table: pa.Table, spec: LogSpec, row_of: RowOf) -> tuple[pa.Table, LogSpec, pa.Array]:
@@ -60,7 +62,9 @@ def _to_lists(table: pa.Table, spec: LogSpec, row_of: RowOf) -> tuple[pa.Table, 
     return pa.table(columns), replace(_as_lists(spec), segments=segments), groups.ids
 
 
-def _with_candidates(table: pa.Table, spec: LogSpec, first_row: int) -> tuple[pa.Table, LogSpec]:
+def _with_candidates(
+    table: pa.Table, spec: LogSpec, first_row: int
+) -> tuple[pa.Table, LogSpec, pa.Array]:
     """One row a candidate: those with a position were shown, all of them could have been."""
     assert spec.ranking is not None and spec.position is not None and spec.candidates is not None
     parts, items = spec.candidates, spec.candidates.items
@@ -99,7 +103,7 @@ def _with_candidates(table: pa.Table, spec: LogSpec, first_row: int) -> tuple[pa
         scores={name: replace(field, form="list") for name, field in parts.scores.items()},
         features=tuple(replace(field, form="list") for field in parts.features),
     )
-    return lists, replace(found, candidates=beside)
+    return lists, replace(found, candidates=beside), ids
 
 
 def _group(table: pa.Table, spec: LogSpec, row_of: RowOf) -> _Grouping:

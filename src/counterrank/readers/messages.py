@@ -110,6 +110,22 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
         raise LogError(f"{what} has content that cannot be used: {_first_line(problem)}") from None
 
 
+@contextmanager
+def naming_rankings(ids: pa.Array, start: int) -> Iterator[None]:
+    """Say "ranking 'r7'" where an error says "row 7": the ranking's rows stand elsewhere in the
+    file.
+    """
+    try:
+        yield
+    except CounterrankError as problem:
+
+        def named(found: re.Match[str]) -> str:
+            index = int(found[1]) - start
+            return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else found[0]
+
+        raise type(problem)(re.sub(r"\brow (\d+)", named, str(problem), count=1)) from None
+
+
 def _damaged(what: str, problem: BaseException) -> LogError:
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)
