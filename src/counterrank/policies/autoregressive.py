@@ -132,6 +132,7 @@ class Autoregressive(ArrayPolicy):
         """Double the draws until the relative error is met; the draws depend on seed, row and event
         alone.
         """
+        # The same question has the same answer in any batch, order or thread.
         key = [self.seed, int(row), *np.where(mask, wanted + 1, 0).tolist()]
         rng = np.random.default_rng(key)
         draws = np.empty(0)
@@ -145,6 +146,8 @@ class Autoregressive(ArrayPolicy):
                 if goal >= self.max_samples:
                     return -np.inf, 0.0
             else:
+                # Weights of draws span many orders of magnitude: relative to the largest nothing
+                # underflows.
                 scaled = np.exp(draws - top)
                 mean = scaled.mean()
                 spread = float(scaled.var(ddof=1) / (len(draws) * mean * mean))
@@ -218,6 +221,8 @@ def forced(policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms
             if not policy.replacement:
                 probs[:, _later(wanted, mask, k)] = 0.0
             cumulative = np.cumsum(probs, axis=1)
+            # Importance sampling: a gap is filled from what is not held back, and its mass is the
+            # weight.
             mass = np.minimum(cumulative[:, -1], 1.0)
             chosen = categorical(cumulative, uniforms[alive, k : k + 1])
         keep = mass > 0

@@ -123,6 +123,7 @@ def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
     """Return: the whole ranking from `policy` with probability 1 - epsilon, else uniformly at
     random.
     """
+    # The noise must be of the policy's kind: with repeats, or without.
     noise = Uniform(policy.n_actions) if policy.factored else UniformPermutation(policy.n_actions)
     return Mixture([policy, noise], [1 - epsilon, epsilon])
 

@@ -128,6 +128,7 @@ class RandTopN(RankedPolicy):
         shuffled = asked & (position < top)
         fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~asked
         table = log_factorials(self.top)
+        # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
         value: Floats = table[np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)] - table[top[:, 0]]
         return np.where(fits.all(axis=1) & ~repeated(items, mask), value, -np.inf)
 
@@ -190,11 +191,14 @@ class RandomSwap(RankedPolicy):
         R = self.ranking.shape[1]
         K = len(mask)
         asked = mask & (items != -1)
+        # A swap of i and j is one event, listed once in the upper triangle.
         both = self.weights + self.weights.T
         outside = np.ones((len(items), R))
         outside[:, : min(K, R)] = ~asked[:, :R]
         untouched = np.einsum("nr,rs,ns->n", outside, self.weights, outside)
         stay = untouched + max(1 - self.weights.sum(), 0.0)
+        # `items` are places of the base: an item at its own place is where it belongs. One swap
+        # moves two items, so three out of place cannot be explained.
         wrong = asked & (items != np.arange(K))
         count = wrong.sum(axis=1)
         k = np.argmax(wrong, axis=1)
@@ -249,6 +253,7 @@ class FairPairs(RankedPolicy):
             pair = asked[:, k : k + 2] & ~alone[:, k : k + 2]
             value *= np.where(pair.any(axis=1), 0.5, 1.0)
             if pair.shape[1] == 2:
+                # Asked for one item at both places of a pair: impossible, whatever the coin.
                 value *= ~(pair.all(axis=1) & (items[:, k] == items[:, k + 1]))
         return value
 

@@ -66,6 +66,8 @@ def draw(
     context = rng.standard_normal((n, env.d))
     base = base_reward(env, base_context(env, context, rng))
     chance = behavior_probability(env, context)  # (n, M)
+    # Inverse of the distribution function; the last class needs no comparison and takes what
+    # rounding leaves.
     below = chance.cumsum(axis=1)[:, :-1] < rng.random((n, 1))
     behavior = below.sum(axis=1, dtype=np.int64)
     p0 = distribution(env, context, "logging")

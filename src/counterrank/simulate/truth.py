@@ -111,6 +111,8 @@ def _sobol(env: Environment, size: int, replicate: int) -> Iterator[tuple[Floats
     while True:
         # A coordinate can be exactly 0 in float arithmetic; half a cell up keeps its quantile
         # finite.
+        # Scrambled Sobol points integrate smooth functions at nearly 1/n; independent scramblings
+        # measure the error, which one point set cannot.
         unit = np.maximum(points.random(min(_CHUNK, size)), 2.0**-33)
         normal: Floats = ndtri(unit)
         yield normal[:, : env.d], normal[:, : env.d] if own else normal[:, env.d :]
@@ -211,6 +213,8 @@ def _triple(effect: Floats, p: Floats, chance: Floats, off: Floats) -> Floats:
 def _multiplicative(effect: Floats, p: Floats, base: Floats, chance: Floats, off: Floats) -> Floats:
     M, K, _ = off.shape
     n, _, A = p.shape
+    # A product over the positions that a behaviour looks at: a sum of logarithms, taken for all
+    # masks by one product of matrices.
     log_factor = np.log(np.einsum("ilb,ub->iul", p, np.exp(effect)))  # (n, A, P)
     if p.shape[1] == 1:
         exponent = log_factor * off.sum(axis=2).reshape(1, 1, M * K)

@@ -175,6 +175,8 @@ def parameters(world: World) -> Parameters:
     if not world.hidden:
         feature = 0.5 * feature + centre[group]
     # Half of an item's appeal and taste can be seen in its features.
+    # A model with features can learn half, ids have to bring the rest: neither wins by
+    # construction.
     shared, taste = items.standard_normal(FEATURES), items.standard_normal((FEATURES, CONTEXT))
     appeal = _scaled(
         0.35 * (feature @ taste / np.sqrt(FEATURES) + items.standard_normal((A, CONTEXT))),
@@ -186,6 +188,7 @@ def parameters(world: World) -> Parameters:
     decay, near = users.uniform(0.4, 1.0), users.uniform(0.3, 0.8)
     place = np.arange(1.0, K + 1)
     curve: Floats = place**-decay
+    # User browsing model: examination by place and by distance from the last click.
     gaps: Floats = (
         0.95
         * (place[:, None] ** -0.2)
@@ -365,6 +368,7 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
     if world.revenue:
         price = made.price[shown]
         q = q * price
+        # Lognormal noise of mean one: exp(s z - s^2 / 2) with s = 0.4.
         reward = reward * price * np.exp(0.4 * rng.standard_normal(shown.shape) - 0.08)
     return DrawnWorld(world, context, ids, old, new, choice, reward, q, kind, made.feature, policy)
 
@@ -375,6 +379,7 @@ def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Gener
     """
     if world.behavior != "mixed":
         return np.full(len(context), KINDS.index(world.behavior))
+    # The largest of scores with Gumbel noise is a draw from their softmax.
     score = context @ made.mood.T + rng.gumbel(size=(len(context), len(KINDS)))
     kinds: Ints = score.argmax(axis=1)
     return kinds

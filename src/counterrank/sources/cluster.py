@@ -82,6 +82,8 @@ class _ClusterSource:
         if self._n is None:
             self.reduce(_count, label="counting")
         assert self._n is not None
+        # Each row decides by itself (a hash of its number), so partitions need not talk to each
+        # other; the few that are too many are cut here.
         sampler = Sampler(int(rng.integers(2**63)), share_for(rows, self._n))
         return self.reduce(sampler, label="sampling").at_most(rows)
 
@@ -246,6 +248,7 @@ def share_for(rows: int, n: int) -> float:
     >>> round(share_for(100, 10_000), 4), share_for(100, 50)
     (0.018, 1.0)
     """
+    # Seven standard deviations above the mean of a binomial count, and a few for tiny samples.
     return min(1.0, (rows + 7 * rows**0.5 + 10) / n) if n > rows else 1.0
 
 

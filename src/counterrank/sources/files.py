@@ -110,6 +110,7 @@ class FileSource:
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial(batch)` over all batches, added in the order of the rows."""
         steps: Iterator[Callable[[], tuple[State | None, int]]]
+        # Many parts: workers read and sum their own. One part: this thread reads, workers sum.
         if len(self.parts) > 1:
             steps = (_Step(partial, self, part) for part in self.parts)
         else:
@@ -132,6 +133,7 @@ class FileSource:
         randomly drawn ones.
         """
         parts = self.parts
+        # Opening every file of a large folder for a sample would be a pass over the log.
         if len(parts) > _SAMPLED_PARTS:
             chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
             parts = tuple(parts[i] for i in chosen)
@@ -182,6 +184,8 @@ def _smallest(
     kept: list[RankingLog], keys: Any, log: RankingLog, fresh: Any, rows: int
 ) -> tuple[list[RankingLog], Any]:
     """Keep the rows with the `rows` smallest keys seen so far."""
+    # Reservoir by keys: the rows with the smallest uniform numbers are a uniform sample, whatever
+    # the batches, and most batches of a long log add nothing.
     bound = np.inf if len(keys) < rows else keys.max()
     good = np.flatnonzero(fresh < bound)
     if not len(good):
