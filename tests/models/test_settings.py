@@ -10,7 +10,7 @@ import pytest
 import counterrank.models
 from counterrank.models import settings
 from counterrank.models.logistic import _fewer
-from counterrank.models.settings import TABLE, Stream, ranking_stream, stream
+from counterrank.models.settings import TABLE, Stream, stream
 from counterrank.sources import MemorySource
 from counterrank.testing import random_log
 
@@ -49,7 +49,6 @@ def test_no_other_random_numbers_are_made():
         if "default_rng" in path.read_text() and "clicks" not in path.parts
     ]
     assert made == ["settings.py"]
-    assert (ranking_stream(0, 0).random(3) != ranking_stream(0, 512).random(3)).all()
 
 
 def test_newton_rows_follow_the_seed():

@@ -29,6 +29,7 @@ from counterrank.models.linear import (
     factored_draws,
     fit_linear,
     fits_in_memory,
+    policy_draws,
     train,
 )
 from counterrank.models.mixture import MixtureModel
@@ -70,6 +71,7 @@ __all__ = [
     "fit_list_models",
     "fits_in_memory",
     "has_distribution",
+    "policy_draws",
     "rankings_of",
     "squared_loss",
     "train",

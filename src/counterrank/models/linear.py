@@ -35,7 +35,6 @@ from counterrank.models.settings import (
     WIDEST_CROSS,
     WIDEST_PAIRS,
     Stream,
-    ranking_stream,
     stream,
 )
 from counterrank.models.shared_noise import Totals, totals_of, worth_it
@@ -227,13 +226,19 @@ def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> I
 
 
 def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a target that is a policy."""
-    from counterrank.policies import Policy
+    """Return (n, size, K) rankings drawn from a target that is a policy, as long as the logged
+    ones; row by row the same in any chunking.
+    """
+    from counterrank.policies import Policy, RowRandom
 
     policy = batch.target(target)
     assert isinstance(policy, Policy)
-    drawn = policy.sample(batch.K, ranking_stream(seed, batch.start), size=size)
-    return np.ascontiguousarray(np.broadcast_to(drawn, (batch.n, *drawn.shape[1:])))
+    # A policy without context has one row: each row of the log still gets draws of its own.
+    each = size * (batch.n // policy.n_rows)
+    drawn = policy.sample(
+        batch.K, RowRandom(batch.numbers, [seed, Stream.TARGET_RANKINGS]), size=each
+    ).reshape(batch.n, size, batch.K)
+    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
 
 
 def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:

@@ -396,6 +396,7 @@ class Stream(IntEnum):
     NEWTON_ROWS = 17
     MIXTURE_ROWS = 31
     CLASSES = 53
+    TARGET_RANKINGS = 101
 
 
 def stream(seed: int, use: Stream) -> np.random.Generator:
@@ -405,10 +406,3 @@ def stream(seed: int, use: Stream) -> np.random.Generator:
     False
     """
     return np.random.default_rng([seed, int(use)])
-
-
-def ranking_stream(seed: int, first_row: int) -> np.random.Generator:
-    """Return the random numbers for rankings drawn from a target, by the batch's first row: the
-    same in any pass.
-    """
-    return np.random.default_rng([seed, first_row])

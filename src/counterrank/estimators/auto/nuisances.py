@@ -21,6 +21,7 @@ from counterrank.models import (
     RewardModel,
     factored_draws,
     fit_list_models,
+    policy_draws,
     rankings_of,
     whole_distribution,
 )
@@ -28,7 +29,6 @@ from counterrank.policies import (
     Deterministic,
     Mixture,
     PlackettLuce,
-    Policy,
     Scored,
     SlotEpsilonGreedy,
 )
@@ -36,8 +36,8 @@ from counterrank.policies import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Random streams, each apart from the others and from those of the models; all follow the seed.
-STREAMS = {"target draws": 101, "training rows": 102, "fold rows": 103}
+#: The random stream of the training rows, apart from those of the models; it follows the seed.
+TRAINING_STREAM = 102
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,7 +169,7 @@ def _averaged(
 def fit_drawn(workspace: Workspace) -> Drawn:
     """Return the click models of a log, fitted to a sample of its rows."""
     seed, rows = workspace.seed, int(SETTINGS["training_rows"].value)
-    sample = workspace.source.sample(rows, np.random.default_rng([seed, STREAMS["training rows"]]))
+    sample = workspace.source.sample(rows, np.random.default_rng([seed, TRAINING_STREAM]))
     folds = int(SETTINGS["folds"].value)
     rankings = logged_rankings(sample, workspace.target)
     models = fit_list_models(rankings, sample.reward, sample.bucket % folds, folds=folds, seed=seed)
@@ -204,11 +204,7 @@ def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
     wanted = whole_distribution(batch, target)
     if wanted is not None:
         return factored_draws(batch, wanted, size, seed)
-    policy = batch.target(target)
-    assert isinstance(policy, Policy)
-    rng = np.random.default_rng([seed, STREAMS["target draws"], batch.start])
-    drawn = np.broadcast_to(policy.sample(batch.K, rng, size=size), (batch.n, size, batch.K))
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
+    return policy_draws(batch, target, size, seed)
 
 
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:
