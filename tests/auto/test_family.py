@@ -34,7 +34,7 @@ def test_names_with_a_model_are_refused_without_distributions(bare, name):
         registry.get(name).estimate(bare, "new")
 
 
-@pytest.mark.parametrize("name", ["order-2", "dr-order-2", "cascade-dr", "pi"])
+@pytest.mark.parametrize("name", ["order-2", "dr-order-2", "pi"])
 def test_orders_are_refused_for_dependent_positions(name):
     part = (
         random(3, logging="plackett-luce", K=3, actions=5)

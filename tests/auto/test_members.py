@@ -46,7 +46,7 @@ def rewards(kind):
 class Stub:
     """A model that looks at what its name says; its mean under the target is exact."""
 
-    folds, size = 3, 2
+    folds, shares = 3, np.array([0.5, 0.5])
     details: dict = {}
 
     def __init__(self, sees, shift=(0.0, 0.0, 0.0)):

@@ -63,9 +63,10 @@ def test_a_disagreement_beyond_chance_moves_the_point_and_widens_the_interval():
     assert halves[1] > 5 * halves[0]
 
 
-def test_steps_follow_their_formula():
-    found = decide(summary([1.0, 1.2], [0.0, 0.1]), allowance=0.4)
-    usual = (SETTINGS["usual"].value * 0.4) ** 2
+@pytest.mark.parametrize(("models", "usually"), [((), "bare-usual"), ((1.0, 1.1), "usual")])
+def test_steps_follow_their_formula(models, usually):
+    found = decide(summary([1.0, 1.2], [0.0, 0.1], models=models), allowance=0.4)
+    usual = (SETTINGS[usually].value * 0.4) ** 2
     share = usual / (usual + 0.01)
     np.testing.assert_allclose(found.weights, [1 - share, share], rtol=1e-12)
     assert found.allowance == pytest.approx((1 - share) * 0.4, rel=1e-12)
@@ -90,9 +91,25 @@ def test_the_first_allowance_has_three_parts():
 
 def test_without_models_what_richer_weights_show_is_allowed_for():
     parts = first_allowance(summary([2.0, 2.5], [0.1, 0.1]))
-    left = SETTINGS["left-iips"].value
+    left = SETTINGS["bare-iips"].value
     assert parts == {"no reward model": pytest.approx(left * (SETTINGS["bare"].value * 1.0 + 0.5))}
     assert first_allowance(summary([2.0], [0.1], members=("ips",))) == {"no reward model": 0.0}
+
+
+def test_the_basis_is_never_the_models_alone():
+    given = {"members": ("models", "iips", "ips"), "models": (1.0, 1.1)}
+    found = decide(summary([1.0, 1.0, 1.0], [0.01, 5.0, 9.0], **given), allowance=0.1)
+    assert found.weights[0] > 0.9 and found.basis == "iips"
+    torn = decide(summary([1.0, 1.0, 2.0], [0.01, 5.0, 0.01], **given), allowance=0.1)
+    assert torn.basis == "ips"
+
+
+def test_own_position_weights_lower_the_allowance_to_what_interactions_may_do():
+    given = {"members": ("models", "iips"), "models": (1.0, 1.1)}
+    found = decide(summary([1.0, 1.0], [1e-6, 1e-6], **given), allowance=0.4)
+    left = SETTINGS["left-iips"].value
+    share = 1 / (1 + left**2)
+    assert found.allowance == pytest.approx(0.4 * (1 - share + share * left), rel=1e-6)
 
 
 def test_settings_say_why():
@@ -124,7 +141,7 @@ def test_every_step_follows_the_rule_with_models_correlated_members_and_no_suppo
         own = 0.4 * (left + unsupported[j])
         shown = np.sqrt(max(d**2 - SETTINGS["evidence"].value * s2, 0.0))
         usual = max(SETTINGS["usual"].value * B, shown)
-        share = usual**2 / (usual**2 + s2 + own**2)
+        share = usual**2 / (usual**2 + s2 + (SETTINGS["usual"].value * own) ** 2)
         assert 0.0 < share < 1.0
         w, B = w + share * move, (1 - share) * max(B, shown) + share * own
     np.testing.assert_allclose(found.weights, w, rtol=1e-12)
@@ -141,6 +158,6 @@ def test_the_first_allowance_counts_the_change_and_the_first_member():
     parts = first_allowance(summary([3.0, 4.0], [0.1, 0.1], models=(1.9, 2.3), alone=0.5))
     assert parts["target differs from logger"] == pytest.approx(SETTINGS["effect"].value * 2.0)
     assert parts["rests on the models alone"] == pytest.approx(SETTINGS["alone"].value * 0.5 * 3.0)
-    left, bare = SETTINGS["left-iips"].value, SETTINGS["bare"].value
+    left, bare = SETTINGS["bare-iips"].value, SETTINGS["bare"].value
     alone = first_allowance(summary([3.0], [0.1], members=("iips",)))
     assert alone == {"no reward model": pytest.approx(left * bare * 2.0)}

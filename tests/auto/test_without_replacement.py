@@ -100,6 +100,6 @@ def test_numbers_above_with_a_target_to_draw_from(log):
         context=log.context,
     )  # fmt: skip
     found = cr.Auto().estimate(part, "new")
-    assert [m["member"] for m in found.details["members"]] == ["rips", "ips"]
+    assert [m["member"] for m in found.details["members"]] == ["models", "rips", "ips"]
     assert found.estimable and found.flags[0].startswith("drawn-mean")
     assert abs(found.value - cr.Auto().estimate(log, "new").value) < 4 * found.stderr

@@ -1,8 +1,13 @@
 """Expectations over every ranking, to 1e-12."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
+import counterrank as cr
+from counterrank import simulate
+from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.cascade_dr import CascadeDR, CascadePlan
 from counterrank.estimators.dr import DR
@@ -117,20 +122,103 @@ def test_squares_and_cross_are_centred_under_the_logger():
 
 
 def test_cascade_dr_is_unbiased_under_the_cascade_with_any_model():
-    tiny = world(3, 3, cascade)
+    tiny, outside = world(3, 3, cascade), world(3, 3, anything)
     layout, coef = random_model(one_fold(tiny.log), slots=pair_slots(3), cross=False, squares=0)
-    workspace = Workspace(MemorySource(tiny.log, threads=1), "new")
-    plan = CascadePlan(workspace, LinearModel(layout, coef, np.zeros(3, dtype=np.int64)))
-    y, _ = plan.contributions(View(tiny.log, "new"))
-    np.testing.assert_allclose(tiny.chance @ y, tiny.value(), atol=1e-12)
-    outside = world(3, 3, anything)
-    plan = CascadePlan(
-        Workspace(MemorySource(one_fold(outside.log), threads=1), "new"),
-        LinearModel(layout, coef, np.zeros(3, dtype=np.int64)),
-    )
-    y, _ = plan.contributions(View(outside.log, "new"))
-    assert np.abs(outside.chance @ y - outside.value()).max() > 0.02
+    model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
+    for given in (tiny, outside):
+        plan = CascadePlan(
+            Workspace(MemorySource(one_fold(given.log), threads=1), "new"),
+            lambda view: model.cascade(view.batch, view.target),
+            {},
+        )
+        y, _ = plan.contributions(View(given.log, "new"))
+        off = np.abs(given.chance @ y - given.value()).max()
+        assert off < 1e-12 if given is tiny else off > 0.02
     assert CascadeDR().name == "cascade-dr"
+
+
+def test_the_cascade_of_a_linear_model_averages_what_stands_below():
+    tiny = world(3, 3, cascade)
+    log = one_fold(tiny.log)
+    layout, coef = random_model(log, slots=pair_slots(3), cross=False, squares=0)
+    model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
+    found, whole = model.cascade(log, "new"), model.predict(log, "new")
+    np.testing.assert_allclose(found.mean, whole.mean, atol=1e-12)
+    # Naive twin: rows that agree in context and a_1..a_k, weighted by the target.
+    for k in range(3):
+        keys = np.column_stack([log.context, log.action[:, : k + 1]])
+        for i in range(0, log.n, 5):
+            same = (keys == keys[i]).all(axis=1)
+            mean = np.average(whole.q[same, k], weights=tiny.wanted[same])
+            assert found.q[i, k] == pytest.approx(mean, abs=1e-12)
+
+
+RANKINGS = np.array(list(permutations(range(4), 3)))
+
+
+def dependent_policies():
+    """A policy of each kind that knows P(a_k | above)."""
+    scores = np.array([[0.3, -0.5, 1.1, 0.0]])
+
+    def chances(rows, prefixes):
+        left = np.ones((len(prefixes), 4))
+        left[np.arange(len(prefixes))[:, None], prefixes] = 0.0
+        left *= 1.0 + np.arange(4) * (1 + prefixes.shape[1])
+        return left / left.sum(axis=1, keepdims=True)
+
+    return {
+        "plackett-luce": cr.PlackettLuce(scores),
+        "slot epsilon": cr.SlotEpsilonGreedy(scores, epsilon=0.4),
+        "mixture": cr.Mixture([cr.PlackettLuce(scores), cr.UniformPermutation(4)], [0.7, 0.3]),
+        "autoregressive": cr.Autoregressive(chances, n_rows=1, n_actions=4),
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(dependent_policies()))
+@pytest.mark.parametrize("sees", ["above", "below"])
+def test_cascade_dr_of_dependent_positions(kind, sees):
+    """Right under the cascade with any model that looks up; wrong with one that looks down."""
+    target, logger = dependent_policies()[kind], cr.PlackettLuce(np.array([[0.5, 0.2, 0.0, -0.2]]))
+    log = cr.RankingLog(
+        action=RANKINGS,
+        reward=np.cos(np.cumsum(RANKINGS + 1.0, axis=1)),
+        propensity=logger,
+        targets={"new": target},
+    )
+    chance = np.exp(logger.prefix_log_prob(RANKINGS)[:, -1])
+    wanted = np.exp(target.prefix_log_prob(RANKINGS)[:, -1])
+    assert chance.sum() == pytest.approx(1.0) and wanted.sum() == pytest.approx(1.0)
+    turned = RANKINGS if sees == "above" else RANKINGS[:, ::-1]
+    q = np.sin(np.cumsum(turned * 1.7, axis=1))
+    q = q if sees == "above" else q[:, ::-1]
+    mean = np.broadcast_to(wanted @ q, q.shape)
+    plan = CascadePlan(
+        Workspace(MemorySource(log, threads=1), "new"), lambda view: Prediction(q, mean), {}
+    )
+    y, _ = plan.contributions(View(log, "new"))
+    off = np.abs(chance @ y - wanted @ log.reward).max()
+    assert off < 1e-12 if sees == "above" else off > 0.01
+
+
+@pytest.mark.parametrize("logger", ["plackett-luce", "epsilon", "mixture"])
+def test_cascade_dr_of_click_logs_is_narrower_than_rips(logger):
+    tiny = simulate.World(seed=4, behavior="cascade", logger=logger, K=3, items=6)
+    log = tiny.log(1500, 0)
+    found, plain = (registry.get(name).estimate(log, "new") for name in ("cascade-dr", "rips"))
+    assert found.stderr < 0.9 * plain.stderr
+    assert abs(found.value - simulate.true_value(tiny).value) < 4 * found.stderr
+    variants = [one["competition"] for one in found.details["regression"]["models"]]
+    assert variants == [False, False]
+
+
+def test_cascade_dr_needs_prefix_probabilities():
+    given = cr.Propensity("joint", np.full(24, 1 / 24))
+    log = cr.RankingLog(
+        action=RANKINGS, reward=np.ones(RANKINGS.shape), propensity=given,
+        targets={"new": cr.PlackettLuce(np.zeros((1, 4)))},
+    )  # fmt: skip
+    with pytest.raises(cr.CounterrankError, match="prefix probabilities"):
+        CascadeDR().estimate(log, "new")
 
 
 class Zero:

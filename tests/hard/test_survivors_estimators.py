@@ -415,25 +415,7 @@ def test_rows_are_counted_where_they_are_not_known():
     assert (Rows(2) + Rows(3)).count == 5
 
 
-def test_cascade_dr_needs_independent_positions():
-    """Its plan is made for factored propensities with whole distributions, and refused for rankings
-    of items once.
-    """
+def test_cascade_dr_says_what_it_rests_on():
     found = CascadeDR().estimate(LOG, "new")
     assert found.estimator == "cascade-dr" and np.isfinite([found.value, found.stderr]).all()
     assert "regression" in found.details
-    scores = np.linspace(-1, 1, A) * np.ones((N, 1))
-    items = np.array([np.random.default_rng(i).permutation(A)[:K] for i in range(N)])
-    log = cr.RankingLog(
-        action=items,
-        reward=REWARD,
-        propensity=cr.PlackettLuce(scores),
-        targets={"new": cr.PlackettLuce(-scores)},
-    )
-    prefix = cr.RankingLog(
-        action=ACTION, reward=REWARD, propensity=cr.Propensity("prefix", shown(P0)), dists=LOG.dists,
-        targets={"new": cr.Propensity("prefix", shown(P1))},
-    )  # fmt: skip
-    for dependent in (log, prefix):
-        with pytest.raises(cr.CounterrankError, match="needs independent positions"):
-            CascadeDR().estimate(dependent, "new")

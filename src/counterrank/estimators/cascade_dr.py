@@ -1,15 +1,20 @@
-"""Cascade-DR: the model corrects RIPS step by step down the ranking (Kiyohara et al. 2022)."""
+"""Cascade-DR: a model of what stands at and above each position corrects RIPS (Kiyohara et al.
+2022).
+"""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
+from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.rewards import need_mean, reward_model
-from counterrank.models import LinearModel
+from counterrank.models import LinearModel, Prediction, Variant
 from counterrank.moments import Moments
 from counterrank.ratios import ratios_of
 
@@ -17,45 +22,60 @@ Floats = NDArray[np.float64]
 
 
 class CascadePlan(ContributionPlan):
-    """y_k = E_pi q_k + sum_{j<k} w_{1:j} (q_k^(j) - q_k^(j-1)) + w_{1:k} (r_k - q_k^(k-1))."""
+    """y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
 
-    def __init__(self, workspace: Workspace, model: LinearModel) -> None:
+    def __init__(
+        self, workspace: Workspace, model: Callable[[View], Prediction], details: dict[str, Any]
+    ) -> None:
         super().__init__("cascade-dr", workspace, key=("cascade-dr", id(model)))
-        self.model, self.details = model, {"regression": model.details}
+        self.model, self.details = model, {"regression": details}
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return the telescoped terms and the prefix weights."""
-        # Each step down the ranking has mean zero given what stands above, so every term is
-        # unbiased by itself.
-        w = view.ratios.prefix()
-        terms, before = self.model.cascade(view.batch, view.target, np.ascontiguousarray(w))
-        error = np.where(view.batch.action >= 0, view.batch.reward - before, 0.0)
-        return np.asfortranarray(terms + w * error), w
+        """Return the corrected terms and the prefix weights."""
+        w, found = view.ratios.prefix(), self.model(view)
+        error = np.where(view.batch.action >= 0, view.batch.reward - found.q, 0.0)
+        return np.asfortranarray(found.mean + w * error), w
 
 
 @dataclass(frozen=True, eq=False)
 class CascadeDR(Estimator):
-    """Unbiased when rewards depend on the own item and those above; less variance than RIPS and
-    DR-RIPS.
+    """Unbiased when rewards depend on the own item and those above, whatever the model; less
+    variance than RIPS.
 
-    q_k^(j) = E_pi[q_k | a_1..a_j] is the model with items above j known and the rest averaged.
-    Summed over positions this is eq. (6) of Kiyohara et al. 2022 with Q_j = sum_{k>=j} q_k^(j);
-    kept apart by position here.
+    Kiyohara et al. sum w_{1:k} (r_k - Q_k) + w_{1:k-1} E_pi Q_k with Q_k what is expected from
+    position k on. Where Q_k = q_k + E_pi Q_k+1, as it is for any model of rewards by position, this
+    telescopes to E_pi q_k + w_{1:k} (r_k - q_k): `dr-rips`, with a model that does not look below.
     """
 
     name: str = "cascade-dr"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
-        """Fit the closed-form model and return the telescoped terms."""
+        """Fit a model that looks up only: closed form where positions are independent, else of
+        clicks given what was clicked above.
+        """
         need_mean(workspace, self.name)
-        kind = ratios_of(workspace.first, workspace.target).kind
-        if kind != "factored" or workspace.first.distribution(workspace.target) is None:
+        ratios = ratios_of(workspace.first, workspace.target)
+        if "prefix" not in ratios.supports:
             raise EstimatorError(
-                f"'{self.name}' averages its model item by item and needs independent positions "
-                "with whole "
-                f"distributions; these propensities are '{kind}'. Use dr-rips, which draws whole "
-                "rankings"
+                f"'{self.name}' weighs by the items above and needs prefix probabilities; these "
+                f"propensities are '{ratios.kind}'. Use dr-iips or dr-ips"
             )
-        model = reward_model(workspace, "linear")
-        assert isinstance(model, LinearModel)
-        return CascadePlan(workspace, model)
+        if ratios.kind == "factored" and workspace.first.distribution(workspace.target) is not None:
+            linear = reward_model(workspace, "linear")
+            assert isinstance(linear, LinearModel)
+            return CascadePlan(
+                workspace, lambda view: linear.cascade(view.batch, view.target), linear.details
+            )
+        drawn = workspace.once(
+            ("click models above", workspace.target), lambda: fit_drawn(workspace, ABOVE)
+        )
+
+        def predicted(view: View) -> Prediction:
+            look = drawn.outlook(view)
+            return Prediction(look.q, look.mean)
+
+        return CascadePlan(workspace, predicted, drawn.details)
+
+
+#: Models that do not know the items below.
+ABOVE = (Variant(), Variant(extra=True))

@@ -3,7 +3,7 @@
 from counterrank.models.base import ModelKind, Prediction, RewardModel
 from counterrank.models.choice import fit_best, fit_close
 from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models
-from counterrank.models.clicks.base import ALL, ListModel, Variant, squared_loss
+from counterrank.models.clicks.base import ALL, VARIANTS, ListModel, Variant, squared_loss
 from counterrank.models.clicks.boosting import BoostedModel, described, fit_boosting, with_place
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import (
@@ -48,6 +48,7 @@ __all__ = [
     "encoded",
     "encoded_context",
     "ALL",
+    "VARIANTS",
     "ClickModel",
     "LinearModel",
     "ListModel",

@@ -105,23 +105,20 @@ class LinearModel:
             out[:, straight] = mean_values(self.layout, given, wanted, self.coef)[:, straight]
         return out
 
-    def cascade(self, batch: RankingLog, target: str, weight: Floats) -> tuple[Floats, Floats]:
-        """Return what a telescope down the ranking needs of a model with indicator columns only,
-        (n, K) each.
-
-        With q_k^(j) = E_pi[q_k | a_1..a_j] and prefix weights w_j: q_k^(0) + sum_{j<k} w_j (q_k^(j)
-        - q_k^(j-1)), and q_k^(k-1), the model's value before the own item is known.
+    def cascade(self, batch: RankingLog, target: str) -> Prediction:
+        """Return the mean of a model with indicator columns only as the items above k let it be
+        known: q_k becomes E_pi[q_k | a_1..a_k].
         """
         from counterrank.models.kernels import regress_predict
 
         given, wanted = self.layout.arrays(batch), whole_distribution(batch, target)
         assert wanted is not None
-        terms, before = np.zeros(weight.shape), np.zeros(weight.shape)
-        regress_predict.cascade_terms(
+        known, mean = np.zeros(given.action.shape), np.zeros(given.action.shape)
+        regress_predict.cascade_means(
             given.action, given.lengths, given.fold, given.x, given.centre, wanted, self.layout.slots, self.coef,
-            weight, terms, before,
+            mean, known,
         )  # fmt: skip
-        return terms, before
+        return Prediction(known, mean)
 
     def _drawn(self, draws: Ints, given: Arrays, own: Floats) -> Floats:
         from counterrank.models.kernels import regress_predict

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
-from counterrank.estimators.auto.members import members_of, tails_of, weights_of
+from counterrank.estimators.auto.members import corrected, members_of, tails_of, weights_of
 from counterrank.estimators.auto.nuisances import (
     ClosedForm,
     Drawn,
@@ -55,9 +55,12 @@ class AutoPlan(Plan[AutoState]):
             flags,
             allowance,
         )
-        self.members = members_of(ratios_of(workspace.first, workspace.target))
+        self.members = members_of(
+            ratios_of(workspace.first, workspace.target), modelled=nuisances is not None
+        )
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
+        self.own = corrected(self.members)
         rows = workspace.source.n or int(SETTINGS["training_rows"].value)
         # Without a model nothing stands in for the weight that a limit takes away.
         self.limit = (
@@ -84,7 +87,7 @@ class AutoPlan(Plan[AutoState]):
         sums = [
             (float((w * shown).sum()), float(((w * shown) ** 2).sum())) for w in weights.values()
         ]
-        mean_weight = weights[self.members[0]].mean(axis=1)
+        mean_weight = weights[self.own].mean(axis=1)
         some = _some(batch, self.stride)
         part = View(batch.take(some), view.target)
         state = AutoState(
@@ -120,7 +123,7 @@ class AutoPlan(Plan[AutoState]):
         rows = [base]
         for name, w in weights.items():
             rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
-        own = weights[self.members[0]]
+        own = weights[self.own]
         rows += [
             m + np.einsum("nk,nk->n", own, e) for m, e in zip(look.means, look.errors, strict=True)
         ]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.estimators.auto.members import MODELS
 from counterrank.estimators.auto.rule import Decision, stderr
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary
@@ -164,7 +165,8 @@ def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str,
     if "rips" in summary.members:
         return []
     by_name = {row["member"]: row for row in table}
-    path = order_path(summary.members, len(summary.alpha))
+    weighed = [name for name in summary.members if name != MODELS]
+    path = order_path(weighed, len(summary.alpha))
     return [
         {"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]}
         for m, name in path

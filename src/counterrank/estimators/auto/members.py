@@ -1,9 +1,10 @@
 """The members of `auto`: the models' average, corrected by weights that trust the data more and
 more.
 
-A member is named after the plain estimator whose weights it has, in the grammar of estimator names:
-"iips", "order-2", "order-3", "rips", "ips". The first one's weights are cut at a limit: what is cut
-off rests on the models.
+The first is "models": what was earned, and the change that the models expect of the target, which
+is the models' mean corrected by weights of one. The others are named after the estimator whose
+weights they have: "iips", "order-2", "order-3", "rips", "ips". Own-position weights are cut at a
+limit where there are models: what is cut off rests on them.
 """
 
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ Ints = NDArray[np.int64]
 #: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs
 #: we know.
 ORDERS = (2, 3)
+#: The member that rests on the models alone.
+MODELS = "models"
 #: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
 LONGEST = 1024
 
 
-def members_of(ratios: Ratios) -> tuple[str, ...]:
+def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
     """Return the members that these ratios support, from trusting the models to trusting the
     weights.
     """
@@ -40,15 +43,17 @@ def members_of(ratios: Ratios) -> tuple[str, ...]:
         found.append("rips")
     if "joint" in ratios.supports and (K > 1 or "iips" not in found):
         found.append("ips")
-    return tuple(found)
+    return tuple([MODELS, *found] if modelled and found else found)
 
 
 def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
-    """Return each member's weights (n, K), the first one's cut at `limit`."""
+    """Return each member's weights (n, K), those of the smallest ratios cut at `limit`."""
     ratios, out = view.ratios, {}
     whole = np.ones((view.batch.K, view.batch.K), dtype=bool)
     for name in members:
-        if name == "iips":
+        if name == MODELS:
+            out[name] = np.ones(view.batch.action.shape)
+        elif name == "iips":
             out[name] = ratios.position()
         elif name == "rips":
             out[name] = ratios.prefix()
@@ -56,8 +61,18 @@ def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, 
             out[name] = ratios.full()
         else:
             out[name] = ratios.ordered(whole, parse(name).order or 1)
-    out[members[0]] = np.minimum(out[members[0]], limit)
+    smallest = corrected(members)
+    out[smallest] = np.minimum(out[smallest], limit)
     return out
+
+
+def corrected(members: tuple[str, ...]) -> str:
+    """Return the member with the smallest weights.
+
+    >>> corrected(("models", "iips", "ips"))
+    'iips'
+    """
+    return next(name for name in members if name != MODELS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

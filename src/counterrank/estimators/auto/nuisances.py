@@ -16,13 +16,16 @@ from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.models import (
+    VARIANTS,
     ListModel,
     Rankings,
     RewardModel,
+    Variant,
     factored_draws,
     fit_list_models,
     policy_draws,
     rankings_of,
+    squared_loss,
     whole_distribution,
 )
 from counterrank.policies import (
@@ -65,8 +68,8 @@ class Nuisances(Protocol):
         """Number of folds F; a row's is its bucket modulo F."""
 
     @property
-    def size(self) -> int:
-        """Number of models M."""
+    def shares(self) -> Floats:
+        """How much each model counts in the average (M,)."""
 
     @property
     def details(self) -> dict[str, Any]:
@@ -95,9 +98,9 @@ class ClosedForm:
     folds: int
 
     @property
-    def size(self) -> int:
-        """Number of models."""
-        return len(self.models)
+    def shares(self) -> Floats:
+        """All models alike: the log does not tell them apart."""
+        return np.full(len(self.models), 1.0 / len(self.models))
 
     @property
     def details(self) -> dict[str, Any]:
@@ -110,14 +113,18 @@ class ClosedForm:
         found = [model.predict(batch, view.target) for model in self.models]
         alpha = view.batch.position_weights
         errors = np.stack([alpha * (view.batch.reward - one.q) for one in found])
-        return _averaged([one.q for one in found], [one.mean for one in found], errors, alpha)
+        q, mean = [one.q for one in found], [one.mean for one in found]
+        return _averaged(q, mean, errors, alpha, self.shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """Models of whole rankings, averaged over `draws` rankings of the target a row."""
+    """Models of whole rankings with their `shares` (M,) in the average, over `draws` rankings of
+    the target a row.
+    """
 
     models: tuple[ListModel, ...]
+    shares: Floats
     draws: int
     seed: int
     details: dict[str, Any] = field(default_factory=dict)
@@ -126,11 +133,6 @@ class Drawn:
     def folds(self) -> int:
         """Number of folds."""
         return self.models[0].folds
-
-    @property
-    def size(self) -> int:
-        """Number of models."""
-        return len(self.models)
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
         """Return the average of the models' predictions."""
@@ -152,7 +154,7 @@ class Drawn:
             errors.append(past.delta)
             ahead = model.expected(shown, np.repeat(own, size))
             mean.append(ahead.reshape(n, size, K).mean(axis=1))
-        return _averaged(q, mean, np.stack(errors), alpha)
+        return _averaged(q, mean, np.stack(errors), alpha, self.shares)
 
     def _drawn(self, view: View, logged: Rankings, size: int) -> Rankings:
         drawn = drawn_once(view, size, self.seed)
@@ -160,25 +162,44 @@ class Drawn:
 
 
 def _averaged(
-    q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats
+    q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats, shares: Floats
 ) -> Outlook:
     means = np.stack([one @ alpha for one in mean])
-    return Outlook(np.mean(q, axis=0), np.mean(mean, axis=0), errors.mean(axis=0), means, errors)
+    over = [np.tensordot(shares, np.asarray(values), axes=1) for values in (q, mean, errors)]
+    return Outlook(over[0], over[1], over[2], means, errors)
 
 
-def fit_drawn(workspace: Workspace) -> Drawn:
+def shares_of(losses: Floats, slots: int) -> Floats:
+    """Return how much each model counts: as the likelihood of rewards it has not seen, their noise
+    taken as normal with the variance that the best model leaves.
+
+    >>> shares_of(np.array([100.0, 100.0, 140.0]), 100).round(3).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    best = float(losses.min())
+    if best <= 0.0:
+        return np.asarray(losses == best) / np.count_nonzero(losses == best)
+    likely = np.exp(-0.5 * (losses - best) / (best / max(slots, 1)))
+    out: Floats = likely / likely.sum()
+    return out
+
+
+def fit_drawn(workspace: Workspace, variants: tuple[Variant, ...] = VARIANTS) -> Drawn:
     """Return the click models of a log, fitted to a sample of its rows."""
     seed, rows = workspace.seed, int(SETTINGS["training_rows"].value)
     sample = workspace.source.sample(rows, np.random.default_rng([seed, TRAINING_STREAM]))
     folds = int(SETTINGS["folds"].value)
     rankings = logged_rankings(sample, workspace.target)
-    models = fit_list_models(rankings, sample.reward, sample.bucket % folds, folds=folds, seed=seed)
-    return Drawn(
-        tuple(models),
-        draws_for(workspace.source.n),
-        seed,
-        {"models": [dict(m.details) for m in models]},
+    fold = np.asarray(sample.bucket % folds, dtype=np.int64)
+    models = fit_list_models(
+        rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed
     )
+    losses = np.array([squared_loss(m, rankings, sample.reward, fold).sum() for m in models])
+    shares = shares_of(losses, int(sample.lengths.sum()))
+    details = [
+        {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
+    ]
+    return Drawn(tuple(models), shares, draws_for(workspace.source.n), seed, {"models": details})
 
 
 def draws_for(rows: int | None) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.estimators.auto.members import MODELS
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import Summary
 
@@ -48,14 +49,17 @@ def decide(summary: Summary, allowance: float | None = None) -> Decision:
 
     The estimate starts at the first member, whose bias may be as large as the allowance B. A richer
     member's difference d, with standard error s, is evidence on that bias: the estimate moves by f
-    = T^2 / (T^2 + s^2 + b^2) of d, where T is the bias one usually has (a part of B, or what d
-    shows beyond chance) and b the bias the member itself may have. What is left to allow for is (1
-    - f) B + f b: less where richer weights know, the same where they do not, more where they
-    contradict.
+    = T^2 / (T^2 + s^2 + t^2) of d, where T is the bias one usually has (a part of B, or what d
+    shows beyond chance) and t the one that the member itself usually has, the same part of the most
+    it may have, b. What is left to allow for is (1 - f) B + f b: less where richer weights know,
+    the same where they do not, more where they contradict.
     """
     J = len(summary.members)
     parts = first_allowance(summary) if allowance is None else {"given": float(allowance)}
     B = first = sum(parts.values())
+    # Without a model nothing says how wrong a member usually is: its own bias counts in full.
+    usually = SETTINGS["usual" if len(summary.models) else "bare-usual"].value
+    counts = usually if len(summary.models) else 1.0
     weights = np.zeros(J)
     weights[0] = 1.0
     steps = []
@@ -67,13 +71,18 @@ def decide(summary: Summary, allowance: float | None = None) -> Decision:
         s2 = float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move)
         own = first * (_remaining(summary.members[j]) + float(summary.unsupported[j]))
         shown = math.sqrt(max(d * d - SETTINGS["evidence"].value * s2, 0.0))
-        usual = max(SETTINGS["usual"].value * B, shown)
-        share = usual**2 / (usual**2 + s2 + own**2) if usual > 0 else 0.0
+        usual = max(usually * B, shown)
+        share = usual**2 / (usual**2 + s2 + (counts * own) ** 2) if usual > 0 else 0.0
         after = (1 - share) * max(B, shown) + share * own
         steps.append(Step(summary.members[j], d, math.sqrt(max(s2, 0.0)), share, B, after))
         weights, B = weights + share * move, after
-    basis = summary.members[int(np.argmax(np.abs(weights)))]
-    return Decision(weights, B, parts, tuple(steps), basis)
+    return Decision(weights, B, parts, tuple(steps), _basis(summary.members, weights))
+
+
+def _basis(members: tuple[str, ...], weights: Floats) -> str:
+    """Return the member whose weights the estimate rests on most: those of one are no weights."""
+    known = [(abs(float(w)), -j) for j, w in enumerate(weights) if members[j] != MODELS]
+    return members[-max(known)[1]]
 
 
 def _remaining(member: str) -> float:
@@ -96,7 +105,9 @@ def first_allowance(summary: Summary) -> dict[str, float]:
             else 0.0
         )
         whole = SETTINGS["bare"].value * effect + richer
-        return {"no reward model": _remaining(summary.members[0]) * whole}
+        first = summary.members[0]
+        left = SETTINGS["bare-iips"].value if first == "iips" else _remaining(first)
+        return {"no reward model": left * whole}
     return {
         "models disagree": SETTINGS["spread"].value * float(np.ptp(models)) / 2,
         "target differs from logger": SETTINGS["effect"].value * effect,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.estimators.auto.members import Tails, independent_squares
+from counterrank.estimators.auto.members import Tails, corrected, independent_squares
 
 Floats = NDArray[np.float64]
 
@@ -16,7 +16,7 @@ class AutoState:
 
     first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the
     members' contributions. total (T,), products (T, T) of row totals: what was earned, J members,
-    the first member by each of M models, and H controls. mixed (K, 1+J, H): products at each
+    the member of own-position weights by each of M models, and H controls. mixed (K, 1+J, H): products at each
     position with controls. weight (J,), square (J,): sums over positions of weights and their
     squares; slots: positions shown. tails: what the policies know of the squares; ratio (K,): sums
     of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by the fit
@@ -139,7 +139,8 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         by_fold = state.folds / state.fold_rows
         away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
         covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
-    alone = 1.0 - float(state.weight[0]) / max(state.slots, 1.0) if modelled else 0.0
+    own = members.index(corrected(members))
+    alone = 1.0 - float(state.weight[own]) / max(state.slots, 1.0) if modelled else 0.0
     unsupported = tails.unsupported / max(tails.rows, 1)
     return Summary(
         members,

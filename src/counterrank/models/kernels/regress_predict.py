@@ -189,30 +189,27 @@ def mean_of_draws(
 
 
 @jit
-def cascade_terms(
+def cascade_means(
     action: Ints, lengths: Ints, fold: Ints, x: Floats, centre: Floats, target: Floats,
-    slots: Ints, coef: Floats, prefix: Floats, out: Floats, before: Floats,
+    slots: Ints, coef: Floats, mean: Floats, known: Floats,
 ) -> None:  # fmt: skip
-    """Fill what Cascade-DR adds to the weighted residual at each position.
+    """Fill mean (n, K) with E_pi q_k and known (n, K) with E_pi[q_k | a_1..a_k], items below k
+    averaged.
 
-    out (n, K): E_pi q_k + sum_{j<k} w_{1:j} (q_k^(j) - q_k^(j-1)), where q_k^(j) = E_pi[q_k |
-    a_1..a_j];
-    before (n, K): q_k^(k-1), the model's mean given the items above k. prefix (n, K) holds w_{1:j}.
     Indicator blocks only: no cross and no square columns.
     """
     n = action.shape[0]
     A, width = centre.shape[1], x.shape[1]
     dense = width + A
     shared = target.shape[1] == 1
-    steps = np.zeros(action.shape[1])
     for i in range(n):
         used = lengths[i]
         for k in range(used):
             own = target[i, 0 if shared else k]
-            level = 0.0
-            steps[:] = 0.0
+            mean[i, k] = 0.0
             for u in range(A):
-                if own[u] <= 0.0:
+                shown = u == action[i, k]
+                if own[u] <= 0.0 and not shown:
                     continue
                 row = coef[fold[i], k, u]
                 base = 0.0
@@ -220,23 +217,18 @@ def cascade_terms(
                     base += x[i, j] * row[j]
                 for j in range(A):
                     base += centre[i, j] * row[width + j]
+                given = base
                 for other in range(used):
                     if other == k:
                         continue
                     p = target[i, 0 if shared else other]
                     first = dense + slots[k, other] * A
-                    mean = 0.0
+                    average = 0.0
                     for b in range(A):
-                        mean += p[b] * row[first + b]
-                    base += mean
-                    if other < k:
-                        # q is a sum over positions, so learning a_j moves its mean by one term
-                        # only.
-                        steps[other] += own[u] * (row[first + action[i, other]] - mean)
-                level += own[u] * base
-            total, known = level, level
-            for other in range(k):
-                total += prefix[i, other] * steps[other]
-                known += steps[other]
-            out[i, k] = total
-            before[i, k] = known
+                        average += p[b] * row[first + b]
+                    base += average
+                    # Items below k are averaged, those above are known.
+                    given += row[first + action[i, other]] if other < k else average
+                mean[i, k] += own[u] * base
+                if shown:
+                    known[i, k] = given
