@@ -18,6 +18,9 @@ from counterrank.models.clicks.kernels.likelihood import (
 )
 
 K, ITEMS, D, P = 4, 6, 2, 3
+#: Columns from the second on bend with a context of three: six products, which nobody writes down.
+AT, BENT, C = 1, 2, 3
+ALL = P + BENT * C
 
 
 def _data(seed, n=60):
@@ -26,21 +29,23 @@ def _data(seed, n=60):
     item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
     click = (rng.random((n, K)) < 0.4).astype(float)
     x = np.concatenate([np.ones((n, 1)), rng.normal(size=(n, D))], axis=1)
-    wide = rng.normal(size=(n, K, P))
+    wide, context = rng.normal(size=(n, K, P + 1)), rng.normal(size=(n, C))
     used = np.arange(n)
     N = int(lengths[used].sum())
     cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
     slots_of(item, click, lengths, ITEMS, cell, last, own, row)
     k = cell // (K + 1)
-    size = 2 * K + 1 + K * K + ITEMS + 1 + 1 + D + P + (ITEMS + 1) * (1 + D)
-    slots = (K, ITEMS, cell, last, own, row, x, wide[row, k])
+    size = 2 * K + 1 + K * K + ITEMS + 1 + 1 + D + ALL + 1 + (ITEMS + 1) * (1 + D)
+    slots = (K, ITEMS, cell, last, own, row, x, wide[row, k], context, AT, BENT)
     return rng, item, click, lengths, used, slots, click[row, k], rng.normal(size=size) * 0.7
 
 
 def _slow(theta, item, click, lengths, used, slots):
     """The log likelihood written down slot by slot, as the module's docstring has it."""
-    _, _, _, _, _, _, x, columns = slots
-    parts = np.split(theta, np.cumsum([K, 1, K, K * K, ITEMS + 1, 1, D, P, ITEMS + 1]))
+    *_, row, x, columns, z, _, _ = slots
+    products = (columns[:, AT : AT + BENT, None] * z[row][:, None]).reshape(len(columns), -1)
+    columns = np.concatenate([columns[:, : AT + BENT], products, columns[:, AT + BENT :]], axis=1)
+    parts = np.split(theta, np.cumsum([K, 1, K, K * K, ITEMS + 1, 1, D, ALL + 1, ITEMS + 1]))
     position, clicked, distance, cell, after, constant, context, beta, own, slopes = parts
     slopes = slopes.reshape(ITEMS + 1, D)
     total, s = 0.0, 0

@@ -266,7 +266,7 @@ def _fitted(
         felt = [first.competition(rows.rankings, f, alike) for f in (*range(rows.folds), ALL)]
         rivals = Scaling.of(felt[-1][shown])
         columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
-    d, p = x.shape[1] - 1, columns[0].shape[2]
+    d, p = x.shape[1] - 1, columns[0].shape[2] + encoding.products
     prior = prior_of(rows, d, encoding.widths(variant, p))
     climb = Climb(rows, prior, x)
     if before is None:
@@ -347,7 +347,8 @@ class Climb:
         # Many parameters are allowed more nats in all: each adds its own bit of slack.
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
         K, items, own = self.rows.rankings.K, self.rows.encoding.items, columns[slots.row, slots.k]
-        linear_map = K, items, slots.cell, slots.last, slots.own, slots.row, self.x, own
+        bent = self.rows.x, *self.rows.encoding.bent
+        linear_map = K, items, slots.cell, slots.last, slots.own, slots.row, self.x, own, *bent
         diagonal = np.zeros(len(theta))
         taken = 0
         for more in range(rounds, -1, -1):

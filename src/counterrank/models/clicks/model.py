@@ -93,6 +93,12 @@ class Encoding:
         count = len(self.context.mean) * len(self.features.mean)
         return count if count <= SETTINGS["products"].value else 0
 
+    @property
+    def bent(self) -> tuple[int, int]:
+        """First and number of the columns that the context bends: features with products."""
+        bent = 0 if self.features is None or not self.products else len(self.features.mean)
+        return (0 if self.slopes else len(self.context.mean)), bent
+
     def widths(self, variant: Variant, p: int) -> list[tuple[str, int]]:
         """Return what the p columns of a variant are, in order, with the number of each."""
         found = [
@@ -104,23 +110,20 @@ class Encoding:
         return [*found, ("rival", p - sum(size for _, size in found))]
 
     def columns(self, rankings: Rankings, x: Floats, extra: bool) -> Floats:
-        """Return the columns of attraction (m, K, p) common to all items: the context where items
-        have no slopes in it, features, their products with the context, extra numbers.
+        """Return the columns of attraction (m, K, .) common to all items: the context where items
+        have no slopes in it, features, extra numbers; products of features and context are left to
+        the kernels.
         """
         parts: list[Floats] = []
-        own = x[rankings.row]
         if not self.slopes:
+            own = x[rankings.row]
             parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
         if self.features is not None:
             if rankings.features is None:
                 raise EstimatorError(
                     "the model was fitted with item features; these rankings have none"
                 )
-            z = self.features.apply(rankings.features)
-            parts.append(z)
-            if self.products:
-                products = z[..., :, None] * own[:, None, None, :]
-                parts.append(products.reshape(rankings.m, rankings.K, -1))
+            parts.append(self.features.apply(rankings.features))
         if extra:
             if self.extra is None or rankings.extra is None:
                 raise EstimatorError(
@@ -268,7 +271,8 @@ class Predictor:
             columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
         own = np.ascontiguousarray(self.encoding.slopes_of(x))
         assert rankings.row is not None
-        attractions(self.table, self.beta, numbers, own, rankings.row, columns, lengths, folds, out)
+        attractions(self.table, self.beta, numbers, own, rankings.row, columns, x, *self.encoding.bent,
+                    lengths, folds, out)  # fmt: skip
 
     def competition(
         self, rankings: Rankings, fold: int | Ints, alike: Floats | None, x: Floats | None = None

@@ -17,7 +17,11 @@ the likelihood.
 
 Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked
 above), `last` the item clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d),
-whose first column is 1, `columns` (N, p).
+whose first column is 1, `columns` (N, .).
+
+Products of features and context are columns that nobody writes down: `context` (n, C) times the
+`bent` columns from `at` on, feature by feature, whose parameters stand after those of the features.
+A row's slots follow each other, so that a product with the context is taken once a row.
 """
 
 import numpy as np
@@ -59,9 +63,10 @@ def slots_of(item: Ints, click: Floats, lengths: Ints, items: int, cell: Ints, l
 
 @jit
 def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats, columns: Floats,
-           u: Floats, v: Floats) -> None:  # fmt: skip
+           context: Floats, at: int, bent: int, u: Floats, v: Floats) -> None:  # fmt: skip
     """Write the linear predictors (N,) of all slots."""
-    d, p = x.shape[1] - 1, columns.shape[1]
+    d, C = x.shape[1] - 1, context.shape[1]
+    p = columns.shape[1] + bent * C
     after = 2 * K + 1 + K * K
     base = after + items + 1
     start = base + 1 + d + p
@@ -80,22 +85,42 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
         for j in range(d):
             table[a, j + 1] = theta[base + 1 + j] + theta[start + items + 1 + a * d + j]
     beta = theta[base + 1 + d : start]
+    slope, slope_of = np.empty(bent), -1
     for s in range(len(cell)):
         u[s] = t[cell[s]] + h[last[s]]
         a, i = own[s], row[s]
+        if i != slope_of:
+            bend(beta, context[i], at, slope)
+            slope_of = i
         total = 0.0
         for j in range(d + 1):
             total += x[i, j] * table[a, j]
-        for j in range(p):
+        for j in range(at):
             total += columns[s, j] * beta[j]
+        for j in range(bent):
+            total += columns[s, at + j] * slope[j]
+        for j in range(at + bent, columns.shape[1]):
+            total += columns[s, j] * beta[j + bent * C]
         v[s] = total
 
 
 @jit
+def bend(beta: Floats, context: Floats, at: int, slope: Floats) -> None:
+    """Write the coefficients of the bent columns in one row's context."""
+    C = len(context)
+    for j in range(len(slope)):
+        total = beta[at + j]
+        for c in range(C):
+            total += context[c] * beta[at + len(slope) + j * C + c]
+        slope[j] = total
+
+
+@jit
 def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats,
-            columns: Floats, out: Floats) -> None:  # fmt: skip
+            columns: Floats, context: Floats, at: int, bent: int, out: Floats) -> None:  # fmt: skip
     """Write the transpose of `linear` applied to u and v (N,) into out (P,)."""
-    d, p = x.shape[1] - 1, columns.shape[1]
+    d, C = x.shape[1] - 1, context.shape[1]
+    p = columns.shape[1] + bent * C
     after = 2 * K + 1 + K * K
     base = after + items + 1
     start = base + 1 + d + p
@@ -105,14 +130,25 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
         np.zeros((items + 1, d + 1)),
         np.zeros(p),
     )
+    sums = np.zeros(bent)
     for s in range(len(cell)):
         t[cell[s]] += u[s]
         h[last[s]] += u[s]
         a, i, weight = own[s], row[s], v[s]
         for j in range(d + 1):
             table[a, j] += x[i, j] * weight
-        for j in range(p):
+        for j in range(at):
             beta[j] += columns[s, j] * weight
+        for j in range(bent):
+            sums[j] += columns[s, at + j] * weight
+        for j in range(at + bent, columns.shape[1]):
+            beta[j + bent * C] += columns[s, j] * weight
+        if s + 1 == len(cell) or row[s + 1] != i:
+            for j in range(bent):
+                beta[at + j] += sums[j]
+                for c in range(C):
+                    beta[at + bent + j * C + c] += sums[j] * context[i, c]
+                sums[j] = 0.0
     out[:] = 0.0
     for k in range(K):
         out[k] += t[k * (K + 1)]
@@ -239,8 +275,9 @@ def _penalty(theta: Floats, mean: Floats, precision: Floats) -> float:
 
 @jit
 def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
-           row: Ints, x: Floats, columns: Floats, y: Floats, family: int, dispersion: float, most: int, enough: float,
-           inner: int, near: bool, diagonal: Floats) -> tuple[float, int]:  # fmt: skip
+           row: Ints, x: Floats, columns: Floats, context: Floats, at: int, bent: int, y: Floats, family: int,
+           dispersion: float, most: int, enough: float, inner: int, near: bool,
+           diagonal: Floats) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
     Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher
@@ -259,15 +296,16 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     )
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
-    linear(theta, K, items, cell, last, own, row, x, columns, u, v)
+    linear(theta, K, items, cell, last, own, row, x, columns, context, at, bent, u, v)
     value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
     derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
     # The diagonal of J' H J needs squared columns; huv is left out, as it only scales and shrinks.
-    adjoint(huu, hvv, K, items, cell, last, own, row, x * x, columns * columns, diagonal)
+    adjoint(huu, hvv, K, items, cell, last, own, row, x * x, columns * columns, context * context, at, bent,
+            diagonal)  # fmt: skip
     exact = near
     for taken in range(most):
         derivatives(su, sv, y, family, dispersion, exact, ru, rv, huu, huv, hvv)
-        adjoint(ru, rv, K, items, cell, last, own, row, x, columns, slope)
+        adjoint(ru, rv, K, items, cell, last, own, row, x, columns, context, at, bent, slope)
         for j in range(P):
             slope[j] -= precision[j] * (theta[j] - mean[j])
             scale[j] = 1.0 / (diagonal[j] + precision[j])
@@ -278,22 +316,22 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         for c in range(inner):
             if energy <= _ROUGH * first or energy <= 1e-300:
                 break
-            linear(direction, K, items, cell, last, own, row, x, columns, du, dv)
+            linear(direction, K, items, cell, last, own, row, x, columns, context, at, bent, du, dv)
             for s in range(N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
                 du[s] = through
-            adjoint(du, dv, K, items, cell, last, own, row, x, columns, image)
+            adjoint(du, dv, K, items, cell, last, own, row, x, columns, context, at, bent, image)
             for j in range(P):
                 image[j] += precision[j] * direction[j]
-            bend = _dot(direction, image)
-            if bend <= 1e-3 * _dot(direction, direction / scale):
+            curve = _dot(direction, image)
+            if curve <= 1e-3 * _dot(direction, direction / scale):
                 # Far from the maximum the Hessian may bend the other way: go no further than it is
                 # trusted.
                 if c == 0:
                     step[:] = direction
                 break
-            length = energy / bend
+            length = energy / curve
             for j in range(P):
                 step[j] += length * direction[j]
                 residual[j] -= length * image[j]
@@ -307,7 +345,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         if not promise > enough:
             theta += step
             return value, taken + 1
-        linear(step, K, items, cell, last, own, row, x, columns, du, dv)
+        linear(step, K, items, cell, last, own, row, x, columns, context, at, bent, du, dv)
         size, reached = 1.0, value
         for _ in range(30):
             for s in range(N):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
+from counterrank.models.clicks.kernels.likelihood import bend
 from counterrank.models.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
@@ -112,21 +113,27 @@ def table_ahead(chances: Floats, lengths: Ints, gain: Floats, click: Floats, out
 
 
 @jit
-def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, lengths: Ints,
-                fold: Ints, out: Floats) -> None:  # fmt: skip
+def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, context: Floats,
+                at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
     """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of
-    columns.
+    columns (m, K, .), of which `bent` from `at` on bend with the context (`likelihood`).
     """
-    d, p = x.shape[1], columns.shape[2]
+    d, more = x.shape[1], bent * context.shape[1]
+    slope = np.empty(bent)
     for i in range(len(item)):
         f, r = fold[i], row[i]
+        bend(beta[f], context[r], at, slope)
         for k in range(lengths[i]):
             a = item[i, k]
             total = table[f, a, 0]
             for j in range(d):
                 total += x[r, j] * table[f, a, 1 + j]
-            for j in range(p):
+            for j in range(at):
                 total += columns[i, k, j] * beta[f, j]
+            for j in range(bent):
+                total += columns[i, k, at + j] * slope[j]
+            for j in range(at + bent, columns.shape[2]):
+                total += columns[i, k, j] * beta[f, j + more]
             out[i, k] = total
 
 
