@@ -135,3 +135,14 @@ def test_likeness_of_features_is_used_by_competition():
         errors.append(((model.expected(fresh, ALL) - q) ** 2).mean())
     assert errors[1] < 0.5 * errors[0]
     assert not alike_above(look[[[0, 1, 2]]], np.zeros((1, 3), dtype=bool)).any()
+
+
+def test_likeness_of_features_equals_its_naive_twin():
+    rng = np.random.default_rng(8)
+    z, shown = rng.normal(size=(20, 5, 3)), np.arange(5) < rng.integers(1, 6, (20, 1))
+    z[3, 1] = 0.0  # of no direction: like nothing
+    unit = np.where(
+        shown[..., None], z / np.maximum(np.linalg.norm(z, axis=2), 1e-12)[..., None], 0.0
+    )
+    wanted = [[sum(row[k] @ row[j] for j in range(k)) for k in range(5)] for row in unit]
+    np.testing.assert_allclose(alike_above(z, shown), wanted, atol=1e-14)

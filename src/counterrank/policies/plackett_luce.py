@@ -99,16 +99,17 @@ class PlackettLuce(ArrayPolicy):
         return solve(self.scores, items, as_masks(masks, items), limits)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.plackett_luce import sample
+        from counterrank.policies.kernels.plackett_luce import sample, spans
 
         if length > self.n_actions:
             raise PolicyError(
                 f"cannot rank {length} positions with {self.n_actions} items without replacement"
             )
-        finite = np.where(self.scores > -np.inf, self.scores, np.inf)
-        wide = self.scores.max(axis=1) - finite.min(axis=1) > MAX_SPAN
-        out = np.empty((self.n_rows, size, length), np.int64)
-        uniforms = rng.random(out.shape)
+        wide = spans(self.scores) > MAX_SPAN
+        uniforms = rng.random((self.n_rows, size, length))
+        if not wide.any():
+            return sample(self.scores, uniforms)
+        out = np.empty(uniforms.shape, np.int64)
         out[~wide] = sample(self.scores[~wide], uniforms[~wide])
         for i in np.flatnonzero(wide):
             # The row's own numbers seed it: draws stay a function of the row.
@@ -283,10 +284,9 @@ class _Work:
     @cached_property
     def wide(self) -> Bools:
         """Tasks (T,) whose scores lie too far apart to be exponentiated."""
-        span = self.scores.max(axis=1) - np.where(self.scores > -np.inf, self.scores, np.inf).min(
-            axis=1
-        )
-        far: Bools = span[self.score_rows] > MAX_SPAN
+        from counterrank.policies.kernels.plackett_luce import spans
+
+        far: Bools = spans(self.scores)[self.score_rows] > MAX_SPAN
         return far
 
     def run(self) -> tuple[Floats, Floats, int]:

@@ -346,7 +346,8 @@ class Climb:
         steps, inner = (SETTINGS[name].value for name in ("steps", "inner"))
         # Many parameters are allowed more nats in all: each adds its own bit of slack.
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
-        K, items, own = self.rows.rankings.K, self.rows.encoding.items, columns[slots.row, slots.k]
+        K, items = self.rows.rankings.K, self.rows.encoding.items
+        own = np.ascontiguousarray(columns[slots.row, slots.k].T)
         bent = self.rows.x, *self.rows.encoding.bent
         linear_map = K, items, slots.cell, slots.last, slots.own, slots.row, self.x, own, *bent
         diagonal = np.zeros(len(theta))

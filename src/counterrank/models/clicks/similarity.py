@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.models.clicks.base import by_row
-from counterrank.models.clicks.kernels.recursion import pair_evidence, similar_above
+from counterrank.models.clicks.kernels.recursion import cosines_above, pair_evidence, similar_above
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
@@ -145,8 +145,6 @@ def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
     >>> alike_above(z, np.ones((1, 3), dtype=bool)).tolist()
     [[0.0, 1.0, 0.0]]
     """
-    size = np.sqrt((features**2).sum(axis=2, keepdims=True))
-    unit = np.where(shown[..., None], features / np.maximum(size, 1e-12), 0.0)
-    above = np.cumsum(unit, axis=1) - unit
-    out: Floats = (unit * above).sum(axis=2)
+    out = np.zeros(shown.shape)
+    cosines_above(np.ascontiguousarray(features), shown, out)
     return out

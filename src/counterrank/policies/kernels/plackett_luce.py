@@ -90,6 +90,20 @@ def highest(values: Floats) -> float:
     return max(max(a, b), max(c, d))
 
 
+@jit
+def spans(scores: Floats) -> Floats:
+    """Return how far each row's highest score is above its lowest that is not -inf (n,)."""
+    n, A = scores.shape
+    out = np.empty(n)
+    for i in range(n):
+        low = np.inf
+        for a in range(A):
+            if -np.inf < scores[i, a] < low:
+                low = scores[i, a]
+        out[i] = highest(scores[i]) - low
+    return out
+
+
 @vector_jit
 def total_of(values: Floats) -> float:
     """Return the sum of some values."""

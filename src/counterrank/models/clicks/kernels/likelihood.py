@@ -17,7 +17,7 @@ the likelihood.
 
 Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked
 above), `last` the item clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d),
-whose first column is 1, `columns` (N, .).
+whose first column is 1, `columns` (., N): by column, so that loops run along the slots.
 
 Products of features and context are columns that nobody writes down: `context` (n, C) times the
 `bent` columns from `at` on, feature by feature, whose parameters stand after those of the features.
@@ -66,7 +66,7 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
            context: Floats, at: int, bent: int, u: Floats, v: Floats) -> None:  # fmt: skip
     """Write the linear predictors (N,) of all slots."""
     d, C = x.shape[1] - 1, context.shape[1]
-    p = columns.shape[1] + bent * C
+    p = len(columns) + bent * C
     after = 2 * K + 1 + K * K
     base = after + items + 1
     start = base + 1 + d + p
@@ -85,6 +85,7 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
         for j in range(d):
             table[a, j + 1] = theta[base + 1 + j] + theta[start + items + 1 + a * d + j]
     beta = theta[base + 1 + d : start]
+    along(columns, beta, at, bent, C, v)
     slope, slope_of = np.empty(bent), -1
     for s in range(len(cell)):
         u[s] = t[cell[s]] + h[last[s]]
@@ -92,16 +93,25 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
         if i != slope_of:
             bend(beta, context[i], at, slope)
             slope_of = i
-        total = 0.0
+        # Two sums: an addition waits for the one before it.
+        total, other = v[s], 0.0
         for j in range(d + 1):
             total += x[i, j] * table[a, j]
-        for j in range(at):
-            total += columns[s, j] * beta[j]
         for j in range(bent):
-            total += columns[s, at + j] * slope[j]
-        for j in range(at + bent, columns.shape[1]):
-            total += columns[s, j] * beta[j + bent * C]
-        v[s] = total
+            other += columns[at + j, s] * slope[j]
+        v[s] = total + other
+
+
+@vector_jit
+def along(columns: Floats, beta: Floats, at: int, bent: int, C: int, v: Floats) -> None:
+    """Write the sum of the columns that do not bend, times their coefficients."""
+    for s in range(len(v)):
+        v[s] = 0.0
+    for j in range(len(columns)):
+        if j < at or j >= at + bent:
+            own = beta[j] if j < at else beta[j + bent * C]
+            for s in range(len(v)):
+                v[s] += own * columns[j, s]
 
 
 @jit
@@ -115,12 +125,20 @@ def bend(beta: Floats, context: Floats, at: int, slope: Floats) -> None:
         slope[j] = total
 
 
+@vector_jit
+def _dot(a: Floats, b: Floats) -> float:
+    out = 0.0
+    for j in range(len(a)):
+        out += a[j] * b[j]
+    return out
+
+
 @jit
 def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats,
             columns: Floats, context: Floats, at: int, bent: int, out: Floats) -> None:  # fmt: skip
     """Write the transpose of `linear` applied to u and v (N,) into out (P,)."""
     d, C = x.shape[1] - 1, context.shape[1]
-    p = columns.shape[1] + bent * C
+    p = len(columns) + bent * C
     after = 2 * K + 1 + K * K
     base = after + items + 1
     start = base + 1 + d + p
@@ -137,18 +155,19 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
         a, i, weight = own[s], row[s], v[s]
         for j in range(d + 1):
             table[a, j] += x[i, j] * weight
-        for j in range(at):
-            beta[j] += columns[s, j] * weight
         for j in range(bent):
-            sums[j] += columns[s, at + j] * weight
-        for j in range(at + bent, columns.shape[1]):
-            beta[j + bent * C] += columns[s, j] * weight
+            sums[j] += columns[at + j, s] * weight
         if s + 1 == len(cell) or row[s + 1] != i:
             for j in range(bent):
                 beta[at + j] += sums[j]
                 for c in range(C):
                     beta[at + bent + j * C + c] += sums[j] * context[i, c]
                 sums[j] = 0.0
+    for j in range(len(columns)):
+        if j < at:
+            beta[j] = _dot(columns[j], v)
+        elif j >= at + bent:
+            beta[j + bent * C] = _dot(columns[j], v)
     out[:] = 0.0
     for k in range(K):
         out[k] += t[k * (K + 1)]
@@ -255,14 +274,6 @@ def _of_chances(su: Floats, sv: Floats, y: Floats, exact: bool, ru: Floats, rv: 
             huu[s] = odds * miss_u * (miss_u - su[s] + odds * miss_u)
             hvv[s] = odds * miss_v * (miss_v - sv[s] + odds * miss_v)
             huv[s] = odds / miss * miss_u * miss_v
-
-
-@vector_jit
-def _dot(a: Floats, b: Floats) -> float:
-    out = 0.0
-    for j in range(len(a)):
-        out += a[j] * b[j]
-    return out
 
 
 @vector_jit

@@ -204,6 +204,29 @@ def similar_above(
 
 
 @jit
+def cosines_above(features: Floats, shown: NDArray[np.bool_], out: Floats) -> None:
+    """Write the sum of cosines between each slot's features (m, K, p) and those above into out
+    (m, K), zero in the padding.
+    """
+    m, K, p = features.shape
+    above = np.zeros(p)
+    for i in range(m):
+        for j in range(p):
+            above[j] = 0.0
+        for k in range(K):
+            if not shown[i, k]:
+                continue
+            square, total = 0.0, 0.0
+            for j in range(p):
+                square += features[i, k, j] ** 2
+                total += features[i, k, j] * above[j]
+            size = max(np.sqrt(square), 1e-12)
+            out[i, k] = total / size
+            for j in range(p):
+                above[j] += features[i, k, j] / size
+
+
+@jit
 def standardise(values: Floats, mean: Floats, scale: Floats, far: float, out: Floats) -> None:
     """Write (values - mean) scale (N, p) into out, at most `far` from zero; missing is zero."""
     for i in range(len(values)):
