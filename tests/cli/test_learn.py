@@ -79,3 +79,37 @@ def test_bad_input_is_exit_two_with_one_message_and_nothing_written(
 def test_the_policy_must_be_a_json_file(counterrank, logs):
     result = counterrank("learn", logs / "good.parquet", "--out", "p.pkl")
     assert result.code == 2 and "does not end in .json" in result.err
+
+
+def test_an_onnx_graph_is_written_beside_the_policy(counterrank, logs, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    result = counterrank(
+        "learn", logs / "good.parquet", "--out", "p.json", "--onnx", "p.onnx", "--quiet"
+    )
+    assert result.code == 0, result.err
+    session = runtime.InferenceSession(str(tmp_path / "p.onnx"))
+    pages, context = np.array([[3, 1], [0, 2]]), np.array([[0.5], [-1.0]])
+    (values,) = session.run(None, {"item": pages, "context": context})
+    import counterrank as cr
+
+    wanted = cr.load_policy(tmp_path / "p.json").list_value(context, pages)
+    np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-9)
+
+
+def test_a_missing_extra_is_said_before_the_work(counterrank, logs, tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    result = counterrank("learn", logs / "good.parquet", "--out", "p.json", "--onnx", "p.onnx")
+    assert result.code == 2 and "counterrank[onnx]" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plackett_luce_path_reads_probabilities_alone(counterrank, logs, tmp_path):
+    result = counterrank(
+        "learn", logs / "bare.parquet", "--out", "p.json", "--json", "l.json",
+        "--path", "plackett-luce", "--propensity-kind", "prefix",
+    )  # fmt: skip
+    assert result.code in (0, 1), result.err
+    assert json.loads((tmp_path / "l.json").read_text())["kind"] == "plackett-luce"

@@ -94,3 +94,11 @@ def test_numbers_and_constants():
     )
     constant = fit_boosting(rankings, np.zeros(reward.shape), fold, folds=2)
     assert not constant.expected(rankings, fold).any()
+
+
+def test_nothing_is_below_the_last_slot_to_the_last_digit():
+    """A difference of sums leaves 5e-17, which trees tell from zero."""
+    from counterrank.models.clicks.model import rivalry
+
+    found = rivalry(np.array([[0.1, 0.2, 0.3]]), np.array([3]))
+    assert found[0, :, 3].tolist() == [0.5, 0.3, 0.0]

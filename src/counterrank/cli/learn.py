@@ -28,6 +28,12 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     help="Where the certified policy is written.",
 )
 @click.option(
+    "--onnx",
+    "onnx_path",
+    type=click.Path(dir_okay=False),
+    help="Write it as an ONNX graph too, for servers without Python (extra `onnx`).",
+)
+@click.option(
     "--model",
     type=click.Choice(["linear", "boosting"]),
     default="linear",
@@ -91,6 +97,8 @@ def command(log: str, **options: Any) -> None:
     LOG must say how today's policy draws: scores of all candidates with --logger, or whole
     distributions.
     """
+    from counterrank.atomic import write_bytes
+    from counterrank.errors import require
     from counterrank.learning import learn
     from counterrank.readers import check_outputs
 
@@ -100,7 +108,11 @@ def command(log: str, **options: Any) -> None:
     piped = printing_to_stdout(json_path, html_path)
     read_from = inputs(log, options)
     read = reading(options)
-    check_outputs(read_from, {"--out": out, "--json": json_path, "--html": html_path})
+    onnx_path = options["onnx_path"]
+    outputs = {"--out": out, "--onnx": onnx_path, "--json": json_path, "--html": html_path}
+    check_outputs(read_from, outputs)
+    if onnx_path:
+        require("onnx", extra="onnx")
     with showing_progress(enabled=not options["quiet"]):
         result = learn(
             log,
@@ -116,7 +128,10 @@ def command(log: str, **options: Any) -> None:
         )
     certified = result.certificate.certified
     if certified:
+        graph = result.policy.to_onnx() if onnx_path else b""
         result.save(out)
+        if onnx_path:
+            write_bytes(onnx_path, graph)
     if json_path:
         write(json_path, result.to_json(policy=os.path.basename(out) if certified else None))
     if html_path:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
-from counterrank.atomic import write_text
+from counterrank.atomic import write_bytes, write_text
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
 from counterrank.log import LOGGING, RankingLog
@@ -302,6 +302,19 @@ class LearnedPolicy:
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the policy as JSON, whole or not at all."""
         write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+
+    def to_onnx(self, path: "str | os.PathLike[str] | None" = None) -> bytes:
+        """Return what serving needs as an ONNX graph in double precision, and write it to `path` if
+        one is given; needs the extra `onnx`.
+
+        Best of m: `list_value` (n,) of pages `item` (n, K); else `score` (n, C) of candidates.
+        """
+        from counterrank.learning.graph import onnx_bytes
+
+        found = onnx_bytes(self)
+        if path is not None:
+            write_bytes(path, found)
+        return found
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "LearnedPolicy":

@@ -14,6 +14,7 @@ from counterrank.models.clicks.model import (
     number_table,
 )
 from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
+from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.clicks.similarity import Similarity
 from counterrank.models.layout import (
     can_sample,
@@ -33,8 +34,11 @@ from counterrank.models.linear import (
     train,
 )
 from counterrank.models.mixture import MixtureModel
+from counterrank.models.settings import MOST_LABELS
 
 __all__ = [
+    "CLICK_SETTINGS",
+    "MOST_LABELS",
     "AmountModel",
     "BoostedModel",
     "Encoding",

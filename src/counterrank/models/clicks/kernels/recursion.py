@@ -142,15 +142,15 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
     """Write (m, K, 4): strengths summed above, of the item before, at most above, summed below."""
     for i in range(len(strength)):
         below, above, most = 0.0, 0.0, 0.0
-        for k in range(lengths[i]):
+        # Added up from the end: what is left of a difference is noise that trees would read.
+        for k in range(lengths[i] - 1, -1, -1):
+            out[i, k, 3] = below
             below += strength[i, k]
         for k in range(lengths[i]):
             own = strength[i, k]
-            below -= own
             out[i, k, 0] = above
             out[i, k, 1] = strength[i, k - 1] if k else 0.0
             out[i, k, 2] = most
-            out[i, k, 3] = below
             above += own
             most = max(most, own)
 

@@ -1,0 +1,377 @@
+"""A learned policy as an ONNX graph, for servers without Python; extra `onnx`.
+
+Everything is computed in double precision, so that a graph agrees with the policy to rounding; but
+for the sum of trees, which ONNX's operator rounds to single precision: those agree to 1e-6. It
+reads `item` (n, C), the places of items in `policy.items` (any larger number is an
+item that was not seen), `context` (n, d) and `features` (n, C, p) with the columns of the policy,
+categories as codes. It returns what the policy needs: `list_value` (n,) of whole pages for best of
+m, else `score` (n, C).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import PolicyError, require
+from counterrank.learning.boosting import Trees
+from counterrank.learning.policy import LearnedPolicy
+from counterrank.models import (
+    ALL,
+    CLICK_SETTINGS,
+    MOST_LABELS,
+    BoostedModel,
+    ClickModel,
+    Predictor,
+    Scaling,
+)
+
+Floats = NDArray[np.float64]
+
+#: The oldest operators that know all of this in double precision; runtimes of 2022 read them.
+_OPSET, _ML_OPSET, _IR = 17, 3, 8
+_GOLDEN = 0.6180339887498949
+
+
+def onnx_bytes(policy: LearnedPolicy) -> bytes:
+    """Return the graph of what a policy needs to be served, serialised and checked."""
+    onnx = require("onnx", extra="onnx")
+    graph = Graph(onnx)
+    scorer = _Scorer(graph, policy)
+    pages = policy.kind == "best-of"
+    output, name = (scorer.list_value(), "list_value") if pages else (scorer.score(), "score")
+    graph.add("Identity", [output], name)
+    columns = len(policy.position_weights) if pages else "C"
+    double, whole = onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64
+    value = onnx.helper.make_tensor_value_info
+    inputs = [value("item", whole, ["n", columns])]
+    if policy.context_names:
+        inputs.append(value("context", double, ["n", len(policy.context_names)]))
+    if policy.feature_names:
+        inputs.append(value("features", double, ["n", columns, len(policy.feature_names)]))
+    outputs = [value(name, double, ["n"] if pages else ["n", columns])]
+    made = onnx.helper.make_graph(graph.nodes, "counterrank", inputs, outputs, graph.constants)
+    opsets = [
+        onnx.helper.make_opsetid("", _OPSET),
+        onnx.helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
+    ]
+    model = onnx.helper.make_model(made, opset_imports=opsets, ir_version=_IR)
+    told = {"kind": policy.kind, "m": policy.m, "temperature": policy.temperature}
+    onnx.helper.set_model_props(
+        model, {"counterrank": json.dumps({**told, "items": list(policy.items)})}
+    )
+    onnx.checker.check_model(model, full_check=True)
+    found: bytes = model.SerializeToString()
+    return found
+
+
+class Graph:
+    """Nodes and constants in the order in which they are made; values are known by name."""
+
+    def __init__(self, onnx: Any) -> None:
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, inputs: Sequence[str], name: str = "", **options: Any) -> str:
+        """Add a node of one output and return its name."""
+        name = name or f"v{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), [name], **options))
+        return name
+
+    def constant(self, values: Any, dtype: Any = np.float64) -> str:
+        """Add numbers and return their name."""
+        name = f"c{len(self.constants)}"
+        array = np.ascontiguousarray(np.asarray(values, dtype=dtype))
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def whole(self, *values: int) -> str:
+        """Add a list of whole numbers and return its name."""
+        return self.constant(values, np.int64)
+
+    def columns(self, value: str, axis: int, first: int, last: int) -> str:
+        """Return entries first..last-1 along an axis."""
+        ends = [self.whole(first), self.whole(last), self.whole(axis)]
+        return self.add("Slice", [value, *ends])
+
+    def total(self, value: str, axis: int, *, keep: bool = False) -> str:
+        """Return the sum along an axis."""
+        return self.add("ReduceSum", [value, self.whole(axis)], keepdims=int(keep))
+
+    def wider(self, value: str, axis: int) -> str:
+        """Return the value with a new axis of size one."""
+        return self.add("Unsqueeze", [value, self.whole(axis)])
+
+
+class _Scorer:
+    """The scorer of a policy as nodes of a graph."""
+
+    def __init__(self, graph: Graph, policy: LearnedPolicy) -> None:
+        self.graph, self.policy = graph, policy
+        self.x = self._encoded_context()
+        self.z = self._encoded_features()
+
+    def list_value(self) -> str:
+        """Return the expected total of each page (n,)."""
+        model, g = self.policy.scorer.model, self.graph
+        alpha = g.constant(self.policy.position_weights)
+        if isinstance(model, BoostedModel):
+            expected = self._trees(model, [float(k) for k in range(self.K)])
+        else:
+            expected = self._clicks(_click_model(model))
+        return g.total(g.add("Mul", [expected, alpha]), 1)
+
+    def score(self) -> str:
+        """Return the key of each item by itself (n, C)."""
+        model = self.policy.scorer.model
+        if isinstance(model, BoostedModel):
+            return self._trees(model, None)
+        predictor = _click_model(model).predictor
+        return self._linear(predictor.first or predictor)
+
+    @property
+    def K(self) -> int:  # noqa: N802
+        """Slots of a page."""
+        return len(self.policy.position_weights)
+
+    def _linear(self, predictor: Predictor) -> str:
+        """Return log odds of the attraction (n, C)."""
+        g, encoding = self.graph, predictor.encoding
+        table, beta = predictor.table[-1], predictor.beta[-1]
+        number = self._number(predictor)
+        total = g.add("Gather", [g.constant(table[:, 0]), number])
+        x = None if self.x is None else self._scaled(self.x, encoding.context)
+        if encoding.slopes and x is not None:
+            slopes = g.add("Gather", [g.constant(table[:, 1:]), number])
+            total = g.add("Add", [total, g.total(g.add("Mul", [slopes, g.wider(x, 1)]), 2)])
+        for kind, size in encoding.widths(predictor.variant, len(beta)):
+            own, beta = beta[:size], beta[size:]
+            if size:
+                total = g.add("Add", [total, self._part(predictor, kind, own, x)])
+        return total
+
+    def _part(self, predictor: Predictor, kind: str, beta: Floats, x: str | None) -> str:
+        """Return what the columns of one kind add (n, C) or (n, 1)."""
+        g = self.graph
+        if kind == "context" and x is not None:
+            return g.add("MatMul", [x, g.constant(beta[:, None])])
+        if kind == "rival":
+            return self._times(self._rivals(predictor), beta)
+        scaling = predictor.encoding.features
+        if self.z is None or scaling is None or kind == "extra":
+            raise _no_form(kind)
+        z = self._scaled(self.z, scaling)
+        if kind == "feature":
+            return self._times(z, beta)
+        assert x is not None
+        mixed = g.add("MatMul", [z, g.constant(beta.reshape(len(scaling.mean), -1))])
+        return g.total(g.add("Mul", [mixed, g.wider(x, 1)]), 2)
+
+    def _times(self, columns: str, beta: Floats) -> str:
+        product = self.graph.add("MatMul", [columns, self.graph.constant(beta[:, None])])
+        return self.graph.add("Squeeze", [product, self.graph.whole(2)])
+
+    def _rivals(self, predictor: Predictor) -> str:
+        """Return what the other slots mean to each (n, K, 4 or 5), standardised."""
+        g, first = self.graph, predictor.first
+        if first is None or predictor.rivals is None or predictor.similarity is not None:
+            raise _no_form("likeness")
+        parts = self._rivalry(g.add("Sigmoid", [self._linear(first)]))
+        scaling = first.encoding.features
+        if scaling is not None and self.z is not None:
+            z = self._scaled(self.z, scaling)
+            size = g.add("Sqrt", [g.total(g.add("Mul", [z, z]), 2, keep=True)])
+            unit = g.add("Div", [z, g.add("Max", [size, g.constant(1e-12)])])
+            above = g.add("CumSum", [unit, g.constant(1, np.int64)], exclusive=1)
+            parts.append(g.total(g.add("Mul", [unit, above]), 2))
+        return self._scaled(self._stacked(parts), predictor.rivals)
+
+    def _rivalry(self, strength: str) -> list[str]:
+        """Return strengths summed above, of the item before, at most above, and summed below."""
+        g, axis = self.graph, self.graph.constant(1, np.int64)
+        above = g.add("CumSum", [strength, axis], exclusive=1)
+        below = g.add("CumSum", [strength, axis], exclusive=1, reverse=1)
+        each = [g.columns(strength, 1, k, k + 1) for k in range(self.K)]
+        zero = g.add("Mul", [each[0], g.constant(0.0)])
+        most = [zero]
+        for value in each[:-1]:
+            most.append(g.add("Max", [most[-1], value]))
+        before = g.add("Concat", [zero, *each[:-1]], axis=1)
+        return [above, before, g.add("Concat", most, axis=1), below]
+
+    def _stacked(self, parts: Sequence[str]) -> str:
+        return self.graph.add("Concat", [self.graph.wider(part, 2) for part in parts], axis=2)
+
+    def _clicks(self, model: ClickModel) -> str:
+        """Return P(click) of each slot (n, K): the chance of each last click, carried down."""
+        g, K = self.graph, self.K
+        attraction = g.add("Sigmoid", [self._linear(model.predictor)])
+        after = g.add("Gather", [g.constant(model.after[-1]), self._number(model.predictor)])
+        ones = g.add("Exp", [g.add("Mul", [g.columns(after, 1, 0, 1), g.constant(0.0)])])
+        odds, one = model.odds[-1], g.constant(1.0)
+        factors, state, clicked = [ones], ones, []
+        for k in range(K):
+            factor = factors[0] if k == 0 else g.add("Concat", factors, axis=1)
+            examined = g.add("Mul", [factor, g.constant(odds[k, : k + 1])])
+            chance = g.add(
+                "Div", [g.columns(attraction, 1, k, k + 1), g.add("Add", [examined, one])]
+            )
+            here = g.add("Mul", [state, chance])
+            clicked.append(g.total(here, 1, keep=True))
+            state = g.add("Concat", [g.add("Sub", [state, here]), clicked[-1]], axis=1)
+            factors.append(g.columns(after, 1, k, k + 1))
+        return g.add("Concat", clicked, axis=1)
+
+    def _trees(self, model: BoostedModel, places: Sequence[float] | None) -> str:
+        """Return what trees expect of each slot (n, K), or of each item alone in the first place."""
+        g, trees = self.graph, model.trees[ALL]
+        first = _click_model(model.first).predictor
+        assert isinstance(trees, Trees)
+        key = self._linear(first.first or first)
+        zero = g.add("Mul", [key, g.constant(0.0)])
+        place = zero if places is None else g.add("Add", [zero, g.constant(places)])
+        strength = g.add("Sigmoid", [key])
+        rivals = [zero] * 4 if places is None else self._rivalry(strength)
+        columns = [self._stacked([place, zero, key, *rivals])]
+        if self.x is not None:
+            width = g.wider(zero, 2)
+            columns.append(g.add("Add", [g.wider(self.x, 1), width]))
+        if self.z is not None:
+            columns.append(self.z)
+        table = g.add("Concat", columns, axis=2)
+        flat = g.add("Reshape", [table, g.whole(-1, trees.booster.num_feature())])
+        found = g.add(
+            "TreeEnsembleRegressor", [flat], domain="ai.onnx.ml", **_ensemble(g.onnx, trees)
+        )
+        # The operator adds up in double and hands out single precision.
+        found = g.add("Cast", [found], to=g.onnx.TensorProto.DOUBLE)
+        if "binary" in trees.text.split("objective=", 1)[-1].split("\n", 1)[0]:
+            found = g.add("Sigmoid", [found])
+        return g.add("Reshape", [found, g.add("Shape", [key])])
+
+    def _number(self, predictor: Predictor) -> str:
+        table = predictor.encoding.number
+        if not len(table):
+            raise _no_form("item ids of ten million and more")
+        g = self.graph
+        known = g.add("Min", ["item", g.constant(len(table) - 1, np.int64)])
+        return g.add("Gather", [g.constant(table, np.int64), known])
+
+    def _scaled(self, values: str, scaling: Scaling) -> str:
+        """Return (values - mean) / spread, at most `far` from zero; missing is zero."""
+        g, far = self.graph, CLICK_SETTINGS["far"].value
+        away = g.add("Sub", [values, g.constant(scaling.mean)])
+        found = g.add("Mul", [away, g.constant(1.0 / scaling.spread)])
+        known = g.add("Where", [g.add("IsNaN", [found]), g.constant(0.0), found])
+        return g.add("Clip", [known, g.constant(-far), g.constant(far)])
+
+    def _encoded_context(self) -> str | None:
+        names, given = self.policy.context_names, self.policy.context_categories
+        few = {name: labels for name, labels in given.items() if 1 < len(labels) <= MOST_LABELS}
+        return self._encoded("context", names, few, MOST_LABELS) if names else None
+
+    def _encoded_features(self) -> str | None:
+        names, given = self.policy.feature_names, self.policy.feature_categories
+        return (
+            self._encoded("features", names, given, int(CLICK_SETTINGS["labels"].value))
+            if names
+            else None
+        )
+
+    def _encoded(
+        self, value: str, names: Sequence[str], given: Mapping[str, Sequence[str]], most: int
+    ) -> str:
+        """Return columns as the model reads them: few labels become indicators, many share hashed
+        ones.
+        """
+        g, parts = self.graph, []
+        for j, name in enumerate(names):
+            own, labels = g.add("Gather", [value, g.whole(j)], axis=-1), given.get(name, ())
+            if not labels:
+                parts.append(own)
+                continue
+            first, size = 1, len(labels)
+            if len(labels) > most:
+                first, size = 0, most
+                turned = g.add("Mul", [own, g.constant(_GOLDEN)])
+                rest = g.add("Sub", [turned, g.add("Floor", [turned])])
+                own = g.add("Floor", [g.add("Mul", [rest, g.constant(float(most))])])
+            for code in range(first, size):
+                same = g.add("Equal", [own, g.constant(float(code))])
+                parts.append(g.add("Cast", [same], to=g.onnx.TensorProto.DOUBLE))
+        return parts[0] if len(parts) == 1 else g.add("Concat", parts, axis=-1)
+
+
+def _click_model(model: Any) -> ClickModel:
+    if not isinstance(model, ClickModel):
+        raise _no_form(f"rewards of kind '{model.kind}'")
+    return model
+
+
+def _no_form(what: str) -> PolicyError:
+    return PolicyError(
+        f"this policy has no ONNX form ({what}); its JSON file scores the same everywhere "
+        "counterrank runs"
+    )
+
+
+def _ensemble(onnx: Any, trees: Trees) -> dict[str, Any]:
+    """Return LightGBM's trees as the attributes of ONNX's tree ensemble, numbers in double."""
+    nodes: dict[str, list[Any]] = {
+        name: []
+        for name in ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids",
+                     "missing_value_tracks_true", "values")
+    }  # fmt: skip
+    target: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    for tree, dumped in enumerate(trees.booster.dump_model()["tree_info"]):
+        _grow(dumped["tree_structure"], tree, nodes, target)
+
+    def numbers(name: str, values: list[float]) -> Any:
+        kind = onnx.TensorProto.DOUBLE
+        return onnx.helper.make_tensor(name, kind, [len(values)], values)
+
+    values, weights = nodes.pop("values"), target.pop("weights")
+    return {
+        **{f"nodes_{name}": found for name, found in nodes.items()},
+        **{f"target_{name}": found for name, found in target.items()},
+        "nodes_values_as_tensor": numbers("nodes_values", values),
+        "target_weights_as_tensor": numbers("target_weights", weights),
+        "n_targets": 1,
+    }
+
+
+def _grow(
+    node: Mapping[str, Any], tree: int, nodes: dict[str, list[Any]], target: dict[str, list[Any]]
+) -> int:
+    """Add a node and what hangs on it; return its number in the tree."""
+    own = sum(1 for number in nodes["treeids"] if number == tree)
+    leaf = "leaf_value" in node
+    if not leaf and (node["decision_type"] != "<=" or node["missing_type"] == "Zero"):
+        raise _no_form("trees with other questions than <=")
+    entries = {
+        "treeids": tree, "nodeids": own, "featureids": 0 if leaf else node["split_feature"],
+        "modes": "LEAF" if leaf else "BRANCH_LEQ", "truenodeids": 0, "falsenodeids": 0,
+        "missing_value_tracks_true": int(not leaf and _missing_left(node)),
+        "values": 0.0 if leaf else float(node["threshold"]),
+    }  # fmt: skip
+    for name, value in entries.items():
+        nodes[name].append(value)
+    place = len(nodes["treeids"]) - 1
+    if leaf:
+        found = {"treeids": tree, "nodeids": own, "ids": 0, "weights": float(node["leaf_value"])}
+        for name, value in found.items():
+            target[name].append(value)
+    else:
+        nodes["truenodeids"][place] = _grow(node["left_child"], tree, nodes, target)
+        nodes["falsenodeids"][place] = _grow(node["right_child"], tree, nodes, target)
+    return own
+
+
+def _missing_left(node: Mapping[str, Any]) -> bool:
+    """Whether a missing value goes left: as told, or as a zero where none was missing in the fit."""
+    if node["missing_type"] == "NaN":
+        return bool(node["default_left"])
+    return float(node["threshold"]) >= 0.0
