@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank import position_weights as weights_of_positions
 from counterrank import validation
 from counterrank.errors import LogError
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
@@ -87,7 +86,7 @@ class RankingLog:
         put(self, "targets", targets)
         put(self, "context", validation.context(self.context, self.n))
         put(self, "context_names", self._context_names())
-        put(self, "position_weights", weights_of_positions.parse(self.position_weights, self.K))
+        put(self, "position_weights", validation.position_weights(self.position_weights, self.K))
         dists = {
             name: validation.distribution(value, self.n, self.K, name)
             for name, value in self.dists.items()
@@ -245,7 +244,7 @@ class RankingLog:
     def with_position_weights(self, weights: "str | ArrayLike") -> Self:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
         part = self.take(slice(0, self.n))
-        object.__setattr__(part, "position_weights", weights_of_positions.parse(weights, self.K))
+        object.__setattr__(part, "position_weights", validation.position_weights(weights, self.K))
         return part
 
     def target(self, name: str) -> Probabilities:

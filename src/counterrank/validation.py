@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from counterrank.errors import LogError, PolicyError, PropensityError
+from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
 from counterrank.policies import Candidates, Policy
 from counterrank.propensity import Propensity
 
@@ -231,6 +231,51 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
             f"smallest entry {array[tuple(where)].min():.6g}"
         )
     return array
+
+
+def position_weights(weights: str | ArrayLike, length: int) -> Floats:
+    """Return alpha (K,), how much a reward at position k counts: from "uniform", "dcg"
+    (1/log2(k+1), Jarvelin & Kekalainen 2002), "1,.5,..." or numbers.
+
+    >>> position_weights("dcg", 3).round(3).tolist()
+    [1.0, 0.631, 0.5]
+    >>> position_weights("1, 0.5", 2).tolist()
+    [1.0, 0.5]
+    """
+    if isinstance(weights, str):
+        return _named_weights(weights.strip().lower(), length)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.size == 0:
+        return np.ones(length)
+    return _checked_weights(values, length)
+
+
+def _named_weights(name: str, length: int) -> Floats:
+    if name == "uniform":
+        return np.ones(length)
+    if name == "dcg":
+        discount: Floats = 1.0 / np.log2(np.arange(length) + 2.0)
+        return discount
+    try:
+        values = np.array([float(part) for part in name.split(",")])
+    except ValueError:
+        raise ConfigError(
+            f"position weights '{name}' are not understood; use uniform, dcg, or numbers like "
+            "1,0.5,0.25"
+        ) from None
+    return _checked_weights(values, length)
+
+
+def _checked_weights(values: Floats, length: int) -> Floats:
+    if values.shape != (length,):
+        raise ConfigError(
+            f"there are {length} positions but {values.size} position weights; give one for each"
+        )
+    if not np.isfinite(values).all() or (values < 0).any() or not (values > 0).any():
+        raise ConfigError(
+            f"position weights must be finite, not negative and not all zero; got {values.tolist()}"
+        )
+    return values
 
 
 def column(values: Any, n: int, name: str) -> NDArray[Any]:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterrank import position_weights
+from counterrank import validation
 from counterrank.errors import LogError
 from counterrank.log import LOGGING, Probabilities, RankingLog
 from counterrank.propensity import Propensity
@@ -79,7 +79,7 @@ def _from_lists(table: pa.Table, spec: LogSpec, start: int, bucket: Ints | None)
         targets=_targets(table, spec, shape, beside),
         dists=_dists(table, spec, shape),
         columns={name: values.objects(values.one_chunk(table[name])) for name in spec.segments},
-        position_weights=position_weights.parse(spec.position_weights, spec.K),
+        position_weights=validation.position_weights(spec.position_weights, spec.K),
         bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
         start=start,
         notes=(*spec.notes, *notes),
