@@ -15,7 +15,7 @@ PATTERNS = ["order-1", "clip-order-2", "shrink-order-2", "switch-order-2"]
 UNBIASED = {"ips", "snips", "cv-ips", "clip-ips", "order-3"}
 #: Add a model's value for what was not shown, or shrink weights: near what the log earned, not
 #: equal to it.
-MODELLED = ("dm", "dr-", "switch-", "shrink-", "auto")
+MODELLED = ("dm", "dr-", "cascade-dr", "switch-", "shrink-", "auto")
 #: The tree is chosen anew for shifted rewards, which need not give the same models.
 SHIFTED = {f"{how}{name}" for how in ("sn", "cv-") for name in ("ips", "iips", "rips")}
 
