@@ -1,4 +1,4 @@
-"""Progress on stderr when it is a terminal, results on stdout."""
+"""Progress on stderr when it is a terminal, results on stdout; and the options that commands share."""
 
 import sys
 from collections import Counter
@@ -6,11 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from counterrank.progress import reporting_to
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+
+
+seed_option = click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+json_option = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False),
+    help="Write the result as JSON; - is stdout.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 
 def results_console() -> "Console":

@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
+from counterrank.cli.console import (
+    json_option,
+    printing_to_stdout,
+    quiet_option,
+    results_console,
+    seed_option,
+    showing_progress,
+    write,
+)
 from counterrank.cli.reading import inputs, policy_names, reading, reading_options
 
 _EPILOG = """Examples:
@@ -105,19 +113,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     show_default=True,
     help="Where files are summed.",
 )
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Seed of everything random.",
-)
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(dir_okay=False),
-    help="Write the result as JSON; - is stdout.",
-)
+@seed_option
+@json_option
 @click.option(
     "--html",
     "html_path",
@@ -129,7 +126,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     type=click.Choice(["reliable", "directional", "insufficient"]),
     help="Exit with 1 unless the evidence is at least this good.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@quiet_option
 @reading_options
 def command(log: str, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.

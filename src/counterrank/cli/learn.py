@@ -5,7 +5,15 @@ from typing import Any
 
 import click
 
-from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
+from counterrank.cli.console import (
+    json_option,
+    printing_to_stdout,
+    quiet_option,
+    results_console,
+    seed_option,
+    showing_progress,
+    write,
+)
 from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
@@ -72,23 +80,12 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 @click.option(
     "--despite-audit", is_flag=True, help="Go on although the audit of the log has failed."
 )
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Seed of everything random.",
-)
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(dir_okay=False),
-    help="Write the result as JSON; - is stdout.",
-)
+@seed_option
+@json_option
 @click.option(
     "--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout."
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@quiet_option
 @reading_options
 def command(log: str, **options: Any) -> None:
     """Learn a policy that is better than today's with stated confidence, or say what is missing for

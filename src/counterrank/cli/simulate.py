@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from counterrank.cli.console import showing_progress
+from counterrank.cli.console import seed_option, showing_progress
 
 #: Options whose name differs from that of the parameter; worlds call their actions items.
 _NAMES = {"rewards": "reward", "logging_": "logging", "target_kind": "target"}
@@ -38,13 +38,7 @@ _EPILOG = """Example:
     type=click.IntRange(min=1),
     help="Positions in a ranking (8; search and feed 10, shop 5).",
 )
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Seed of everything random.",
-)
+@seed_option
 @click.option(
     "--out",
     required=True,

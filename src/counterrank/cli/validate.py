@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from counterrank.cli.console import printing_to_stdout, results_console, showing_progress, write
+from counterrank.cli.console import (
+    json_option,
+    printing_to_stdout,
+    quiet_option,
+    results_console,
+    seed_option,
+    showing_progress,
+    write,
+)
 from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
@@ -32,23 +40,12 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
     help="Which one to judge.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Seed of everything random.",
-)
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(dir_okay=False),
-    help="Write the result as JSON; - is stdout.",
-)
+@seed_option
+@json_option
 @click.option(
     "--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout."
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@quiet_option
 @reading_options
 def command(log: str, **options: Any) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
