@@ -70,7 +70,7 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "audit/kernels.py": ("tests/audit/test_groups.py",),
     "audit/groups.py": ("tests/audit/test_groups.py", "tests/audit/test_diseases.py"),
-    "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py",),
+    "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
     "evaluation/comparing.py": ("tests/evaluation/test_comparing.py",),
     "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
     "evaluation/passing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_trust.py"),
@@ -165,6 +165,11 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("evaluation/judging.py", "LtE", "if value <= SIGNIFICANT]"),
     ("evaluation/judging.py", "Lt", "1 / 3 < factor < 3"),
     ("evaluation/judging.py", "True", "strict=True"),  # lists of one length by construction
+    ("evaluation/comparing.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
+    ("evaluation/comparing.py", "LtE", "calm = tail_index("),
+    ("evaluation/comparing.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
+    ("evaluation/comparing.py", "True", "strict=True"),
+    ("evaluation/comparing.py", "0", "default=0)"),  # of no estimates there is no path
     # The line before leaves factors of three and more, or a third and less.
     ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),
     ("evaluation/judging.py", "1", '(factor, "small") if factor > 1'),

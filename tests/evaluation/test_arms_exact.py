@@ -1,13 +1,15 @@
 """Arms of an A/B test made by hand: each number of a validation by plain arithmetic."""
 
 import math
+from dataclasses import replace
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from counterrank import RankingLog
-from counterrank.errors import LogError
+from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
 from counterrank.estimators.estimate import Lift, PositionValue
 from counterrank.evaluation.arms import (
@@ -104,29 +106,28 @@ def test_the_summary_counts_what_can_be_judged():
 
 
 def test_the_variance_of_the_mean_error_counts_shared_rows():
-    """Two predictions V1, V2 and the own mean M of one arm, whose covariance is written down."""
+    """Three predictions and the own mean M of one arm, whose covariance is written down."""
     rng = np.random.default_rng(3)
-    covariance = np.cov(rng.normal(size=(3, 3)) @ rng.normal(size=(3, 50)))  # of V1, V2, M
+    covariance = np.cov(rng.normal(size=(4, 4)) @ rng.normal(size=(4, 50)))  # of V_b, V_c, V_d, M
+    names = "bcd"
 
-    def variance(*signs):
-        return float(np.array(signs) @ covariance @ np.array(signs))
+    def error(**signs):
+        by = np.array([signs.get(name, 0) for name in (*names, "M")], dtype=float)
+        return math.sqrt(float(by @ covariance @ by))
 
     own = [
-        estimate(
-            "b", stderr=math.sqrt(variance(1, 0, 0)), lift_stderr=math.sqrt(variance(1, 0, -1))
-        ),
-        estimate(
-            "c", stderr=math.sqrt(variance(0, 1, 0)), lift_stderr=math.sqrt(variance(0, 1, -1))
-        ),
+        estimate(name, stderr=error(**{name: 1}), lift_stderr=error(**{name: 1, "M": -1}))
+        for name in names
     ]
-    rows = [{"better": "b", "than": "c", "stderr": math.sqrt(variance(1, -1, 0))}]
+    rows = [
+        {"better": a, "than": b, "stderr": error(**{a: 1, b: -1})}
+        for a, b in combinations(names, 2)
+    ]
     pairs = [pair(one, source="a", arm=one.target) for one in own]
     found = {"a": SimpleNamespace(comparisons=rows)}
-    earned = {"a": Earned(1.0, math.sqrt(variance(0, 0, 1)))}
-    # Each of the other two arms also predicts this one: its mean is subtracted twice.
-    assert _bias_variance(pairs, found, earned) == pytest.approx(
-        variance(1, 1, -2) / 2**2, rel=1e-9
-    )
+    # Each of the other three arms also predicts this one: its mean is subtracted three times.
+    expected = error(b=1, c=1, d=1, M=-3) ** 2 / 3**2
+    assert _bias_variance(pairs, found) == pytest.approx(expected, rel=1e-9)
 
 
 def log_of(arms, reward=None, **more):
@@ -164,3 +165,39 @@ def test_arms_are_few_and_not_small():
     assert len(_with_arms(log_of(many * n), "arm", {})[1]) == MOST_ARMS
     with pytest.raises(LogError, match=f"{MOST_ARMS + 1} values"):
         _with_arms(log_of([*many, "more"] * n), "arm", {})
+
+
+def test_the_lines_are_where_they_were():
+    assert (FEWEST_ROWS, MOST_ARMS) == (100, 20)
+
+
+def test_an_interval_with_one_end_covers_nothing():
+    found = replace(estimate(), interval_at=lambda level: (0.0, math.inf))
+    assert pair(found).covered is None
+
+
+def test_a_lift_whose_interval_starts_at_zero_is_no_claim():
+    found = Validation((pair(estimate(lift=0.125, lift_half=0.125)),), 0.95, 0.0, 0.0).summary
+    assert found["claimed_better"] == 0
+
+
+def test_a_result_is_written_only_where_asked(tmp_path):
+    found = Validation((pair(),), 0.95, 0.0, 0.0)
+    assert (
+        found.to_json(tmp_path / "v.json") == (tmp_path / "v.json").read_text() == found.to_json()
+    )
+    assert (
+        found.to_html(tmp_path / "v.html") == (tmp_path / "v.html").read_text() == found.to_html()
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.html", "v.json"]
+
+
+def test_a_log_without_arms_or_their_targets_is_refused():
+    n = FEWEST_ROWS
+    whole = log_of(["a"] * n + ["b"] * n)
+    with pytest.raises(ConfigError, match="other columns here: arm$"):
+        _with_arms(whole, "variant", {})
+    with pytest.raises(ConfigError, match="other columns here: none$"):
+        _with_arms(replace(whole, columns={}), "variant", {})
+    with pytest.raises(LogError, match="arm 'b' has no target"):
+        _with_arms(replace(whole, targets={"a": whole.targets["a"]}), "arm", {})

@@ -229,7 +229,7 @@ def validate(
         if other != name
     )
     bias = float(np.mean([pair.error for pair in pairs]))
-    return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found, earned)))
+    return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found)))
 
 
 def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog, list[str]]:
@@ -305,26 +305,19 @@ def _verdict(found: Evaluation, target: str) -> str:
     return found.verdict.targets.get(target, found.verdict.level)
 
 
-def _bias_variance(
-    pairs: Sequence[Pair], found: Mapping[str, Evaluation], earned: Mapping[str, Earned]
-) -> float:
+def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> float:
     """Return the variance of the mean of predicted - earned.
 
-    The rows of one arm enter through its predictions V_ij of the others and through its own mean
-    M_i; arms are independent. Covariances on the same rows follow from variances of differences,
-    which an evaluation knows: Cov(V, M) = (Var V + Var M - Var(V - M)) / 2, and the same for two
-    predictions.
+    The rows of one arm enter through its predictions V_j of the m others and, m times, through its
+    own mean M; arms are independent. An evaluation knows variances of differences on the same rows,
+    from which covariances follow: Cov(V, M) = (Var V + Var M - Var(V - M)) / 2, and the same for
+    two predictions. In Var(sum_j V_j - m M) Var M then cancels.
     """
     total = 0.0
     for name, evaluation in found.items():
         own = [pair.estimate for pair in pairs if pair.source == name]
-        mean, others = earned[name].stderr ** 2, len(own)
-        # The arm's own mean is subtracted from the predictions of it by every other arm: `others`
-        # times.
-        spread = others**2 * mean
-        for one in own:
-            spread += one.stderr**2
-            spread -= others * (one.stderr**2 + mean - one.lift.stderr**2)
+        m = len(own)
+        spread = sum(m * one.lift.stderr**2 - (m - 1) * one.stderr**2 for one in own)
         for row in evaluation.comparisons:
             left, right = (
                 next(e for e in own if e.target == row[side]) for side in ("better", "than")
