@@ -66,6 +66,7 @@ class AutoPlan(Plan[AutoState]):
         self.limit = (
             max(SETTINGS["clip"].value * rows**0.5, 1.0) if nuisances is not None else np.inf
         )
+        # Blocks spread over the whole log rather than its first rows: logs change over time.
         self.stride = -(-rows // int(SETTINGS["fold_rows"].value))
 
     def partial(self, view: View) -> Part[AutoState]:

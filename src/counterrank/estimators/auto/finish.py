@@ -94,6 +94,7 @@ def _lift(summary: Summary, decision: Decision, value: float, level: float) -> L
     se, low, high = ends(value - base, paired, decision.allowance)
     relative = (np.nan, np.nan, np.nan)
     if base > 0:
+        # d(V / b) = dV / b - V db / b^2, as for every estimator.
         ratio = np.concatenate([[-value / base**2], decision.weights / base])
         relative = (value / base - 1, *ends(value / base - 1, ratio, decision.allowance / base)[1:])
     own = _positions(summary, decision, value)

@@ -38,6 +38,8 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
     K = ratios.rho.shape[1]
     found = ["iips"] if "position" in ratios.supports else []
     if ratios.kind == "factored" and K <= LONGEST:
+        # Orders need independent positions; without them prefixes are the step between own item and
+        # whole ranking.
         found += [f"order-{m}" for m in ORDERS if m < K]
     elif "prefix" in ratios.supports and K > 1:
         found.append("rips")
@@ -144,6 +146,7 @@ def _exact(view: View, members: tuple[str, ...], logging: Floats, wanted: Floats
     orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
     square = np.zeros(len(orders) + 1)
     exact_squares(logging, wanted, batch.lengths, orders, square)
+    # Target mass on items the logger never shows there: no weight of any member reaches it.
     missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
     return Tails(_by_member(members, orders, square), np.full(len(members), missing), batch.n)
 
@@ -167,6 +170,8 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
             np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0)),
             0.0,
         )
+    # The weight of the whole ranking counts once for each of its positions, as in the other
+    # members' sums.
     whole = prefix[np.arange(n * S), last] * shown.sum(axis=1)
     missing = ~supported[np.arange(n * S), last]
     square, unsupported = np.zeros(len(members)), np.zeros(len(members))

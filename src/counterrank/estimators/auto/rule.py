@@ -66,13 +66,22 @@ def decide(summary: Summary, allowance: float | None = None) -> Decision:
     for j in range(1, J):
         if not summary.seen[j]:
             continue
+        # The difference to the combination so far, not to the last member: its variance knows how
+        # much of the richer member is in there already.
         move = np.eye(J)[j] - weights
         d = float(move @ summary.value[1 : 1 + J])
         s2 = float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move)
+        # What richer weights leave to assume is a share of what the first member assumed; mass that
+        # they cannot reach is assumed in full.
         own = first * (_remaining(summary.members[j]) + float(summary.unsupported[j]))
+        # E d^2 = bias^2 + s^2: the excess over `evidence` variances is an estimate of the bias
+        # itself.
         shown = math.sqrt(max(d * d - SETTINGS["evidence"].value * s2, 0.0))
+        # The share below has the least mean squared error when bias and error are independent, with T
+        # in place of the bias that nobody knows.
         usual = max(usually * B, shown)
         share = usual**2 / (usual**2 + s2 + (counts * own) ** 2) if usual > 0 else 0.0
+        # A bound, so it is carried along linearly: |(1 - f) bias + f own bias| <= (1 - f) B + f b.
         after = (1 - share) * max(B, shown) + share * own
         steps.append(Step(summary.members[j], d, math.sqrt(max(s2, 0.0)), share, B, after))
         weights, B = weights + share * move, after
@@ -95,6 +104,8 @@ def first_allowance(summary: Summary) -> dict[str, float]:
     disagree with.
     """
     models, alpha = summary.models, np.abs(summary.alpha)
+    # By position: gains at one and losses at another are both changes that a model can be wrong
+    # about.
     effect = float(alpha @ np.abs(summary.at[:, 1] - summary.at[:, 0]))
     if not len(models):
         # Weights alone see no interaction beyond their own: what richer ones show, noise and all,

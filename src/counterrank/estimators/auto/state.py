@@ -16,8 +16,8 @@ class AutoState:
 
     first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the
     members' contributions. total (T,), products (T, T) of row totals: what was earned, J members,
-    the member of own-position weights by each of M models, and H controls. mixed (K, 1+J, H): products at each
-    position with controls. weight (J,), square (J,): sums over positions of weights and their
+    the member of own-position weights by each of M models, and H controls. mixed (K, 1+J, H):
+    products at each position with controls. weight (J,), square (J,): sums over positions of weights and their
     squares; slots: positions shown. tails: what the policies know of the squares; ratio (K,): sums
     of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by the fit
     without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean
@@ -124,6 +124,7 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         value = through @ value
         by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
     if units != n:  # by position, the spread over rows times the same factor as the totals'
+        # Sums by unit exist for totals only: positions borrow their design effect.
         factor = np.sqrt(np.diag(covariance) / np.maximum(np.diag(by_row), 1e-300))[: 1 + J]
         at_covariance = at_covariance * np.outer(factor, factor)
     seen = state.square > 0
@@ -131,12 +132,17 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     known = (
         tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
     )
+    # E_0[w^2] is known from the policies; where the log's own mean square falls short of it, the
+    # rankings that dominate the variance have not occurred yet.
     inflation = np.where(seen, np.maximum(1.0, known / np.where(seen, state.square / n, 1.0)), 1.0)
+    # Products of two members by the geometric mean of their factors: the matrix stays positive.
     root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
     covariance = covariance * np.outer(root, root)
     at_covariance = at_covariance * np.outer(root[: 1 + J], root[: 1 + J])
     if state.fold_rows and len(state.folds) > 1:
         by_fold = state.folds / state.fold_rows
+        # Delete-a-fold jackknife: fits share most of their rows, so the sum of squares counts nearly
+        # in full instead of being averaged.
         away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
         covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
     own = members.index(corrected(members))
@@ -162,6 +168,7 @@ def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
     """Return the covariance of means over units (Liang & Zeger 1986), and their number."""
     used = state.buckets[state.buckets[:, -1] > 0]
     units = len(used)
+    # Scores of a ratio of sums: units differ in their number of rows, and the mean is over rows.
     scores = used[:, :-1] - np.outer(used[:, -1], value)
     return units / max(units - 1, 1) * (scores.T @ scores) / state.n**2, units
 
@@ -179,6 +186,7 @@ def _controlled(
     T = len(state.total) - H
     centre, of_h = state.total[T:] / n, spread[T:, T:]
     mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
+    # Controls may be collinear (weights of the same ratios): the smallest eigenvalues are noise.
     beta = mixed @ np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
     # What the logger earned is no estimate: it is left alone.
     beta[:, 0] = 0.0
