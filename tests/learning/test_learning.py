@@ -166,6 +166,27 @@ def test_constant_rewards_and_deterministic_loggers_are_refused(log):
         cr.learn(same, despite_audit=True)
 
 
+def test_items_that_never_come_back_need_features(log):
+    """Every row has items of its own: without features nothing can be said about them."""
+    ids = np.arange(log.n)[:, None] * 6 + log.action
+    sets = cr.Candidates(np.arange(log.n + 1) * 6, np.arange(6 * log.n, dtype=np.int32))
+    scored = cr.parse_policy("plackett-luce").bind(
+        scores=log.propensity.scores.ravel(), candidates=sets
+    )
+    alone = {"action": ids, "reward": log.reward, "propensity": scored, "candidates": sets}
+    with pytest.raises(LogError, match="hardly any is shown twice"):
+        cr.learn(cr.RankingLog(**alone), despite_audit=True)
+    table = cr.ItemFeatures(np.tile(np.arange(6.0), log.n)[:, None], ("z_kind",))
+    assert cr.learn(cr.RankingLog(**alone, item_features=table)).certificate.certified
+
+
+def test_estimated_propensities_certify_nothing_for_free(log):
+    guessed = replace(log, notes=(*log.notes, "estimated-propensity: by frequency"))
+    with pytest.raises(LogError, match="were estimated, not logged"):
+        cr.learn(guessed, despite_audit=True)
+    assert cr.learn(guessed, grade="assumed", despite_audit=True).certificate.value > 0
+
+
 def test_amounts_need_a_range_for_the_free_grade(log):
     money = cr.RankingLog(
         action=log.action, reward=log.reward * 7.5, propensity=log.propensity, context=log.context

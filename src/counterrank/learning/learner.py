@@ -75,8 +75,9 @@ def learn(  # noqa: PLR0913 - the options of a run
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole = _opened(log, segments, reading)
+    _refuse_estimated(whole, grade)
     logger = _sampler(whole, path)
-    _check_rewards(whole)
+    _check_choice(whole)
     if not despite_audit:
         _audited(whole)
     rng = {
@@ -145,7 +146,15 @@ def _sampler(log: RankingLog, path: str) -> Policy | None:
     return found
 
 
-def _check_rewards(log: RankingLog) -> None:
+def _refuse_estimated(log: RankingLog, grade: str) -> None:
+    if grade == "free" and any(note.startswith("estimated-propensity") for note in log.notes):
+        raise LogError(
+            "the propensities of this log were estimated, not logged, and grade 'free' rests on "
+            "them: log them, or take grade 'assumed', which then assumes that the estimate is right"
+        )
+
+
+def _check_choice(log: RankingLog) -> None:
     shown = log.action >= 0
     values = log.reward[shown]
     if not len(values) or np.ptp(values) == 0:
@@ -154,6 +163,13 @@ def _check_rewards(log: RankingLog) -> None:
         raise LogError("every row has one candidate: there is nothing to choose from")
     if log.n_actions <= 1:
         raise LogError("the log shows one item only: there is nothing to choose from")
+    items = len(np.unique(log.action[shown]))
+    if not log.item_feature_names and 2 * items > shown.sum():
+        raise LogError(
+            f"items have no features, and {items:,} of them share {shown.sum():,} places, so "
+            "hardly any is shown twice: nothing can be learned about them. Give features of "
+            "items (--items, or z_ columns), or ids that come back"
+        )
 
 
 def _audited(log: RankingLog) -> None:

@@ -276,7 +276,7 @@ class _Resolver:
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
-                "--columns propensity=NAME; if none were logged, --estimate-propensity estimates "
+                "--columns propensity=NAME; if none were logged, evaluate --estimate-propensity estimates "
                 "them"
             )
         return None

@@ -46,15 +46,27 @@ _NEXT_TIME = (
 )
 
 
-#: What the steps of a path are called: above a column, and under the picture.
+#: What the steps of a path are called: above a column, under the picture, over the table.
 _PATHS = {
-    "best-of": ("best of", "rankings drawn from today's policy, the best is shown"),
-    "added": ("learned score", "how often the learned score is added to today's"),
-    "plackett-luce": ("learned score", "how often the learned score counts"),
+    "best-of": (
+        "best of",
+        "rankings drawn from today's policy, the best is shown",
+        "From today's policy to the best ranking it could have shown",
+    ),
+    "added": (
+        "learned score",
+        "how often the learned score is added to today's",
+        "From today's policy to the learned score",
+    ),
+    "plackett-luce": (
+        "learned score",
+        "how often the learned score counts",
+        "From any order to the learned score",
+    ),
 }
 
 
-def _path_words(model: Model) -> tuple[str, str]:
+def _path_words(model: Model) -> tuple[str, str, str]:
     return _PATHS.get(str(model.get("kind")), _PATHS["best-of"])
 
 
@@ -66,7 +78,7 @@ def _step_name(step: Mapping[str, Any]) -> str:
 def path_drawing(model: Model) -> plot.Drawing:
     """Return lift and promised bound by step: ambition against evidence."""
     points, bounds = [], []
-    word, under = _path_words(model)
+    word, under, _ = _path_words(model)
     names: list[tuple[float, str]] = []
     for step in listed(model.get("path")):
         place, value, low = step.get("step"), step.get("value"), step.get("low")
@@ -214,7 +226,7 @@ def learning_terminal(model: Model) -> "Iterator[RenderableType]":
 
     yield safe(model.get("sentence"), "bold")
     yield safe(_rows_in_words(model), "dim")
-    shown = Table(title="From today's policy to the best ranking it could have shown", **LOOK)
+    shown = Table(title=_path_words(model)[2], **LOOK)
     for name in (_path_words(model)[0], "estimated lift", "bound to expect", "effective rows", ""):
         shown.add_column(name, justify="right" if name else "left")
     for step in listed(model.get("path")):
