@@ -46,7 +46,7 @@ def test_lifts_are_unbiased_whatever_the_model_says():
     def nonsense(_, rankings):
         return np.abs(np.sin(7.0 * rankings[..., 0] + 3.0 * rankings[..., 2]))
 
-    drawn = draw(rows, logger, nonsense, 64, np.random.default_rng(8))
+    drawn = draw(rows, logger, nonsense, 64, (8,))
     side = Side(rows, Rewards(reward.sum(axis=1), 3.0, 0.0), drawn)
     for m in (2, 8):
         exact = BestOf(logger, lambda r, a: nonsense(r, a), m).exact(3)
@@ -376,3 +376,40 @@ def test_learning_rows_that_show_no_gain_certify_nothing(log, monkeypatch):
     found = cr.learn(log).certificate
     assert found.value > 0 and found.low == 0.0 and not found.certified and not found.agreed
     assert "too little to be told from chance" in str(found) and found.more_rows > 0
+
+
+def test_an_interrupted_run_goes_on_where_it_was(log, tmp_path, monkeypatch):
+    """Killed between two groups of rows: what was drawn is found again, and nothing differs."""
+    from counterrank.learning import drawn
+
+    whole = cr.learn(log).to_json()
+    monkeypatch.setattr(drawn, "_GROUP", 2)
+    pieces = cr.learn(log, resume=tmp_path / "whole").to_json()
+    calls, made = [], drawn._drawn
+
+    def counted(*args):
+        calls.append(len(args[3]))
+        if len(calls) == limit:
+            raise KeyboardInterrupt
+        return made(*args)
+
+    monkeypatch.setattr(drawn, "_drawn", counted)
+    limit = 4
+    with pytest.raises(KeyboardInterrupt):
+        cr.learn(log, resume=tmp_path / "part")
+    assert len(list((tmp_path / "part").iterdir())) == 1
+    calls, limit = [], 10**9
+    assert cr.learn(log, resume=tmp_path / "part").to_json() == pieces
+    first = sum(calls)
+    calls = []
+    assert cr.learn(log, resume=tmp_path / "part").to_json() == pieces and not calls
+    assert first < log.n + 600 and json.loads(whole)["certified"]
+
+
+def test_draws_of_other_rows_or_damaged_ones_are_not_taken(log, tmp_path):
+    once = cr.learn(log, resume=tmp_path).to_json()
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:200])
+    assert cr.learn(log, resume=tmp_path).to_json() == once
+    backwards = log.take(np.arange(log.n)[::-1].copy())
+    assert cr.learn(backwards, resume=tmp_path).to_json() == cr.learn(backwards).to_json()

@@ -80,6 +80,11 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 @click.option(
     "--despite-audit", is_flag=True, help="Go on although the audit of the log has failed."
 )
+@click.option(
+    "--resume",
+    type=click.Path(file_okay=False),
+    help="Keep draws in this folder, and go on from them after an interruption.",
+)
 @seed_option
 @json_option
 @click.option(
@@ -121,6 +126,7 @@ def command(log: str, **options: Any) -> None:
             segments=options["segments"],
             reward_range=_range(options["reward_range"]),
             despite_audit=options["despite_audit"],
+            resume=options["resume"],
             **read,
         )
     certified = result.certificate.certified

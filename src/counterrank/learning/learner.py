@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     segments: Sequence[str] | str = (),
     reward_range: tuple[float, float] | None = None,
     despite_audit: bool = False,
+    resume: "str | os.PathLike[str] | None" = None,
     **reading: Any,
 ) -> Learned:
     """Return a policy that is better than the logger with stated confidence, or what is missing for
@@ -64,8 +66,9 @@ def learn(  # noqa: PLR0913 - the options of a run
     a page, no sampler of today's policy, and a bound further away. `grade` "free" assumes nothing
     about behaviour and holds at every n; it needs rewards of a known range: 0/1, or `reward_range`
     of one position. "assumed" is a t bound, which holds for many rows. `segments` names a column or
-    several. `despite_audit` goes on where the audit of the log has failed. Further options go to
-    the reader.
+    several. `despite_audit` goes on where the audit of the log has failed. `resume` is a folder in
+    which draws are kept: a run that was interrupted finds them there and goes on. Further options
+    go to the reader.
     """
     check_level(level)
     if grade not in GRADES:
@@ -80,11 +83,8 @@ def learn(  # noqa: PLR0913 - the options of a run
     _check_choice(whole)
     if not despite_audit:
         _audited(whole)
-    rng = {
-        name: np.random.default_rng([seed, number])
-        for number, name in enumerate(("split", "learn", "certify"))
-    }
-    side = _split(whole, rng["split"])
+    rng, keep = np.random.default_rng([seed, 0]), None if resume is None else _folder(resume)
+    side = _split(whole, rng)
     ranges = _range(whole, reward_range, grade)
     learners, rest = whole.where(side), whole.where(~side)
     if grade == "assumed":
@@ -100,13 +100,31 @@ def learn(  # noqa: PLR0913 - the options of a run
         cap = math.inf
     else:
         assert logger is not None
-        first = _side(learners, _cut(logger, side), fitted, fold, ranges, rng["learn"])
-        _refuse_wrong_sampler(first, _cut(logger, side), rng["learn"])
-        sides = (first, _side(rest, _cut(logger, ~side), fitted, ALL, ranges, rng["certify"]))
+        first, other = _cut(logger, side), _cut(logger, ~side)
+        learning = _side(learners, first, fitted, fold, ranges, Draws((seed, 1), keep))
+        _refuse_wrong_sampler(learning, first, Draws((seed, 2), keep))
+        sides = (learning, _side(rest, other, fitted, ALL, ranges, Draws((seed, 3), keep)))
         steps = _ladder()
-        cap = float(np.quantile(first.drawn.own, SETTINGS["cap"].value))
-    certificate = _certified(*sides, steps, cap, Asked(grade, level), rng["certify"])
-    return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng["certify"])
+        cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
+    certificate = _certified(*sides, steps, cap, Asked(grade, level), rng)
+    return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
+
+
+def _folder(path: "str | os.PathLike[str]") -> Path:
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ConfigError(f"the folder to resume from, {folder}: {problem.strerror}") from None
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Where fresh rankings come from: a stream, and the folder in which they are kept."""
+
+    seeds: tuple[int, ...]
+    keep: Path | None
 
 
 def _cut(logger: Policy, rows: Bools) -> Policy:
@@ -262,11 +280,12 @@ def _side(
     model: ListModel,
     fold: "int | Ints",
     ranges: tuple[float, float],
-    rng: np.random.Generator,
+    source: Draws,
 ) -> Side:
     rewards = _rewards(part, ranges)
     value = list_value(part, model, fold, rewards.shift)
-    return Side(part, rewards, draw(part, logger, value, int(SETTINGS["draws"].value), rng))
+    count = int(SETTINGS["draws"].value)
+    return Side(part, rewards, draw(part, logger, value, count, source.seeds, source.keep))
 
 
 def _tilted(
@@ -297,7 +316,7 @@ def list_value(
     return value
 
 
-def _refuse_wrong_sampler(side: Side, logger: Policy, rng: np.random.Generator) -> None:
+def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
     """Raise where the logged rankings do not look like draws of the logger: then every weight is
     wrong.
 
@@ -307,9 +326,9 @@ def _refuse_wrong_sampler(side: Side, logger: Policy, rng: np.random.Generator) 
     """
     found = [side.drawn]
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
-        found.append(
-            draw(side.log, logger, _likelihood(logger), int(SETTINGS["likely_draws"].value), rng)
-        )
+        count = int(SETTINGS["likely_draws"].value)
+        value = _likelihood(logger)
+        found.append(draw(side.log, logger, value, count, source.seeds, source.keep))
     for drawn in found:
         if _misplaced(drawn, _units(side.log)):
             raise LogError(

@@ -276,8 +276,8 @@ class _Resolver:
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
-                "--columns propensity=NAME; if none were logged, evaluate --estimate-propensity estimates "
-                "them"
+                "--columns propensity=NAME; if none were logged, evaluate --estimate-propensity "
+                "estimates them"
             )
         return None
 
