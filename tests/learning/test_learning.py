@@ -336,10 +336,12 @@ def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
         cr.learn(log, model="forest")
 
 
-def test_the_plain_sort_stands_beside_it_uncertified(learned, log):
+def test_the_plain_sort_stands_beside_it_uncertified():
     """Its expected lift is the model's: near the truth here, where the model is right (within a
     tenth of it).
     """
+    log = clicks_log(1, 6000)
+    learned = cr.learn(log)
     gain = truth(replace(learned.policy, kind="top").bind(log), log) - truth(log.propensity, log)
     assert learned.sort == pytest.approx(gain, rel=0.1)
     assert learned.to_dict()["sort"] == {"value": learned.sort, "certified": False}
