@@ -22,7 +22,8 @@ from counterrank.policies.base import Floats
 
 #: Numbers of points that Gauss rules are made for: loops over eight at a time.
 SIZES = (8, 16, 24, 32, 40, 48, 64)
-#: Terms of a series in a light clock's rate times the latest time (`kernels.light_clocks`).
+#: Terms of a series in a light clock's rate times the latest time, a multiple of four
+#: (`kernels.light_clocks`).
 TERMS = 16
 
 Rules = tuple[NDArray[np.int64], Floats, Floats, int, Floats]

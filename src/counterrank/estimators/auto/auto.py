@@ -55,9 +55,9 @@ class AutoPlan(Plan[AutoState]):
             flags,
             allowance,
         )
-        self.members = members_of(
-            ratios_of(workspace.first, workspace.target), modelled=nuisances is not None
-        )
+        # The kind of ratios is the same in every row: one is asked, whose probabilities cost least.
+        one = ratios_of(workspace.first.take(slice(0, 1)), workspace.target)
+        self.members = members_of(one, modelled=nuisances is not None)
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         self.own = corrected(self.members)
@@ -234,7 +234,7 @@ class Auto(Estimator):
 def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ...]]:
     """Return the models that this log allows, and what has to be said of them."""
     first, target = workspace.first, workspace.target
-    kind = ratios_of(first, target).kind
+    kind = ratios_of(first.take(slice(0, 1)), target).kind
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
     if kind == "factored" and whole and fits_in_memory(first):
         training, within = trained(workspace), SETTINGS["close"].value

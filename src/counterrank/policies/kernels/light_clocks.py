@@ -56,23 +56,27 @@ def sort_by_weight(
 
 @vector_jit
 def power_sums(rates: Floats, scale: float, sums: Floats) -> None:
-    """Fill sums (M,) with the sum of (rate / scale)^m for m from 1 on; overwrites the rates."""
+    """Fill sums (M,) with the sum of (rate / scale)^m for m from 1 on, four of them a pass."""
     n = rates.size
     y, power = np.empty(n), np.empty(n)
-    total = 0.0
+    total, unit = 0.0, 1.0 / scale
     for j in range(n):
-        y[j] = rates[j] / scale
+        y[j] = rates[j] * unit
         power[j] = y[j]
         total += y[j]
         if y[j] < _TINY:
             y[j] = power[j] = 0.0
-    sums[0] = total
-    for m in range(1, sums.size):
-        total = 0.0
+    for m in range(0, sums.size, 4):
+        s1 = s2 = s3 = s4 = 0.0
         for j in range(n):
-            power[j] *= y[j]
-            total += power[j]
-        sums[m] = total
+            own, square = power[j], y[j] * y[j]
+            s1 += own
+            s2 += own * y[j]
+            s3 += own * square
+            s4 += own * square * y[j]
+            power[j] = own * square * square
+        sums[m], sums[m + 1], sums[m + 2], sums[m + 3] = s1, s2, s3, s4
+    sums[0] = total
 
 
 @vector_jit
