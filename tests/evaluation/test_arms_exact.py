@@ -108,7 +108,9 @@ def test_the_summary_counts_what_can_be_judged():
 def test_the_variance_of_the_mean_error_counts_shared_rows():
     """Three predictions and the own mean M of one arm, whose covariance is written down."""
     rng = np.random.default_rng(3)
-    covariance = np.cov(rng.normal(size=(4, 4)) @ rng.normal(size=(4, 50)))  # of V_b, V_c, V_d, M
+    covariance = 0.01 * np.cov(
+        rng.normal(size=(4, 4)) @ rng.normal(size=(4, 50))
+    )  # of V_b, V_c, V_d, M
     names = "bcd"
 
     def error(**signs):
@@ -201,3 +203,10 @@ def test_a_log_without_arms_or_their_targets_is_refused():
         _with_arms(replace(whole, columns={}), "variant", {})
     with pytest.raises(LogError, match="arm 'b' has no target"):
         _with_arms(replace(whole, targets={"a": whole.targets["a"]}), "arm", {})
+
+
+def test_json_is_indented_utf8_and_holds_no_nan():
+    text = Validation((pair(source="Bäcker"),), 0.95, 0.0, 0.0).to_json()
+    assert text.startswith('{\n  "schema": ') and text.endswith("}\n") and "Bäcker" in text
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Validation((pair(earned=(math.nan, 0.0)),), 0.95, 0.0, 0.0).to_json()
