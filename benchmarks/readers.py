@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import counterrank as cr
 from counterrank.log import RankingLog
 from counterrank.readers import from_frame, read_log
 from counterrank.readers.fingerprint import fingerprint
@@ -50,9 +51,11 @@ def cpu(function: Callable[[], object], repeat: int) -> float:
     return min(times)
 
 
-def write_candidates(path: Path, n: int, count: int, length: int, rng: np.random.Generator) -> None:
-    """Write requests with `count` candidates and the scores of two policies, shown by the first
-    (Plackett-Luce).
+def write_candidates(
+    path: Path, n: int, count: int, length: int, rng: np.random.Generator, features: int = 0
+) -> None:
+    """Write requests with `count` candidates, the scores of two policies and `features` of each
+    candidate, shown by the first policy (Plackett-Luce).
     """
 
     def lists(values: np.ndarray) -> pa.Array:
@@ -60,8 +63,9 @@ def write_candidates(path: Path, n: int, count: int, length: int, rng: np.random
         return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()))
 
     writer = None
-    for first in range(0, n, 50_000):
-        rows = min(50_000, n - first)
+    step = 500 if features else 50_000
+    for first in range(0, n, step):
+        rows = min(step, n - first)
         items = (rng.integers(0, 20_000, (rows, 1)) + np.arange(count)).astype(np.int32)
         old = rng.normal(size=(rows, count)).astype(np.float32)
         new = (old + 0.3 * rng.normal(size=(rows, count))).astype(np.float32)
@@ -70,6 +74,8 @@ def write_candidates(path: Path, n: int, count: int, length: int, rng: np.random
             "action": lists(np.take_along_axis(items, order, axis=1)),
             "reward": lists((rng.random((rows, length)) < 0.1).astype(np.float32)),
             "candidates": lists(items), "propensity_scores": lists(old), "new_scores": lists(new),
+            **{f"z_{j}": lists(rng.normal(size=(rows, count)).astype(np.float32))
+               for j in range(features)},
         })  # fmt: skip
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
@@ -85,27 +91,41 @@ def weights(log: RankingLog) -> np.ndarray:
     return np.exp(ratio).sum(axis=0)
 
 
-def with_candidates(n: int, count: int) -> None:
+def with_candidates(n: int, count: int, features: int, estimators: list[str]) -> None:
     """Print the CPU of a pass over candidates and scores against reading the columns, and the peak
     of memory.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
-        write_candidates(path, n, count, 5, np.random.default_rng(0))
+        write_candidates(path, n, count, 5, np.random.default_rng(0), features)
         policies = {"new": "plackett-luce:temperature=0.8"}
         source = scan_log(path, targets="new", logger="plackett-luce", policies=policies)
         weights(source.first)
-        plain = cpu(
-            lambda: sum(batch.num_rows for batch in pq.ParquetFile(path).iter_batches(50_000)), 1
-        )
+        step = 500 if features else 50_000
+
+        def read() -> int:
+            # Read-ahead would hold the whole file, and the peak below would be its.
+            file = pq.ParquetFile(path, pre_buffer=False)
+            return sum(batch.num_rows for batch in file.iter_batches(step))
+
+        plain = cpu(read, 1)
         batches = cpu(lambda: sum(batch.n for batch in source.batches()), 1)
         summed = cpu(lambda: source.reduce(weights), 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{n:,} requests x {count} candidates: pyarrow reads the columns in {plain:.2f} s of CPU")
-    print(f"batches with two policies  {batches:6.2f} s  {batches / plain:5.2f} x")
-    print(
-        f"weights of both policies   {summed:6.2f} s  {summed / plain:5.2f} x   peak {peak:,.0f} MB"
-    )
+        wide = f" x {features} features" if features else ""
+        print(
+            f"{n:,} requests x {count} candidates{wide}; reading the columns: {plain:.2f} s of CPU"
+        )
+        print(f"batches with two policies  {batches:6.2f} s  {batches / plain:5.2f} x")
+        print(f"weights of both policies   {summed:6.2f} s  {summed / plain:5.2f} x   {peak()}")
+        for name in estimators:
+            asked = {"logger": "plackett-luce", "policies": policies, "independent_rows": True}
+            spent = cpu(lambda n=name, a=asked: cr.evaluate(path, ["new"], estimators=[n], **a), 1)
+            print(f"evaluate: {name:16s} {spent:6.2f} s  {spent / plain:5.2f} x   {peak()}")
+
+
+def peak() -> str:
+    """Return the largest memory so far."""
+    return f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB"
 
 
 def main() -> None:
@@ -116,9 +136,12 @@ def main() -> None:
     parser.add_argument(
         "--candidates", type=int, help="measure scores of this many candidates a request instead"
     )
+    parser.add_argument("--features", type=int, default=0, help="of each candidate")
+    parser.add_argument("--evaluate", default="", help="estimators to run on it too, by commas")
     given = parser.parse_args()
     if given.candidates:
-        with_candidates(given.n, given.candidates)
+        wanted = [name for name in given.evaluate.split(",") if name]
+        with_candidates(given.n, given.candidates, given.features, wanted)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from counterrank.errors import ConfigError, LogError
 from counterrank.readers import parts as parts_module
 from counterrank.readers import read_log
-from counterrank.readers.parts import Part, batch_rows, read_part
+from counterrank.readers.parts import Part, batch_rows, read_part, sample_rows
 from counterrank.readers.reading import concat
-from counterrank.readers.spec import LogSpec
+from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 from counterrank.sources import scan_log
 
 
@@ -199,3 +200,13 @@ def test_parts_without_the_segment_are_not_opened(kit, tmp_path, monkeypatch):
     found = concat(list(source.batches()))
     np.testing.assert_array_equal(found.action, whole.action[[*range(20, 30), *range(90, 100)]])
     assert len(scan_log(path, where={"day": "monday"}).parts) == 5
+
+
+def test_samples_of_wide_rankings_are_bounded():
+    """129 features of 200 candidates are 26,000 numbers a ranking: 2,400 of them are half a GB."""
+    features = tuple(Field((f"z_{j}",), "list") for j in range(129))
+    wide = CandidateSpec(items=Field(("candidates",), "list"), features=features, count=200)
+    narrow = LogSpec(layout="list", fields={"action": Field(("action",), "list")}, K=10)
+    assert sample_rows(narrow, 200_000) == 200_000
+    assert 2_000 < sample_rows(replace(narrow, candidates=wide), 200_000) < 3_000
+    assert batch_rows(replace(narrow, candidates=wide)) < 400

@@ -18,7 +18,16 @@ from counterrank.readers.fingerprint import partial as fingerprint_of
 from counterrank.readers.messages import explain, listed, suggestion
 from counterrank.readers.options import Options, ReadOptions, load_toml, log_table
 from counterrank.readers.outputs import check_outputs
-from counterrank.readers.parts import Part, Where, batch_rows, plan, pruned, read_part, rows_each
+from counterrank.readers.parts import (
+    Part,
+    Where,
+    batch_rows,
+    plan,
+    pruned,
+    read_part,
+    rows_each,
+    sample_rows,
+)
 from counterrank.readers.reading import as_table, concat, from_frame, from_table, read_log
 from counterrank.readers.schema import resolve
 from counterrank.readers.spec import Field, LogSpec
@@ -64,5 +73,6 @@ __all__ = [
     "read_vw_slates",
     "resolve",
     "rows_each",
+    "sample_rows",
     "suggestion",
 ]

@@ -28,6 +28,8 @@ from counterrank.readers.survey import Survey
 #: Rankings in a batch, and numbers in a batch where rankings are long.
 BATCH_ROWS = 65_536
 BATCH_NUMBERS = 8_000_000
+#: Numbers held by a sample of a log that is too large for memory: half a gigabyte at most.
+SAMPLE_NUMBERS = 64_000_000
 
 #: Segment to read: the value or values a column must have.
 Where = Mapping[str, Any]
@@ -94,6 +96,18 @@ def allowed(wanted: Any) -> list[Any]:
 
 def batch_rows(spec: LogSpec) -> int:
     """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
+    return min(BATCH_ROWS, max(1, BATCH_NUMBERS // _width(spec))) * rows_each(spec)
+
+
+def sample_rows(spec: LogSpec, rows: int) -> int:
+    """Return how many of `rows` rankings a sample may hold: fewer where a ranking has tens of
+    thousands of numbers.
+    """
+    return min(rows, max(1, SAMPLE_NUMBERS // _width(spec)))
+
+
+def _width(spec: LogSpec) -> int:
+    """Return how many numbers a ranking has, about."""
     policies = len(spec.fields) + len(spec.targets)
     width = (
         spec.K * policies
@@ -102,8 +116,7 @@ def batch_rows(spec: LogSpec) -> int:
     )
     if spec.candidates is not None:
         width += spec.candidates.count * (1 + len(spec.candidates.fields))
-    rankings = min(BATCH_ROWS, max(1, BATCH_NUMBERS // max(width, 1)))
-    return rankings * rows_each(spec)
+    return max(width, 1)
 
 
 def rows_each(spec: LogSpec) -> int:

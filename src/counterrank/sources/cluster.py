@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counterrank.errors import EngineError, LogError
 from counterrank.log import RankingLog
 from counterrank.progress import reporter
-from counterrank.readers import LogSpec, ReadOptions, Survey, concat, decode, resolve
+from counterrank.readers import LogSpec, ReadOptions, Survey, concat, decode, resolve, sample_rows
 from counterrank.source import Partial, State
 from counterrank.sources.files import FileSource
 from counterrank.sources.work import FilePass, FramePass, Outcome, SurveyPass, Work
@@ -79,6 +79,7 @@ class _ClusterSource:
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings, drawn uniformly, in the order of the log."""
+        rows = sample_rows(self._read_as(), rows)
         if self._n is None:
             self.reduce(_count, label="counting")
         assert self._n is not None
@@ -92,6 +93,9 @@ class _ClusterSource:
         self.closing.__exit__(None, None, None)
 
     def _pass(self, partial: Partial[State]) -> Work:
+        raise NotImplementedError
+
+    def _read_as(self) -> LogSpec:
         raise NotImplementedError
 
     def _columns(self) -> Sequence[str]:
@@ -134,6 +138,9 @@ class FilesOnCluster(_ClusterSource):
     def _pass(self, partial: Partial[State]) -> Work:
         return FilePass(self.files, partial)
 
+    def _read_as(self) -> LogSpec:
+        return self.files.spec
+
 
 class FrameOnCluster(_ClusterSource):
     """A distributed frame: its schema is looked at here, its rows only where they are."""
@@ -160,6 +167,9 @@ class FrameOnCluster(_ClusterSource):
 
     def _pass(self, partial: Partial[State]) -> Work:
         return FramePass(self.spec, partial)
+
+    def _read_as(self) -> LogSpec:
+        return self.spec
 
     def _columns(self) -> Sequence[str]:
         return self.spec.columns

@@ -19,11 +19,13 @@ from counterrank.readers import (
     Part,
     ReadOptions,
     Where,
+    batch_rows,
     concat,
     plan,
     pruned,
     read_part,
     rows_each,
+    sample_rows,
 )
 from counterrank.source import Partial, State, summed
 from counterrank.sources.memory import map_in_order
@@ -130,9 +132,9 @@ class FileSource:
         """Return at most `rows` rankings drawn without replacement, in the order of the log.
 
         Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64
-        randomly drawn ones.
+        randomly drawn ones. Fewer than asked for where a ranking has tens of thousands of numbers.
         """
-        parts = self.parts
+        parts, rows = self.parts, sample_rows(self.spec, rows)
         # Opening every file of a large folder for a sample would be a pass over the log.
         if len(parts) > _SAMPLED_PARTS:
             chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
@@ -145,10 +147,9 @@ class FileSource:
         return concat(kept)
 
     def _read_first(self) -> RankingLog:
+        rows = min(4096 * rows_each(self.spec), batch_rows(self.spec))
         for part in self.parts:
-            for log in read_part(
-                part, self.spec, where=self.where, rows=4096 * rows_each(self.spec)
-            ):
+            for log in read_part(part, self.spec, where=self.where, rows=rows):
                 return log
         raise LogError(f"no ranking matches {dict(self.where or {})}")
 
