@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import helper, jit, vector_helper
 from counterrank.kernels.weighted import weighted_sums
 
 Floats = NDArray[np.float64]
@@ -34,7 +35,7 @@ POSITION_SUMS = ("y", "w", "r", "yy", "ww", "rr", "yw", "yr")
 ROW_SUMS = ("total", "base", "weight", "total2", "base2", "weight2", "total_base")
 
 
-@vector_jit
+@vector_helper
 def _position_sums(y: Floats, w: Floats, r: Floats, out: Floats) -> None:
     sy, sw, sr, syy, sww, srr, syw, syr = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(y.shape[0]):
@@ -57,13 +58,13 @@ def _position_sums(y: Floats, w: Floats, r: Floats, out: Floats) -> None:
     out[7] += syr
 
 
-@vector_jit
+@vector_helper
 def _add_scaled(values: Floats, scale: float, out: Floats) -> None:
     for i in range(out.shape[0]):
         out[i] += scale * values[i]
 
 
-@vector_jit
+@vector_helper
 def _row_sums(total: Floats, base: Floats, weight: Floats, out: Floats) -> None:
     st, sb, sw, stt, sbb, sww, stb = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(total.shape[0]):
@@ -104,7 +105,7 @@ def _count(weight: Floats, histogram: Floats) -> None:
         row[1] += abs(weight[i])
 
 
-@jit
+@helper
 def close_block(
     total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
 ) -> None:
@@ -158,8 +159,8 @@ def accumulate(
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
         total, weight = totals[first:stop], block[: stop - first]
-        total[:] = 0.0
-        weight[:] = 0.0
+        fill(total, 0.0)
+        fill(weight, 0.0)
         for k in range(length):
             w_k, r_k = w[k, first:stop], reward[k, first:stop]
             if products:

@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.accumulate import BLOCK
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import jit, vector_helper
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@vector_jit
+@vector_helper
 def _dots_of_four(left: Floats, columns: Floats, first: int, used: int, out: Floats) -> None:
     """Add left . columns[first + j] to out[first + j] for j = 0..3: `left` is read once for four
     products.

@@ -2,9 +2,11 @@
 
 A first run on a machine compiles what it needs, which takes longer than most evaluations; the
 machine code is kept on disk. To keep it short: no array expressions and no assignment of an array
-to a slice of another inside a kernel (each brings a second of code, the latter with the text of its
-error message), one layout and dtype an argument, settled where arrays enter, and one place from
-which a large helper is called, because it is inlined at each.
+or a number to a slice of another inside a kernel (the first two bring a second of code each, the
+latter with the text of its error message; `kernels.fill` does the last), one layout and dtype an
+argument, settled where arrays enter, and one place from which a large helper is called, because it
+is inlined at each. A function for other kernels alone is a `helper`: the way in from Python, which
+it does without, is often longer than the function.
 """
 
 import sys
@@ -14,6 +16,7 @@ from typing import TypeVar
 
 import numba
 from numba.core import event
+from numba.extending import register_jitable
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -21,6 +24,12 @@ Function = TypeVar("Function", bound=Callable[..., object])
 _VECTOR_MATH = {"reassoc", "contract", "nsz"}
 # Kernels are called from Python and from each other, never through a C pointer.
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_INSIDE = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+}
 
 
 def jit(function: Function) -> Function:
@@ -40,6 +49,22 @@ def vector_jit(function: Function) -> Function:
 def fused_jit(function: Function) -> Function:
     """Like `jit`, where a * b + c may be rounded once instead of twice; nothing is reordered."""
     compiled: Function = numba.njit(**_OPTIONS, fastmath={"contract"})(function)
+    return compiled
+
+
+def helper(function: Function) -> Function:
+    """Compile as `jit` does where a kernel calls it; Python that calls it runs it as it is written.
+
+    For functions without arrays of their own, called by one kind of function: what NumPy gives them
+    and they themselves are compiled anew for every other kind.
+    """
+    compiled: Function = register_jitable(**_INSIDE, fastmath=False)(function)
+    return compiled
+
+
+def vector_helper(function: Function) -> Function:
+    """Like `helper`, with sums that may be reordered into vector lanes."""
+    compiled: Function = register_jitable(**_INSIDE, fastmath=_VECTOR_MATH)(function)
     return compiled
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import jit, vector_helper
 
 Floats = NDArray[np.float64]
 
@@ -11,7 +12,7 @@ Floats = NDArray[np.float64]
 _BLOCK = 128
 
 
-@vector_jit
+@vector_helper
 def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
     """Add alpha r to what the logger earned, and sums of r and r^2 to `out`."""
     first, second = 0.0, 0.0
@@ -36,7 +37,7 @@ def rewards(values: Floats, alpha: Floats, tall: Floats, sums: Floats, base: Flo
     for first in range(0, n, _BLOCK):
         stop = min(first + _BLOCK, n)
         earned = base[first:stop]
-        earned[:] = 0.0
+        fill(earned, 0.0)
         for k in range(length):
             row = tall[k, first:stop]
             for i in range(stop - first):

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.hashing import mix
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import helper, jit
 
 
 @jit
@@ -15,12 +15,12 @@ def start(state: NDArray[np.uint64]) -> None:
         state[i, 1] = np.uint64(0x13198A2E03707344)
 
 
-@jit
+@helper
 def _first(lane: np.uint64, word: np.uint64) -> np.uint64:
     return mix(lane ^ word)
 
 
-@jit
+@helper
 def _second(lane: np.uint64, word: np.uint64) -> np.uint64:
     lane = (lane ^ (word + np.uint64(0xA4093822299F31D0))) * np.uint64(0x9FB21C651E98DF25)
     return lane ^ (lane >> np.uint64(32))

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.accumulate import BINS, close_block, finish, largest
-from counterrank.kernels.jit import jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import helper, jit
 from counterrank.kernels.rewards import reward_sums
 from counterrank.kernels.weighted import common_sums, multiply, weighted_sums
 
@@ -37,7 +38,7 @@ def _turn(values: Floats, first: int, used: int, out: Floats) -> None:
             row[i] = block[i * length + k]
 
 
-@jit
+@helper
 def _turn_ratios(
     target: Floats, logging: Floats, lengths: Ints, first: int, quotient: Floats, out: Floats
 ) -> None:
@@ -59,12 +60,12 @@ def _turn_ratios(
                 out[k, i] = 1.0
 
 
-@jit
+@helper
 def _joint(
     rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
 ) -> None:
     length, used = rho.shape[0], w.shape[0]
-    w[:] = 1.0
+    fill(w, 1.0)
     for k in range(length):
         multiply(rho[k, :used], w)
     for k in range(length):
@@ -75,16 +76,16 @@ def _joint(
     top[length] = largest(total, top[length])
 
 
-@jit
+@helper
 def _by_position(
     rho: Floats, cumulative: bool, reward: Floats, alpha: Floats, product: Floats, weight: Floats, total: Floats,
     sums: Floats, top: Ints,
 ) -> None:  # fmt: skip
     length, used = rho.shape[0], product.shape[0]
     scale = 1.0 / alpha.sum()
-    total[:] = 0.0
-    weight[:] = 0.0
-    product[:] = 1.0
+    fill(total, 0.0)
+    fill(weight, 0.0)
+    fill(product, 1.0)
     w = product
     for k in range(length):
         if cumulative:
@@ -123,7 +124,7 @@ def standard(
         base, w, weight = room[0, :used], room[1, :used], room[2, :used]
         _turn_ratios(flat_target, flat_logging, lengths[first:stop], first, quotient, rho)
         _turn(flat_reward, first, used, tall)
-        base[:] = 0.0
+        fill(base, 0.0)
         for k in range(length):
             reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
         for kind in range(3):

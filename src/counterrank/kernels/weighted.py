@@ -5,12 +5,12 @@ once.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import vector_jit
+from counterrank.kernels.jit import vector_helper, vector_jit
 
 Floats = NDArray[np.float64]
 
 
-@vector_jit
+@vector_helper
 def multiply(values: Floats, out: Floats) -> None:
     """Multiply `out` by `values`, entry by entry."""
     for i in range(out.shape[0]):
@@ -44,7 +44,7 @@ def weighted_sums(
     out[7] += syr
 
 
-@vector_jit
+@vector_helper
 def common_sums(w: Floats, r: Floats, out: Floats) -> None:
     """The same for a weight common to all positions, whose own sums are made once."""
     sy, syy, syw, syr = 0.0, 0.0, 0.0, 0.0

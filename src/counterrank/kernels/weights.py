@@ -7,7 +7,8 @@ Products, never exp of summed logs: a ratio of zero outside the mask must not be
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import helper, jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -94,6 +95,19 @@ def one_mask(rho: Floats, mask: NDArray[np.bool_], out: Floats) -> None:
                     row[i] *= rho[m, i]
 
 
+@helper
+def _raise_degree(rho: Floats, lower: Floats, upper: Floats) -> None:
+    """Add (rho - 1) lower to upper; rows of one table are known to be apart only as arguments."""
+    for i in range(upper.shape[0]):
+        upper[i] += (rho[i] - 1.0) * lower[i]
+
+
+@helper
+def _add(values: Floats, out: Floats) -> None:
+    for i in range(out.shape[0]):
+        out[i] += values[i]
+
+
 @jit
 def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> None:
     """Fill the interaction-order weights inside a mask (K, K).
@@ -117,15 +131,13 @@ def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> No
                     for i in range(n):
                         row[i] *= rho[m, i]
             continue
-        poly[0] = 1.0
-        poly[1:] = 0.0
+        for j in range(order):
+            fill(poly[j], 1.0 if j == 0 else 0.0)
         for m in range(length):
             if mask[k, m] and m != k:
                 for j in range(order - 1, 0, -1):
-                    for i in range(n):
-                        poly[j, i] += (rho[m, i] - 1.0) * poly[j - 1, i]
+                    _raise_degree(rho[m], poly[j - 1], poly[j])
+        for j in range(1, order):
+            _add(poly[j], poly[0])
         for i in range(n):
-            total = 0.0
-            for j in range(order):
-                total += poly[j, i]
-            row[i] *= total
+            row[i] *= poly[0, i]

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import helper, jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -14,7 +15,7 @@ def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
     """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without
     entry k.
     """
-    poly[:] = 0.0
+    fill(poly, 0.0)
     poly[0] = 1.0
     for other in range(value.shape[0]):
         if other != k:
@@ -22,7 +23,7 @@ def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
                 poly[j] += value[other] * poly[j - 1]
 
 
-@jit
+@helper
 def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) -> int:
     """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows
     without support.

@@ -8,7 +8,8 @@ Products of columns are summed in tiles that stay in registers. Those of summed 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import helper, jit, vector_helper, vector_jit
 from counterrank.models.kernels.regress_features import ROWS, grouped, logged, room, sorted_rows
 
 Floats = NDArray[np.float64]
@@ -18,7 +19,7 @@ Ints = NDArray[np.int64]
 _STEP = 32
 
 
-@vector_jit
+@vector_helper
 def dot(left: Floats, right: Floats, count: int) -> float:
     """Return the sum of products of the first `count` entries."""
     total = 0.0
@@ -27,7 +28,7 @@ def dot(left: Floats, right: Floats, count: int) -> float:
     return total
 
 
-@vector_jit
+@vector_helper
 def add_scaled(values: Floats, scale: float, count: int, out: Floats) -> None:
     """Add scale * values to the first `count` entries of out."""
     for j in range(count):
@@ -83,7 +84,7 @@ def add_products(columns: Floats, count: int, matrix: Floats) -> None:
                     matrix[p + s, q + t] += tile[s, t]
 
 
-@jit
+@helper
 def _unpack(whole: Floats, gram: Floats, cover: Floats, square: Floats) -> None:
     """Add the lower triangle of whole, (z, r)(z, r)', to a full gram (D, D), cover (D,) and square
     (1,).
@@ -177,7 +178,7 @@ def add_totals(
     size = gram.shape[1]
     s = np.zeros(size)
     for i in range(n):
-        s[:] = 0.0
+        fill(s, 0.0)
         total = 0.0
         for k in range(lengths[i]):
             u = action[i, k]

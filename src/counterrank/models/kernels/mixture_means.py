@@ -9,7 +9,7 @@ row's user examines.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import jit, vector_helper, vector_jit
 from counterrank.models.kernels.regress_features import grouped
 from counterrank.models.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.settings import LARGEST_EXPONENT as LARGEST
@@ -94,7 +94,7 @@ def alike_means(
             out[i, k] = plain + shift[f, k] + first * pairs + second * three
 
 
-@vector_jit
+@vector_helper
 def _expected_others(
     wanted: Floats, length: int, k: int, scale: Floats, examined: Floats, out: Floats
 ) -> None:
@@ -111,7 +111,7 @@ def _expected_others(
                     out[z, b] += seen * wanted[min(other, places - 1), b]
 
 
-@vector_jit
+@vector_helper
 def _pairs_of_others(
     wanted: Floats,
     length: int,
@@ -218,7 +218,7 @@ def product_means(
 # that loops run over consecutive rows and vectorise however few positions and actions there are.
 
 
-@vector_jit
+@vector_helper
 def _gather(
     rows: Ints, x: Floats, scale: Floats, wanted: Floats, own: Floats, plain: Floats, seen: Floats, chance: Floats
 ) -> None:  # fmt: skip
@@ -238,7 +238,7 @@ def _gather(
                 chance[k, u, r] = wanted[i, k, u]
 
 
-@vector_jit
+@vector_helper
 def _effects(
     rows: Ints, s: int, draws: Ints, seen: Floats, pair: Floats, drawn: Ints, effect: Floats
 ) -> None:
@@ -260,7 +260,7 @@ def _effects(
                 below[r] = value * seen[1, r]
 
 
-@vector_jit
+@vector_helper
 def _linear(count: int, k: int, examined: Floats, effect: Floats, values: Floats) -> None:
     """Fill values (A, R) with the pair part of each own action at position k: four others at a
     time.
@@ -280,7 +280,7 @@ def _linear(count: int, k: int, examined: Floats, effect: Floats, values: Floats
                     out[r] += a * e[r] + b * f[r] + c * g[r] + d * h[r]
 
 
-@vector_jit
+@vector_helper
 def _curve(product: bool, count: int, plain: Floats, shift: float, values: Floats) -> None:
     """Replace pair parts (A, R) by values of the link."""
     for u in range(values.shape[0]):
@@ -297,7 +297,7 @@ def _curve(product: bool, count: int, plain: Floats, shift: float, values: Float
             sigmoid(out, count)
 
 
-@vector_jit
+@vector_helper
 def _add_means(count: int, share: float, chance: Floats, values: Floats, out: Floats) -> None:
     """Add to out (R,) the share of the values (A, R) summed over own actions by their chance."""
     for u in range(values.shape[0]):

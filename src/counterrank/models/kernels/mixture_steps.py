@@ -10,7 +10,8 @@ a product exp(part) and q.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import jit, vector_helper, vector_jit
 from counterrank.models.kernels.grams import dot, four_by_four
 from counterrank.models.kernels.mixture_values import LOGISTIC, PRODUCT, three_way
 from counterrank.models.settings import LARGEST_EXPONENT as LARGEST
@@ -24,7 +25,7 @@ Ints = NDArray[np.int64]
 _ROWS = 128
 
 
-@vector_jit
+@vector_helper
 def _rests(
     action: Ints, reward: Floats, q: Floats, weight: float, shared: float, out: Floats
 ) -> None:
@@ -40,7 +41,7 @@ def _rests(
         out[k] = weight * (out[k] - shared * total)
 
 
-@vector_jit
+@vector_helper
 def _subtract_square(vector: Floats, factor: float, gram: Floats) -> None:
     """Subtract factor vector vector' from the lower triangle."""
     for a in range(vector.shape[0]):
@@ -50,7 +51,7 @@ def _subtract_square(vector: Floats, factor: float, gram: Floats) -> None:
                 row[b] -= scaled * vector[b]
 
 
-@vector_jit
+@vector_helper
 def _with_third(action: Ints, k: int, other: int, seen: Floats, effect: Floats) -> float:
     """Return the sum over third items m, shown and neither k nor l, of s_m effect[a_l, a_m]."""
     total, row = 0.0, effect[action[other]]
@@ -60,7 +61,7 @@ def _with_third(action: Ints, k: int, other: int, seen: Floats, effect: Floats) 
     return total
 
 
-@vector_jit
+@vector_helper
 def _examined_columns(
     action: Ints, k: int, slope: float, scale: Floats, pair: Floats, examined: Floats, triple: Floats, seen: Floats,
     out: Floats,
@@ -69,7 +70,7 @@ def _examined_columns(
     seen (K,) is room.
     """
     K = action.shape[0]
-    out[:] = 0.0
+    fill(out, 0.0)
     if action[k] < 0:
         return
     above, below, of_own = slope * scale[0], slope * scale[1], pair[action[k]]
@@ -127,7 +128,7 @@ def add_examined(
                 _subtract_square(column, w * shared[i], joint[z])
 
 
-@vector_jit
+@vector_helper
 def _effect_columns(
     action: Ints,
     k: int,
@@ -170,7 +171,7 @@ def add_effects(
             _rests(action[i], reward[i], q[i, z], w, shared[i], rest)
             together = shared[i] > 0.0
             if together:
-                sums[:] = 0.0
+                fill(sums, 0.0)
             for k in range(K):
                 if action[i, k] < 0:
                     continue
@@ -202,7 +203,7 @@ def add_effects(
                 _subtract_square(sums, w * shared[i], to)
 
 
-@vector_jit
+@vector_helper
 def _row_sums(
     first: int, last: int, sides: Floats, slope: Floats, weight: Floats, error: Floats, shared: Floats, sums: Floats
 ) -> None:  # fmt: skip
@@ -281,7 +282,7 @@ def add_tilt(
         _add_block(columns, sums, last - first, weighed, gram, right)
 
 
-@vector_jit
+@vector_helper
 def _pair_columns(actions: Ints, seen: Floats, row: Floats, used: Ints) -> int:
     """Fill row with sums of seen_l seen_m by unordered pair of actions; return how many columns are
     used.
@@ -341,7 +342,7 @@ def add_triples(
                 row[used[a]] = 0.0
 
 
-@vector_jit
+@vector_helper
 def _scatter(action: Ints, k: int, amount: float, seen: Floats, out: Floats) -> None:
     """Add amount s_l s_m to out[a_l, a_m], larger action first, for all l < m, both shown and not
     k.

@@ -22,7 +22,7 @@ and vectorise.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import helper, jit, vector_helper
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,7 +37,7 @@ def room(A: int) -> Floats:
     return np.zeros((2 * A + A * (A + 1), ROWS))
 
 
-@jit
+@helper
 def sorted_rows(groups: int) -> int:
     """Return how many rankings to sort at a time: they stay in the cache, and most groups fill a
     block or two.
@@ -64,7 +64,7 @@ def grouped(key: Ints, groups: int, order: Ints, begin: int) -> Ints:
     return starts
 
 
-@jit
+@helper
 def _start(rows: Ints, x: Floats, centre: Floats, out: Floats) -> None:
     """Fill what every design begins with."""
     width, A = x.shape[1], centre.shape[1]
@@ -125,25 +125,25 @@ def _second_moments(
                 j += 1
 
 
-@vector_jit
+@vector_helper
 def _multiply(left: Floats, right: Floats, less: Floats, out: Floats) -> None:
     for at in range(ROWS):
         out[at] = left[at] * (right[at] - less[at])
 
 
-@vector_jit
+@vector_helper
 def _product(left: Floats, right: Floats, out: Floats) -> None:
     for at in range(ROWS):
         out[at] = left[at] * right[at]
 
 
-@vector_jit
+@vector_helper
 def _subtract(left: Floats, right: Floats, out: Floats) -> None:
     for at in range(ROWS):
         out[at] = left[at] - right[at]
 
 
-@jit
+@helper
 def _rich(
     rows: Ints, logging: Floats, k: int, lengths: Ints, width: int, cross: bool, squares: int,
     out: Floats, scratch: Floats,

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.kernels.fill import fill
 from counterrank.kernels.hashing import mix
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import jit, vector_helper
 from counterrank.models.kernels.regress_features import ROWS, expected, grouped, logged, room
 from counterrank.models.kernels.sigmoid import sigmoid
 
@@ -12,10 +13,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@vector_jit
+@vector_helper
 def combine(columns: Floats, coef: Floats, out: Floats) -> None:
     """Fill out (R,) with columns' coef for columns (D, R)."""
-    out[:] = 0.0
+    fill(out, 0.0)
     for p in range(columns.shape[0]):
         column, scale = columns[p], coef[p]
         for at in range(ROWS):

@@ -10,7 +10,8 @@ ranking adds up about 1 + d + A + K of the rows, whatever K is.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.fill import fill
+from counterrank.kernels.jit import helper, jit, vector_helper
 from counterrank.models.kernels.regress_features import grouped
 from counterrank.models.kernels.sigmoid import sigmoid
 
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@vector_jit
+@vector_helper
 def _add(tables: Floats, f: int, rows: Ints, scales: Floats, count: int, out: Floats) -> None:
     """Add the first `count` listed rows of table f, times their scales, to out (W,), four at a
     time.
@@ -38,14 +39,14 @@ def _add(tables: Floats, f: int, rows: Ints, scales: Floats, count: int, out: Fl
             )
 
 
-@jit
+@helper
 def _rich(
     action: Ints, i: int, used: int, x: Floats, logging: Floats, cross: bool, squares: int, start: int,
     rows: Ints, scales: Floats, count: Floats,
 ) -> None:  # fmt: skip
     """List the cross and square columns of the whole ranking, centred as for its positions' others."""
     A, width, m = logging.shape[2], x.shape[1], used - 1
-    count[:] = 0.0
+    fill(count, 0.0)
     for other in range(used):
         count[action[i, other]] += 1.0
     row, at = width + A, start
@@ -86,7 +87,7 @@ def values_at_logged(
     for at in range(n):
         i = order[at]
         f, used = fold[i], lengths[i]
-        value[:] = 0.0
+        fill(value, 0.0)
         # Calls for each of these lists would take longer than the lists.
         for other in range(used):
             rows[other], scales[other] = shown + other * A + action[i, other], 1.0
@@ -123,7 +124,7 @@ def sigmoid_of_draws(
     for at in range(n):
         i = order[at]
         f, used = fold[i], lengths[i]
-        base[:] = 0.0
+        fill(base, 0.0)
         for j in range(width):
             rows[j], scales[j] = j, x[i, j]
         for b in range(A):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import helper, jit
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +14,7 @@ _OCTAVE, _REST = 0.693147180369123816490, 1.90821492927058770002e-10
 _FAR = 700.0
 
 
-@jit
+@helper
 def _exponential(t: float) -> float:
     """Return exp(t) for |t| <= _FAR to a unit in the last place, beyond that exp(+-_FAR); NaN stays
     NaN.
