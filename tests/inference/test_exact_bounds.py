@@ -59,15 +59,12 @@ def log_capital(mu, values, rows, lowest, delta, spread):
 
 
 @pytest.mark.parametrize("lowest, spread", [(0.0, 0.3), (-0.5, 0.3), (0.0, 0.002), (-2.0, 5.0)])
-@pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("delta", [0.05, 0.2])
-def test_the_betting_bound_is_where_the_capital_stops_growing(lowest, spread, clustered, delta):
+def test_the_bound_of_uneven_units_is_where_the_capital_stops_growing(lowest, spread, delta):
     rng = np.random.default_rng(3)
-    rows = rng.integers(1, 4, 60).astype(float) if clustered else np.ones(60)
+    rows = rng.integers(1, 4, 60).astype(float)
     values = rows * (0.2 + rng.random(60))
-    found = betting_lower_bound(
-        values, lowest, delta, spread=spread, counts=rows if clustered else None
-    )
+    found = betting_lower_bound(values, lowest, delta, spread=spread, around=0.7, counts=rows)
     mean = values.sum() / rows.sum()
 
     def short(mu):
@@ -78,13 +75,16 @@ def test_the_betting_bound_is_where_the_capital_stops_growing(lowest, spread, cl
 
 
 def test_without_rows_or_with_the_least_there_is_the_bound_is_the_least():
-    assert betting_lower_bound(np.array([]), -0.25, 0.05, spread=1.0) == -0.25
-    assert betting_lower_bound(np.full(50, -0.25), -0.25, 0.05, spread=1.0) == -0.25
+    assert betting_lower_bound(np.array([]), -0.25, 0.05, spread=1.0, around=0.0) == -0.25
+    assert betting_lower_bound(np.full(50, -0.25), -0.25, 0.05, spread=1.0, around=0.0) == -0.25
     # No spread is no stake without end: the cap decides.
-    sure = betting_lower_bound(np.ones(50), 0.0, 0.05, spread=0.0)
-    assert sure == pytest.approx(
-        optimize.brentq(lambda mu: 50 * math.log1p(0.9 / mu * (1 - mu)) - math.log(20), 0.5, 1)
-    )
+    rows = np.tile([1.0, 2.0], 25)
+    sure = betting_lower_bound(rows, 0.0, 0.05, spread=0.0, around=1.0, counts=rows)
+
+    def short(mu):
+        return np.log1p(0.9 / (2 * mu) * rows * (1 - mu)).sum() - math.log(20)
+
+    assert sure == pytest.approx(optimize.brentq(short, 0.5, 1))
 
 
 @pytest.mark.parametrize("line", THRESHOLDS.values(), ids=lambda line: line.check)
