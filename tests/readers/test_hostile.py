@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
+from counterrank.audit import audit_file
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.readers import from_frame, read_log, tables
 from counterrank.sources import scan_log
@@ -65,6 +66,22 @@ def test_packed_text_is_held_only_while_it_fits(tmp_path, monkeypatch):
         read_log(plain)
     monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", "30000000")
     assert read_log(path).n == 200_000
+
+
+def test_packed_text_that_does_not_fit_is_streamed(tmp_path, monkeypatch):
+    """A small file may unpack to more than memory: an evaluation and a check then read it in parts."""
+    monkeypatch.setattr(tables, "BLOCK", 1 << 16)
+    path = tmp_path / "log.csv.gz"
+    rows = b"1,1,0.5,0.25\n2,0,0.5,0.75\n" * 50_000
+    path.write_bytes(gzip.compress(b"action_1,reward_1,propensity_1,new_1\n" + rows))
+    wanted = {"estimators": ["ips"], "audit": False}
+    whole = cr.evaluate(path, ["new"], **wanted).estimate()
+    monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", "2000000")
+    with pytest.raises(LogError, match="more in memory"):
+        read_log(path)
+    found = cr.evaluate(path, ["new"], **wanted).estimate()
+    assert (found.n, found.value) == (100_000, pytest.approx(whole.value))
+    assert audit_file(path)[0]["status"] == "passed"
 
 
 def test_part_files_without_rows_are_passed_over(tmp_path):

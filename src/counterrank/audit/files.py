@@ -60,12 +60,16 @@ def _opened(
         return open_source(log, targets, segments=tuple(carried), **reading)
     if isinstance(log, RankingLog):
         return MemorySource(log), tuple(log.targets)
-    from counterrank.readers import read_log
+    from counterrank.readers import ADAPTERS, TooLargeError, read_log
     from counterrank.sources import scan_log
 
     if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:
-        found = read_log(log, **reading)
-        return MemorySource(found), tuple(found.targets)
+        try:
+            found = read_log(log, **reading)
+            return MemorySource(found), tuple(found.targets)
+        except TooLargeError:
+            if reading.get("format") in ADAPTERS:
+                raise
     reading.setdefault("segments", tuple(carried))
     return scan_log(log, **reading), ()
 

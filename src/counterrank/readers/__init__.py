@@ -10,6 +10,7 @@ from counterrank.readers.adapters import (
     read_vw_ccb,
     read_vw_slates,
 )
+from counterrank.readers.bounds import TooLargeError
 from counterrank.readers.columns import action_ids, numbers
 from counterrank.readers.decoding import decode
 from counterrank.readers.files import expand
@@ -43,6 +44,7 @@ __all__ = [
     "Part",
     "ReadOptions",
     "Survey",
+    "TooLargeError",
     "Where",
     "action_ids",
     "as_table",

@@ -18,6 +18,10 @@ MOST_RATIO = 400
 HARMLESS = 1 << 30
 
 
+class TooLargeError(LogError):
+    """A file that does not fit into memory whole; a stream of it may."""
+
+
 class Unpacked:
     """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
 
@@ -145,7 +149,7 @@ def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
 
 def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
     if allowed is not None and taken > allowed:
-        raise LogError(
+        raise TooLargeError(
             f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or "
             "more in memory, and "
             f"{_size(allowed)} can be used; read it in parts with scan_log (folders and patterns "

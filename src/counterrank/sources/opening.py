@@ -181,13 +181,20 @@ def _column(log: RankingLog, name: str) -> Any:
 def _from_path(
     path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
 ) -> Source:
-    from counterrank.readers import ADAPTERS, read_log
+    from counterrank.readers import ADAPTERS, TooLargeError, read_log
     from counterrank.sources.files import scan_log
 
     here = engine in (None, "local")
     small = os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
-    if here and (reading.get("format") in ADAPTERS or (small and not where)):
-        return MemorySource(read_log(path, targets=targets, **{"keep": tuple(segments), **reading}))
+    whole = reading.get("format") in ADAPTERS
+    if here and (whole or (small and not where)):
+        kept = {"keep": tuple(segments), **reading}
+        try:
+            return MemorySource(read_log(path, targets=targets, **kept))
+        except TooLargeError:
+            # Packed files say how large they are only while they are read.
+            if whole:
+                raise
     reading.setdefault("segments", tuple(segments))
     files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
     if where:
