@@ -415,3 +415,17 @@ def test_draws_of_other_rows_or_damaged_ones_are_not_taken(log, tmp_path):
     assert cr.learn(log, resume=tmp_path).to_json() == once
     backwards = log.take(np.arange(log.n)[::-1].copy())
     assert cr.learn(backwards, resume=tmp_path).to_json() == cr.learn(backwards).to_json()
+
+
+def test_features_of_items_are_looked_up_as_the_log_does():
+    """Encoded once for the catalogue: labels, gaps, padding and unknown items included."""
+    from counterrank.learning.learner import _table_lookup
+    from counterrank.models import rankings_of
+
+    values = np.array([[1.0, 0.0], [np.nan, 1.0], [3.0, 2.0]])
+    log = cr.RankingLog(
+        action=np.array([[0, 1], [2, 0]]), reward=np.ones((2, 2)), propensity=np.ones((2, 2)),
+        item_features=cr.ItemFeatures(values, ("z_a", "z_b"), {"z_b": ("x", "y", "z")}),
+    )  # fmt: skip
+    items = np.array([[[0, 1, 2, -1]], [[2, 2, 7, 0]]])
+    np.testing.assert_array_equal(_table_lookup(log)(items), rankings_of(log).lookup(items))

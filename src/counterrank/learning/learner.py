@@ -28,7 +28,15 @@ from counterrank.learning.side import Rewards, Side
 from counterrank.learning.tilt import STRENGTHS, Tilted, check_joint, tilted
 from counterrank.learning.watch import exposure, segments_of
 from counterrank.log import RankingLog
-from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
+from counterrank.models import (
+    ALL,
+    ListModel,
+    Variant,
+    encoded,
+    fit_list_models,
+    rankings_of,
+    squared_loss,
+)
 from counterrank.policies import Policy, drawn_weight
 
 Floats = NDArray[np.float64]
@@ -304,9 +312,11 @@ def list_value(
     `least`, never below 0.
     """
     alpha = part.position_weights
+    known = _table_lookup(part)
 
     def value(rows: Ints, rankings: Ints) -> Floats:
         own = rankings_of(part.take(slice(int(rows[0]), int(rows[-1]) + 1)))
+        own = own if known is None else replace(own, lookup=known)
         D = rankings.shape[1]
         numbers = fold if isinstance(fold, int) else np.repeat(fold[rows], D)
         found = model.expected(own.others(rankings), numbers) @ alpha[: rankings.shape[2]]
@@ -314,6 +324,20 @@ def list_value(
         return out
 
     return value
+
+
+def _table_lookup(part: RankingLog) -> Callable[[Ints], Floats] | None:
+    """Return a lookup of item features that encodes each item once, not each time it is drawn; None
+    where features are the candidates' own.
+    """
+    features = part.item_features
+    if features is None or tuple(features.names) != tuple(part.item_feature_names):
+        return None
+    unknown = np.full((1, features.values.shape[1]), np.nan)
+    raw = np.concatenate([features.values, unknown])
+    table = encoded(raw, part.item_feature_names, part.categories_of_items)
+    last = len(table) - 1
+    return lambda items: table[np.where((items >= 0) & (items < last), items, last)]
 
 
 def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
