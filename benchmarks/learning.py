@@ -64,8 +64,8 @@ SORTS: dict[str, tuple[dict[str, Any], int]] = {
     for n in (1_000, 10_000)
     for behavior in ("position", "dbn", "redundancy")
 }
-#: Requests on which the truth is drawn, and how sharp a wrong log says the logger is.
-TRUTH, WRONG = 4_000, 0.7
+#: Requests on which the truth is drawn, pages of each, and how sharp a wrong log says the logger is.
+TRUTH, AGAIN, WRONG = 4_000, 4, 0.7
 
 
 def page_value(world: World, context: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -119,6 +119,7 @@ def one(cell: str, run: int, draws: str, model: str) -> Row:
     )
     if found.rows["certify"] < SETTINGS["many"].value:
         low_t = -np.inf  # refused at this grade
+    low_t = low_t if found.agreed else min(low_t, 0.0)
     row |= {
         "value": found.value,
         "free": found.low,
@@ -136,13 +137,18 @@ def truth(world: World, policy: cr.LearnedPolicy, rng: np.random.Generator) -> R
     """
     other = world.draw(TRUTH, rng)
     log, K = other.to_log(), world.K
-    old = page_value(world, other.context, other.action).mean()
-    served = policy.bind(log).sample(K, rng)[:, 0]
-    sort = replace(policy, kind="top").bind(log).sample(K, rng)[:, 0]
     best = np.argsort(-relevance(world, other.context, other.candidates), axis=1)[:, :K]
-    pages = (served, sort, np.take_along_axis(other.candidates, best, axis=1))
-    gains = [float(page_value(world, other.context, page).mean() - old) for page in pages]
-    return dict(zip(("true", "sort", "possible"), gains, strict=True))
+    top = replace(policy, kind="top").bind(log).sample(K, rng)[:, 0]
+
+    def worth(pages: np.ndarray) -> float:
+        flat = pages.reshape(-1, K)
+        context = np.repeat(other.context, len(flat) // len(other.context), axis=0)
+        return float(page_value(world, context, flat).mean())
+
+    old = worth(cr.PlackettLuce(other.old_scores).sample(K, rng, size=AGAIN))
+    served = worth(policy.bind(log).sample(K, rng, size=AGAIN))
+    oracle = worth(np.take_along_axis(other.candidates, best, axis=1))
+    return {"true": served - old, "sort": worth(top) - old, "possible": oracle - old}
 
 
 def sorts(cell: str, run: int, draws: str) -> Row:
