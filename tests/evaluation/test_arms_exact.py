@@ -21,6 +21,7 @@ from counterrank.evaluation.arms import (
     _bias_variance,
     _earned,
     _with_arms,
+    validate,
 )
 from counterrank.inference import critical_value
 from counterrank.propensity import Propensity
@@ -210,3 +211,31 @@ def test_json_is_indented_utf8_and_holds_no_nan():
     assert text.startswith('{\n  "schema": ') and text.endswith("}\n") and "Bäcker" in text
     with pytest.raises(ValueError, match="not JSON compliant"):
         Validation((pair(earned=(math.nan, 0.0)),), 0.95, 0.0, 0.0).to_json()
+
+
+def test_every_arm_is_predicted_from_the_rows_of_each_other(monkeypatch):
+    asked = []
+
+    def fake(part, others, **options):
+        asked.append((part.n, part.reward.mean(), others, options["estimators"], options["seed"]))
+        rows = [{"better": a, "than": b, "stderr": 0.1} for a, b in combinations(others, 2)]
+        verdict = SimpleNamespace(targets={others[0]: "directional"}, level="reliable")
+        return SimpleNamespace(estimate=estimate, comparisons=rows, verdict=verdict)
+
+    monkeypatch.setattr("counterrank.evaluation.arms.evaluate", fake)
+    sizes = {"a": 100, "b": 110, "c": 120}
+    arms = [name for name, size in sizes.items() for _ in range(size)]
+    reward = np.array([{"a": 1.0, "b": 2.0, "c": 3.0}[name] for name in arms])
+    found = validate(log_of(arms, reward), "arm", estimators="iips", seed=7)
+    assert asked == [
+        (100, 1.0, ["b", "c"], "iips", 7),
+        (110, 2.0, ["a", "c"], "iips", 7),
+        (120, 3.0, ["a", "b"], "iips", 7),
+    ]
+    shown = [(p.source, p.arm, p.earned.value, p.base.value, p.verdict) for p in found.pairs]
+    assert shown == [
+        ("a", "b", 2.0, 1.0, "directional"), ("a", "c", 3.0, 1.0, "reliable"),
+        ("b", "a", 1.0, 2.0, "directional"), ("b", "c", 3.0, 2.0, "reliable"),
+        ("c", "a", 1.0, 3.0, "directional"), ("c", "b", 2.0, 3.0, "reliable"),
+    ]  # fmt: skip
+    assert found.bias == pytest.approx(1.0 - 2.0)

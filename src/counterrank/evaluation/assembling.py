@@ -136,6 +136,8 @@ def _possible(run: "Run", total: PassState, estimates: Sequence[Estimate]) -> tu
     """Return the estimates, without those recommended values that no rewards of this log could come
     to.
     """
+    # A mean of rewards lies between the least and the most a ranking earned; weights on a wrong
+    # scale lead outside, whatever their standard error says.
     low, high = total.rewards.of_value(run.first.position_weights)
     slack = 1e-9 * max(abs(low), abs(high))
     result = []
@@ -187,6 +189,7 @@ def _evidence(
         clustered=run.first.unit is not None,
         independent=run.options.independent_rows,
         borrowed=one.moments is None,
+        # One position has no other items to be wrong about.
         assumption_free=run.first.K == 1
         or parse(one.basis).interactions(run.first.K) == run.first.K,
         unsupported=() if supported is None else supported["rare_share"],

@@ -128,11 +128,14 @@ def evaluate_source(
     run = Run(source, options)
     asked = [parse(name) for name in options.estimators]
     by_model = bool(asked) and all(name.model_alone for name in asked)
+    # Before anything is fitted: without any exploration there are no weights, and no pass would
+    # help.
     refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
     run.prepare(custom or {})
     total = run.sums(source)
     estimates = run.estimates(total)
     if replicas:
+        # The same plans on resampled units whose propensities were estimated anew.
         sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
         estimates = inflated(estimates, [run.estimates(one) for one in sums])
     estimates = tuple(at_any_time(one, options.looks) for one in estimates)

@@ -53,6 +53,7 @@ class TreeGroups:
         all of them.
         """
         forest = self.model.together
+        # Each row by the forest that has not seen its unit, as in the estimate.
         choice = forest.choice(batch.context, batch.n, batch.bucket)  # (n, K)
         patterns, back = np.unique(choice, axis=0, return_inverse=True)
         labels = [[forest.candidates[m].name for m in row] for row in patterns]

@@ -34,6 +34,7 @@ def at_any_time(one: Estimate, looks: Looks) -> Estimate:
     if looks.rows is None or not one.estimable:
         return one
     lift, usual = one.lift, critical_value(one.level)
+    # Only the sampling error grows with the number of looks; a bias is the same at every one.
     more = (looks.critical(one.level, one.n) - usual) * lift.stderr
     # The relative lift's standard error is not kept; its half-width is, and grows at most in this
     # ratio.
@@ -64,6 +65,7 @@ def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:
     )
     if found <= one.stderr:
         return wider
+    # Stretched rather than made anew: an interval of the estimator's own making keeps its form.
     factor = found / one.stderr if one.stderr > 0 else math.inf
     return replace(
         wider, stderr=found, interval_at=lambda level: _stretched(one, found, factor, level)

@@ -78,10 +78,12 @@ class Reading:
 
     def silent(self, target: str) -> list[str]:
         """Return the estimators that have no value for a target and say why."""
-        found = (
-            e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target
-        )
-        return [str(e.get("estimator")) for e in found if e.get("not_estimable")]
+        return [str(e.get("estimator")) for e in self._rows_of(target) if e.get("not_estimable")]
+
+    def _rows_of(self, target: str) -> list[Mapping[str, Any]]:
+        """Return the rows of a target, with and without a value."""
+        every = rows(self.model.get("estimates"))
+        return [e for e in every if str(e.get("target", "target")) == target]
 
     @property
     def regressions(self) -> list[Mapping[str, Any]]:
@@ -98,9 +100,7 @@ class Reading:
     def not_estimable(self, target: str) -> str:
         """Return why the recommended estimate of a target has no value; nothing where it has one."""
         name = table(self.model.get("recommended")).get(target)
-        found = [
-            e for e in rows(self.model.get("estimates")) if str(e.get("target", "target")) == target
-        ]
+        found = self._rows_of(target)
         chosen = next((e for e in found if e.get("estimator") == name), found[0] if found else {})
         if known(chosen.get("value")):
             return ""
@@ -121,17 +121,14 @@ class Reading:
     def of(self, target: str) -> list[Mapping[str, Any]]:
         """Return the estimates of a target, the recommended one first."""
         best = self.recommended(target)
-        found = [e for e in self.estimates if str(e.get("target", "target")) == target]
+        found = [e for e in self._rows_of(target) if known(e.get("value"))]
         return sorted(found, key=lambda e: e.get("estimator") != best)
 
     def recommended(self, target: str) -> str:
         """Return the name of the recommended estimator of a target."""
         named = table(self.model.get("recommended")).get(target)
-        names = [
-            str(e.get("estimator"))
-            for e in self.estimates
-            if str(e.get("target", "target")) == target
-        ]
+        valued = [e for e in self._rows_of(target) if known(e.get("value"))]
+        names = [str(e.get("estimator")) for e in valued]
         if named in names or named in self.silent(target):
             return str(named)
         return "auto" if "auto" in names else (names[0] if names else "")

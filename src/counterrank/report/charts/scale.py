@@ -48,6 +48,7 @@ class Scale:
     def _steps(self, most: int) -> list[float]:
         raw = (self.high - self.low) / max(most - 1, 1)
         power = 10.0 ** math.floor(math.log10(raw))
+        # The 0.999 lets a range that is round but for rounding keep its round step.
         step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -89,6 +90,7 @@ def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scal
     an arrow.
     """
     widths = sorted((r.high - r.low) / 2 for r in rows if known(r.low) and known(r.high))
+    # The median, which one hopeless interval cannot move.
     reach = 6 * widths[len(widths) // 2] if widths else 0.0
     values: list[float] = []
     for row in rows:
