@@ -235,7 +235,7 @@ def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | No
     if named is None:
         raise LogError(
             f"{path}: the format of '{path.name}' is not known; use one of {', '.join(EXTENSIONS)} "
-            "or say --format parquet|arrow|csv|jsonl"
+            "or say --format parquet|arrow|csv|jsonl (format= in Python)"
         )
     return named, packed
 

@@ -21,6 +21,16 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
+def say(option: str, value: str, python: str | None = None) -> str:
+    """Return an option as the command line and as Python write it.
+
+    >>> say("--logger", "top")
+    "--logger top (logger='top' in Python)"
+    """
+    key = option.lstrip("-").replace("-", "_")
+    return f"{option} {value} ({key}={python or repr(value)} in Python)"
+
+
 def listed(names: Iterable[str], *, most: int = 12) -> str:
     """Return names for a message, cut after `most`; numbered columns stand together, a nameless one
     in quotes.

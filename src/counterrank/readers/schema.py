@@ -13,7 +13,13 @@ from counterrank.log import LOGGING
 from counterrank.policies import PolicySpec
 from counterrank.propensity import MEANING
 from counterrank.readers import values
-from counterrank.readers.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, suggestion
+from counterrank.readers.messages import (
+    MISSING_PROPENSITY,
+    REWARD_PER_RANKING,
+    listed,
+    say,
+    suggestion,
+)
 from counterrank.readers.options import ROLES, ReadOptions
 from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 
@@ -128,8 +134,8 @@ class _Resolver:
         if role not in ROLES and self.find(f"{shown}_scores") is not None:
             raise LogError(
                 f"policy '{role}' has scores in '{shown}_scores', but no probabilities; say how "
-                "it ranks by them: "
-                f"--policy {role}=plackett-luce, softmax, top or another kind"
+                "it ranks by them, as plackett-luce, softmax, top or another kind: "
+                f"--policy {role}=plackett-luce (policies={{'{role}': 'plackett-luce'}} in Python)"
             )
         hint = suggestion(shown, self.names)
         others = [other for other in self.missing() if other != role] if role in ROLES else []
@@ -162,7 +168,7 @@ class _Resolver:
         """A hint when the columns are those of a public data set."""
         for name, columns in _SIGNATURES.items():
             if set(columns) <= set(self.names):
-                return f". These are the columns of another format: say --format {name}"
+                return f". These are the columns of another format: say {say('--format', name)}"
         return ""
 
     def find(self, name: str | tuple[str, ...]) -> Field | None:
@@ -241,11 +247,11 @@ class _Resolver:
         }
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
         seen = f"'{position}' counts them" if counted else f"'{ranking}' repeats from row to row"
-        own = f"--context {position}" if counted else f"--unit {ranking}"
+        own = say("--context", str(position)) if counted else say("--unit", str(ranking))
         raise LogError(
             f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
-            f"--columns {columns} to have "
-            f"them put together; if each row is a ranking of its own, say {own}"
+            f"{say('--columns', columns)} to have them put together; if each row is a ranking of "
+            f"its own, say {own}"
         )
 
     @cached_property
@@ -267,8 +273,9 @@ class _Resolver:
         if scored is not None and self.options.require_propensity:
             raise PropensityError(
                 f"there are scores of the logger in '{scored.name}', but no propensities; say how "
-                "it ranked by them: --logger plackett-luce, softmax, top, epsilon:epsilon=0.1 or "
-                "another kind; if nobody knows, --estimate-propensity plackett-luce estimates it"
+                "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or another "
+                f"kind: {say('--logger', 'plackett-luce')}; if nobody knows, "
+                f"{say('--estimate-propensity', 'plackett-luce')} of evaluate learns it"
             )
         if self.options.require_propensity or "propensity" in self.options.columns:
             name = self.options.column("propensity")
@@ -276,8 +283,8 @@ class _Resolver:
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
-                "--columns propensity=NAME; if none were logged, evaluate --estimate-propensity "
-                "estimates them"
+                f"{say('--columns', 'propensity=NAME')}; if none were logged, evaluate "
+                "--estimate-propensity (estimate_propensity=True in Python) estimates them"
             )
         return None
 
@@ -391,7 +398,7 @@ class _Resolver:
             f"there is no column '{key}' with the scores of "
             f"{'the logger' if name == LOGGING else f'policy {name}'}"
             f"{suggestion(key, self.names)}; columns are {listed(self.names)}. Map it with "
-            f"--columns {key}=NAME"
+            f"{say('--columns', f'{key}=NAME')}"
         )
 
     def has_unshown(self) -> bool:

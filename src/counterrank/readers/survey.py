@@ -173,7 +173,7 @@ class Survey:
                 + (
                     "use integer ids"
                     if key == ""
-                    else "choose other context columns with --context"
+                    else "choose other context columns with --context (context= in Python)"
                 )
             )
 

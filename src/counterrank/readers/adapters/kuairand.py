@@ -68,7 +68,7 @@ def _random_rows(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
         raise PropensityError(
             "no row has is_rand = 1: these are videos of the standard policy, whose propensities "
             "were not logged. "
-            "Use the log_random file, or --estimate-propensity"
+            "Use the log_random file, or --estimate-propensity (estimate_propensity=True in Python)"
         )
     if "propensity" not in random.column_names:
         random = random.append_column("propensity", pa.array(np.full(random.num_rows, 1.0 / POOL)))
