@@ -58,7 +58,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
     "inference/intervals.py": (INFERENCE, "tests/inference/test_methods.py", CORE),
     "inference/multiplicity.py": (INFERENCE,),
-    "inference/betting.py": (BOUNDS,),
+    "inference/betting.py": (BOUNDS, "tests/learning/test_bounds.py"),
     "inference/bias_aware.py": (BOUNDS,),
     "diagnostics/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
     "inference/sequential.py": ("tests/inference/test_sequential.py",),

@@ -117,12 +117,13 @@ def test_settings_say_why():
         assert setting.unit and setting.why and setting.set_on
 
 
-def test_every_step_follows_the_rule_with_models_correlated_members_and_no_support():
+@pytest.mark.parametrize("models, kind", [((0.9, 1.2), "usual"), ((), "bare-usual")])
+def test_every_step_follows_the_rule_with_correlated_members_and_no_support(models, kind):
     """Three members, so that a step moves all weights; the same by plain arithmetic."""
     members = ("iips", "order-2", "ips")
-    values, models = np.array([1.0, 1.9, 0.6]), (0.9, 1.2)
+    values, usually = np.array([1.0, 1.9, 0.6]), SETTINGS[kind].value
     covariance = np.array([[0.01, 0.004, 0.002], [0.004, 0.09, 0.03], [0.002, 0.03, 0.25]])
-    whole = np.eye(6)
+    whole = np.eye(4 + len(models))
     whole[1:4, 1:4] = covariance
     unsupported = np.array([0.0, 0.2, 0.1])
     given = summary(
@@ -140,8 +141,8 @@ def test_every_step_follows_the_rule_with_models_correlated_members_and_no_suppo
         d, s2 = move @ values, move @ covariance @ move
         own = 0.4 * (left + unsupported[j])
         shown = np.sqrt(max(d**2 - SETTINGS["evidence"].value * s2, 0.0))
-        usual = max(SETTINGS["usual"].value * B, shown)
-        share = usual**2 / (usual**2 + s2 + (SETTINGS["usual"].value * own) ** 2)
+        usual = max(usually * B, shown)
+        share = usual**2 / (usual**2 + s2 + ((usually if models else 1.0) * own) ** 2)
         assert 0.0 < share < 1.0
         w, B = w + share * move, (1 - share) * max(B, shown) + share * own
     np.testing.assert_allclose(found.weights, w, rtol=1e-12)
