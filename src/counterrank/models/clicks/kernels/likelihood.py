@@ -86,20 +86,31 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
             table[a, j + 1] = theta[base + 1 + j] + theta[start + items + 1 + a * d + j]
     beta = theta[base + 1 + d : start]
     along(columns, beta, at, bent, C, v)
-    slope, slope_of = np.empty(bent), -1
+    slope = np.empty((bent, len(context)))
+    bends(beta, context, at, slope)
+    for j in range(bent):
+        for s in range(len(cell)):
+            v[s] += columns[at + j, s] * slope[j, row[s]]
     for s in range(len(cell)):
         u[s] = t[cell[s]] + h[last[s]]
+    for s in range(len(cell)):
         a, i = own[s], row[s]
-        if i != slope_of:
-            bend(beta, context[i], at, slope)
-            slope_of = i
-        # Two sums: an addition waits for the one before it.
-        total, other = v[s], 0.0
+        total = v[s]
         for j in range(d + 1):
             total += x[i, j] * table[a, j]
+        v[s] = total
+
+
+@vector_jit
+def bends(beta: Floats, context: Floats, at: int, slope: Floats) -> None:
+    """Write the coefficients of the bent columns in the context of every row (bent, n)."""
+    C, bent = context.shape[1], len(slope)
+    for i in range(len(context)):
         for j in range(bent):
-            other += columns[at + j, s] * slope[j]
-        v[s] = total + other
+            total = beta[at + j]
+            for c in range(C):
+                total += context[i, c] * beta[at + bent + j * C + c]
+            slope[j, i] = total
 
 
 @vector_jit
