@@ -7,6 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.estimators import View, Workspace
+from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.models import policy_draws
 from counterrank.simulate import World, true_value
 from counterrank.sources import MemorySource
@@ -103,3 +104,15 @@ def test_numbers_above_with_a_target_to_draw_from(log):
     assert [m["member"] for m in found.details["members"]] == ["models", "rips", "ips"]
     assert found.estimable and found.flags[0].startswith("drawn-mean")
     assert abs(found.value - cr.Auto().estimate(log, "new").value) < 4 * found.stderr
+
+
+def test_models_count_as_they_predict_unseen_clicks():
+    """Where users share their attention, models without competition are told apart, and left."""
+    log = World(seed=8, behavior="attention", K=5, items=10).log(2000, 0)
+    workspace = Workspace(MemorySource(log, threads=1), "new")
+    found = fit_drawn(workspace)
+    competition = np.array([model.variant.competition for model in found.models])
+    assert found.shares.sum() == pytest.approx(1.0) and found.shares[competition].sum() > 0.9
+    look = found.outlook(View(log.take(slice(0, 50)), "new"))
+    np.testing.assert_allclose(look.mean.sum(axis=1), found.shares @ look.means, rtol=1e-12)
+    np.testing.assert_allclose(look.delta, np.tensordot(found.shares, look.errors, 1), rtol=1e-12)
