@@ -198,3 +198,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert (tmp_path / "index.html").exists() and "E[rho_l - 1] = 0" in page
     # Public names, not where they happen to live.
     assert 'id="counterrank.evaluate"' in page and "counterrank.evaluation.run" not in page
+    # What can be given, and what the docstring says of it.
+    cell = r"<td>.*?</td>\s*"
+    row = (
+        rf"<td><code>practical</code></td>\s*{cell}{cell}<td><code>practical</code> is the smallest"
+    )
+    assert re.search(row, page)
