@@ -105,8 +105,12 @@ def test_repeated_rows_of_one_unit_are_no_news(name):
         cr.evaluate(log, estimators=[name], audit=False).estimate() for log in repeated(900, 4)
     )
     assert many.stderr == pytest.approx(once.stderr, rel=0.2)
-    # The lift of auto rests on its models, which draw four copies of a row together less than one.
-    assert many.lift.stderr == pytest.approx(once.lift.stderr, rel=0.3 if name == "auto" else 0.2)
+    if name == "auto":
+        # Models fitted on four copies of a row are held back less, so that they vary more between
+        # folds: the error of a lift that rests on them may grow, never shrink.
+        assert many.lift.stderr > 0.8 * once.lift.stderr
+    else:
+        assert many.lift.stderr == pytest.approx(once.lift.stderr, rel=0.2)
 
 
 @pytest.mark.parametrize("name", ["auto", "iips"])
