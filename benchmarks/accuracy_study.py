@@ -208,9 +208,8 @@ def table(cells: list[dict[str, Any]]) -> None:
     oracle = np.array(
         [errors(c, "aips-oracle") if "aips-oracle" in names else np.nan for c in cells]
     )
-    print("| estimator | geo-mean MSE vs best of IPS/IIPS/RIPS | worst | > 1.1x | vs oracle AIPS "
-          "| coverage | lowest "
-          "family | width vs auto | width / A-B, median |")  # fmt: skip
+    print("| estimator | geo-mean MSE vs best of IPS/IIPS/RIPS | worst | > 1.1x | vs oracle AIPS | "
+          "coverage | lowest family | width vs auto | width / A-B, median |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|")
     for name in names:
         mse = np.array([errors(c, name) for c in cells])

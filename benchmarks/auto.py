@@ -121,8 +121,7 @@ def main() -> None:
             )
             promised = 60.0
         print(f"n={options.n} items={items} K={K}: auto {own:.2f} s, {name} {other:.3f} s = "
-              f"{own / other:.2f} x "
-              f"(promised {promised})", flush=True)  # fmt: skip
+              f"{own / other:.2f} x (promised {promised})", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

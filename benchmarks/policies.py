@@ -73,8 +73,7 @@ def plackett_luce(quick: bool) -> None:
         "\nPlackett-Luce, microseconds a row (x = times as long; copy = copying the row's scores)"
     )
     print(f"{'A':>6} {'K':>3} | {'prefix':>8} {'x NumPy':>8} {'x copy':>7} | {'singles':>9} "
-          f"{'x enum.':>9} "
-          f"| {'256 draws':>9} {'+ a mask':>8} | {'sample':>7}")  # fmt: skip
+          f"{'x enum.':>9} | {'256 draws':>9} {'+ a mask':>8} | {'sample':>7}")  # fmt: skip
     rng = np.random.default_rng(0)
     for A, K in SIZES:
         n = rows_for(A, K, quick)

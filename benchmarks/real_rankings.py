@@ -209,15 +209,13 @@ def line(label: str, found: list[Row]) -> str:
     widths = [m["width"] for m in found if np.isfinite(m["width"])]
     width = float(np.median(widths)) if widths else float("nan")
     return (f"| {label} | {len(found)} | {geometric(ratios):.3f} | {max(ratios):.3g} | "
-            f"{hits / intervals:.3f} "
-            f"| {sum(m['silent'] for m in found)} | {width:.2f} | "
-            f"{100 * np.median([m['rmse'] for m in found]):.1f} "
-            f"| {np.mean([m['cpu'] for m in found]):.2f} |")  # fmt: skip
+            f"{hits / intervals:.3f} | {sum(m['silent'] for m in found)} | {width:.2f} | "
+            f"{100 * np.median([m['rmse'] for m in found]):.1f} | "
+            f"{np.mean([m['cpu'] for m in found]):.2f} |")  # fmt: skip
 
 
 HEAD = ("| | worlds | MSE / best, geometric mean | worst | coverage | no interval | width / A-B | "
-        "RMSE % | CPU s |\n"
-        "|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+        "RMSE % | CPU s |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
 
 
 def report(cells: list[Row], names: Iterable[str], rivals: Iterable[str] = CLASSIC) -> None:

@@ -44,10 +44,8 @@ def test_importing_the_package_is_light():
 
 def test_help_is_light():
     code = (
-        "import sys; sys.argv = ['counterrank', '--help']\n"
-        "from counterrank.cli.main import run\n"
-        "try: run()\n"
-        "except SystemExit: pass"
+        "import sys; sys.argv = ['counterrank', '--help']\nfrom counterrank.cli.main import "
+        "run\ntry: run()\nexcept SystemExit: pass"
     )
     script = (
         f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{_indented(code)}"

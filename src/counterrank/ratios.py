@@ -96,8 +96,7 @@ class Ratios:
         if self.kind != "factored":
             raise PropensityError(
                 "interaction-order weights need independent positions ('factored' propensities); "
-                "these are "
-                f"'{self.kind}'. Without replacement the truncated product is biased"
+                f"these are '{self.kind}'. Without replacement the truncated product is biased"
             )
         return self._filled(
             lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
@@ -204,8 +203,7 @@ def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
         if logging.kind != policy.kind:
             raise PropensityError(
                 f"the log's propensities are '{logging.kind}' but those of '{name}' are "
-                f"'{policy.kind}'; both must "
-                "be of one kind"
+                f"'{policy.kind}'; both must be of one kind"
             )
         return logging.kind, logging.by_position(batch.K), policy.by_position(batch.K)
     if isinstance(logging, Propensity):
@@ -240,8 +238,7 @@ def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position"
         )
     raise PropensityError(
         f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()}); "
-        "check that policy, "
-        "scores and log belong together"
+        "check that policy, scores and log belong together"
     )
 
 

@@ -66,9 +66,8 @@ def lengths(action: Ints, *, start: int) -> Ints:
     if row >= 0 and action[row].min() < -1:
         position = int(np.argmax(action[row] < -1))
         raise LogError(
-            f"action is {action[row, position]} at row {start + row}, position {position + 1}; "
-            "ids start at 0 and -1 "
-            "pads a shorter ranking"
+            f"action is {action[row, position]} at row {start + row}, position {position + 1}; ids "
+            "start at 0 and -1 pads a shorter ranking"
         )
     if row >= 0:
         raise LogError(
@@ -93,9 +92,8 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         count = _count_not_finite(array, length)
         raise LogError(
             f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row "
-            f"{start + row}, "
-            f"position {position + 1}, value {array[row, position]}); drop those rows or set a "
-            "reward"
+            f"{start + row}, position {position + 1}, value {array[row, position]}); drop those "
+            "rows or set a reward"
         )
     if (length < shape[1]).any():
         array = array.copy()
@@ -150,8 +148,7 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
     if value == 0:
         return (
             f"'{name}' is 0 at {where}, yet this item was shown; a logged item has a positive "
-            "propensity. "
-            "Check the join of log and propensities, or rounding"
+            "propensity. Check the join of log and propensities, or rounding"
         )
     if 0 < value <= _SMALLEST:
         return (
@@ -191,9 +188,8 @@ def context(values: Any, n: int) -> Floats | None:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise LogError(
-            f"context holds something that is no number ({problem}); give categories as codes "
-            "with their labels in "
-            "`categories`, or read the log from a frame or file, which does that"
+            f"context holds something that is no number ({problem}); give categories as codes with "
+            "their labels in `categories`, or read the log from a frame or file, which does that"
         ) from None
     if array.ndim == 1:
         array = array[:, None]
@@ -227,8 +223,7 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
         place = f"row {where[0]}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
         raise PropensityError(
             f"'{name}_dist' is not a distribution at {place}: it sums to "
-            f"{totals[tuple(where)]:.6g}, "
-            f"smallest entry {array[tuple(where)].min():.6g}"
+            f"{totals[tuple(where)]:.6g}, smallest entry {array[tuple(where)].min():.6g}"
         )
     return array
 

@@ -80,9 +80,8 @@ def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(
 ):
     job = write(
         tmp_path,
-        'log = "log.parquet"\n[logger]\nkind = "epsilon"\nepsilon = 0.1\n'
-        '[policies.new]\nkind = "plackett-luce"\ntemperature = 0.5\n[policies.next]\nkind = '
-        '"learned/policy.json"\n',
+        'log = "log.parquet"\n[logger]\nkind = "epsilon"\nepsilon = 0.1\n[policies.new]\nkind = '
+        '"plackett-luce"\ntemperature = 0.5\n[policies.next]\nkind = "learned/policy.json"\n',
     )
     out = counterrank("run", job, "--dry-run").out
     assert (

@@ -34,13 +34,11 @@ def test_an_old_path_gives_the_thing_itself_and_warns(path):
 
 def test_the_import_statement_works_in_a_fresh_interpreter():
     script = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from counterrank.behavior.masks import draw\n"
-        "from counterrank.behavior.candidates import Candidate\n"
-        "from counterrank.inference.normal import check_level\n"
-        "from counterrank import propensities\n"
-        "import counterrank.behavior\n"
-        "assert callable(counterrank.behavior.candidates)\n"
-        "assert 'counterrank.learning' not in __import__('sys').modules\n"
+        "import warnings; warnings.simplefilter('ignore')\nfrom counterrank.behavior.masks import "
+        "draw\nfrom counterrank.behavior.candidates import Candidate\nfrom "
+        "counterrank.inference.normal import check_level\nfrom counterrank import "
+        "propensities\nimport counterrank.behavior\nassert "
+        "callable(counterrank.behavior.candidates)\nassert 'counterrank.learning' not in "
+        "__import__('sys').modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300)

@@ -63,8 +63,7 @@ def test_no_module_can_run_what_it_reads(path):
 
 
 @pytest.mark.parametrize(
-    "bad", ["import pickle", "from yaml import load", "eval('1')", "import numpy as "
-                                                                   "np\nnp.load(f, "
+    "bad", ["import pickle", "from yaml import load", "eval('1')", "import numpy as np\nnp.load(f, "
                                                                    "allow_pickle=True)",
             "import subprocess\nsubprocess.run(x, shell=True)", "def f():\n    exec(text)"]
 )  # fmt: skip

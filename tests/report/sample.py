@@ -168,8 +168,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
         "audit": [
             finding("propensities in (0, 1]", "passed", "144,000 numbers"),
             finding("duplicates", "warned", "12 rows occur twice", [{"row": 17, "same "
-                                                                                "as": 3}], "a "
-                                                                                           "file "
+                                                                                "as": 3}], "a file "
                                                                                            "was "
                                                                                            "read "
                                                                                            "twice",

@@ -101,8 +101,7 @@ class Candidates:
                 Finding(
                     self.name,
                     FAILED,
-                    f"{tally.count('outside'):,} shown items have ids beyond "
-                    f"the {size} candidates "
+                    f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
                     "of 'propensity_dist'",
                     tally.examples["outside"],
                     "actions are numbered differently from the distribution, or candidates are "
@@ -117,8 +116,7 @@ class Candidates:
                     FAILED,
                     f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
                     tally.examples["never"],
-                    "the item came from outside the candidate set (a "
-                    "filter, a pinned item, a "
+                    "the item came from outside the candidate set (a filter, a pinned item, a "
                     "fallback), or the distribution belongs to another request",
                     "log the distribution that was really drawn from; drop pinned positions",
                 )
@@ -161,8 +159,7 @@ class Consistency:
                 Finding(
                     self.name,
                     FAILED,
-                    f"'{name}' differs from its entry in '{name}_dist' for "
-                    f"{wrong / cells:.1%} of "
+                    f"'{name}' differs from its entry in '{name}_dist' for {wrong / cells:.1%} of "
                     "shown items",
                     tally.examples[name],
                     "the two were written at different moments, after different filters, or "
@@ -284,14 +281,12 @@ class Replacement:
                 Finding(
                     self.name,
                     FAILED,
-                    "no ranking repeats an item, where independent positions "
-                    "would give about "
+                    "no ranking repeats an item, where independent positions would give about "
                     f"{expected:,.0f} repeats",
                     tally.examples.get("any", ()),
                     "items were drawn without replacement, so positions are not independent",
                     "if the numbers are P(a_k | items above), use --propensity-kind prefix; if "
-                    "they are marginals, "
-                    "use --propensity-kind position",
+                    "they are marginals, use --propensity-kind position",
                 )
             ]
         return [

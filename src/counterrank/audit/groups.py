@@ -425,16 +425,14 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
         )
     if small:
         return (
-            "the logged propensities are too small: joint or cumulative probabilities, or a "
-            "policy with more "
-            "candidates than were eligible",
+            "the logged propensities are too small: joint or cumulative probabilities, or a policy "
+            "with more candidates than were eligible",
             "log P(a_k | x) of the item at its own position; see --propensity-kind",
         )
     if mean < 1:
         return (
             "the target shows items the logger never shows, or the propensities are too large, or "
-            "the target's "
-            "probabilities do not sum to 1",
+            "the target's probabilities do not sum to 1",
             "compare candidate sets of both policies; log propensities after filtering",
         )
     return (

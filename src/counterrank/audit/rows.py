@@ -88,8 +88,7 @@ class Drift:
         size = float(mean.max() - mean.min()) / scale
         text = (
             f"the logger earned between {mean.min():.4g} ({days[int(mean.argmin())]}) and "
-            f"{mean.max():.4g} "
-            f"({days[int(mean.argmax())]}) a day"
+            f"{mean.max():.4g} ({days[int(mean.argmax())]}) a day"
         )
         if p > 0.001 or size < 0.2:
             return [Finding(self.name, PASSED, f"{text}, no more than usual", ())]
@@ -148,9 +147,8 @@ class Duplicates:
                 Finding(
                     self.name,
                     SKIPPED,
-                    f"{share:.1%} of rankings equal another one, but "
-                    "nothing (context, unit, "
-                    "time) tells rankings apart, so they need not be duplicates",
+                    f"{share:.1%} of rankings equal another one, but nothing (context, unit, time) "
+                    "tells rankings apart, so they need not be duplicates",
                 )
             ]
         if share < 0.001:
@@ -345,8 +343,7 @@ class Robots:
                 Finding(
                     self.name,
                     FAILED,
-                    f"{share:.0%} of the rankings have one of {count:,} "
-                    "contexts that recur again "
+                    f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
                     "and again, while most contexts do not",
                     cause="robots, or users who come often and whose rows belong together",
                     remedy="drop robots; name the user or session with --columns unit=COLUMN",
@@ -365,8 +362,7 @@ class Robots:
                 Finding(
                     self.name,
                     FAILED,
-                    f"{rewarded[K] / n:.1%} of rankings are rewarded at every "
-                    "position, but only "
+                    f"{rewarded[K] / n:.1%} of rankings are rewarded at every position, but only "
                     f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
                     cause="robots that click on everything, or a page view counted as a click on "
                     "each item",

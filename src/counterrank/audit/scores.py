@@ -75,13 +75,11 @@ class Scores:
                 Finding(
                     self.name,
                     FAILED,
-                    f"{outside:,} of {rows:,} rankings show items that were "
-                    "none of their "
+                    f"{outside:,} of {rows:,} rankings show items that were none of their "
                     "candidates",
                     tally.examples["outside"],
-                    "the item came from elsewhere (a "
-                    "pinned item, an ad, a "
-                    "fallback), or candidates belong to another request",
+                    "the item came from elsewhere (a pinned item, an ad, a fallback), or "
+                    "candidates belong to another request",
                     "log all candidates of a request; drop pinned positions",
                     sinks=outside > SINKING * rows,
                 )
@@ -111,8 +109,7 @@ class Scores:
             Finding(
                 self.name,
                 FAILED,
-                f"{wrong:,} of {rows:,} rankings put an item above one of a "
-                "higher score, though "
+                f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
                 "the logger is said to show the highest first",
                 cause="the scores are not those of the logger, or something re-ranked after them",
                 remedy="log the final scores, or say how the logger explores (--logger "
@@ -146,15 +143,13 @@ class Scores:
             Finding(
                 self.name, FAILED if moved > TOLERATED else WARNED,
                 f"the item with the {_nth(rank + 1)} highest score left was shown "
-                f"{observed[rank]:,.0f} times, where "
-                f"Plackett-Luce expects {expected[rank]:,.0f} (z = {z[rank]:.1f}): the logger is "
-                f"{greedy} than its "
-                f"scores, or another policy; {moved:.1%} of choices are affected",
+                f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
+                f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
+                f"{moved:.1%} of choices are affected",
                 cause="another temperature, scores before boosts or filters, or a policy of "
                       "another kind",
                 remedy="give the temperature that was drawn with (--logger "
-                       "plackett-luce:temperature=T), or log the "
-                "final scores",
+                       "plackett-luce:temperature=T), or log the final scores",
             )
         ]  # fmt: skip
 

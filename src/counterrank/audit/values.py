@@ -128,8 +128,7 @@ class Rounding:
                 self.name,
                 status,
                 f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
-                f"{lowest:g}, may be off "
-                f"by {error:.0%}",
+                f"{lowest:g}, may be off by {error:.0%}",
                 cause=""
                 if status == PASSED
                 else "probabilities were rounded when they were written",
@@ -174,9 +173,8 @@ class Deterministic:
                     self.name,
                     FAILED,
                     "every propensity is 1",
-                    cause="the logging policy is "
-                    "deterministic, or the "
-                    "column holds no propensities",
+                    cause="the logging policy is deterministic, or the column holds no "
+                    "propensities",
                     remedy="no other policy can be evaluated from it; log the probabilities of a "
                     "policy that explores, "
                     "estimate them if the same context saw different lists, or run an A/B test",

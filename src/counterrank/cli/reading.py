@@ -36,8 +36,7 @@ _OPTIONS = [
         "--logger",
         metavar="KIND[:OPTION=VALUE,...]",
         help="How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
-        "(temperature), top, "
-        "epsilon (epsilon), rand-top-n (n) or swap (probability).",
+        "(temperature), top, epsilon (epsilon), rand-top-n (n) or swap (probability).",
     ),
     click.option(
         "--policy",

@@ -26,9 +26,8 @@ _EPILOG = """Example:
     default="published",
     show_default=True,
     help="The world: of the paper's code, of its text, one drawn from the seed (any K and number "
-    "of actions), or one "
-    "of real shape, with candidates, features and clicks: a search page, a feed, a shop with "
-    "revenue.",
+    "of actions), or one of real shape, with candidates, features and clicks: a search page, a "
+    "feed, a shop with revenue.",
 )
 @click.option(
     "--n", default=8000, show_default=True, type=click.IntRange(min=1), help="Number of rankings."

@@ -13,10 +13,9 @@ from counterrank.propensity import Propensity
 
 WHAT_IS_POSSIBLE = (
     "What is possible: (1) if the same context was shown different lists over time, estimate the "
-    "propensities "
-    "(--estimate-propensity by-list:COLUMNS); (2) show a random list, or swap neighbouring items "
-    "at random, for a few "
-    "percent of requests and log the probabilities; (3) an A/B test"
+    "propensities (--estimate-propensity by-list:COLUMNS); (2) show a random list, or swap "
+    "neighbouring items at random, for a few percent of requests and log the probabilities; (3) an "
+    "A/B test"
 )
 
 
@@ -43,15 +42,13 @@ def refuse_deterministic(
     if isinstance(first.propensity, Policy):
         raise PropensityError(
             "the logging policy is deterministic: it has one list for each request. Weights then "
-            "compare nothing, and "
-            "no estimate is given. What is possible: (1) a model of users: --estimators "
-            "pbm,click-model; (2) swap "
-            "neighbouring items at random for a few percent of requests and log it; (3) an A/B test"
+            "compare nothing, and no estimate is given. What is possible: (1) a model of users: "
+            "--estimators pbm,click-model; (2) swap neighbouring items at random for a few percent "
+            "of requests and log it; (3) an A/B test"
         )
     raise PropensityError(
-        "every logged propensity is 1: the logging policy is deterministic, or the column holds "
-        "no propensities. "
-        f"Weights then compare nothing, and no estimate is given. {WHAT_IS_POSSIBLE}"
+        "every logged propensity is 1: the logging policy is deterministic, or the column holds no "
+        f"propensities. Weights then compare nothing, and no estimate is given. {WHAT_IS_POSSIBLE}"
     )
 
 

@@ -100,8 +100,7 @@ _TABLE = (
                      "interval; in both, less the "
         "bias that the interval allows for", 0.5, 1.0, False,
         "a bias of half the half-width lowers the coverage of a 95 % interval to 83 %, one of a "
-        "whole to 50 %; only "
-        "distances significant at 1 % count",
+        "whole to 50 %; only distances significant at 1 % count",
     ),
     Threshold(
         "precision", "half-width of the lift's interval relative to the logger's "

@@ -78,8 +78,7 @@ def _by_row(array: NDArray[Any], length: int, n: int | None) -> Callable[[View],
     if array.shape[0] != n or array.shape[1:] not in ((), (length, length)):
         raise BehaviorError(
             f"behavior has shape {array.shape}; for n={n} rankings of K={length} give ({length}, "
-            f"{length}), "
-            f"names ({n},) or masks ({n}, {length}, {length})"
+            f"{length}), names ({n},) or masks ({n}, {length}, {length})"
         )
     if array.ndim == 1:
         return lambda view: _weigh_names(view, _rows_of(array, view), length)

@@ -59,9 +59,8 @@ class TamedPlan(ContributionPlan):
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
         self.flags = (
             f"biased: weights are tamed above {self.limit:.4g}; {float(lost.max()):.1%} of the "
-            "weight is gone at the "
-            f"worst position, a bias of roughly {bound:.2g} if the lost rankings earn like the "
-            "logged ones",
+            f"weight is gone at the worst position, a bias of roughly {bound:.2g} if the lost "
+            "rankings earn like the logged ones",
         )
         estimate = super().finish(state)
         estimate.details["limit"] = self.limit

@@ -142,10 +142,9 @@ def _overflow(name: str, state: Moments) -> str:
     worst = int(np.argmax(np.nan_to_num(state.peaks[:-1], nan=np.inf)))
     return (
         f"'{name}' overflows: the largest weight at position {worst + 1} is "
-        f"{state.peaks[worst]:.3g}, whose square or "
-        "product is no number any more. Look for logging propensities near zero, or use an "
-        "estimator with smaller "
-        f"products, such as iips or order-2"
+        f"{state.peaks[worst]:.3g}, whose square or product is no number any more. Look for "
+        "logging propensities near zero, or use an estimator with smaller products, such as iips "
+        "or order-2"
     )
 
 

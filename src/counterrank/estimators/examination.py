@@ -53,8 +53,7 @@ _DIRECTIONAL = (
 )
 _LOG_THIS = (
     "log a swap of two neighbours for some percent of requests, pool several model versions, or "
-    "give a curve measured "
-    "elsewhere with --position-curve FILE"
+    "give a curve measured elsewhere with --position-curve FILE"
 )
 
 

@@ -71,8 +71,7 @@ class Interpolated(Estimator):
             if not isinstance(policy, Policy) or "position" not in policy.capabilities:
                 raise EstimatorError(
                     f"'{self.name}' needs the chance of each shown item at other positions, which "
-                    f"{whose} cannot give; "
-                    "give scores and --logger, --policy, or whole policies"
+                    f"{whose} cannot give; give scores and --logger, --policy, or whole policies"
                 )
         if self.width == 1:
             return InterpolPlan(self.name, workspace, np.ones(first.K), 1)

@@ -50,8 +50,7 @@ class Marginalised(Estimator):
         if not (has_distribution(first, LOGGING) and has_distribution(first, target)):
             raise EstimatorError(
                 "'mips' sums probabilities over groups and needs whole distributions; add "
-                "'propensity_dist' and "
-                f"'{target}_dist' columns or give both policies"
+                f"'propensity_dist' and '{target}_dist' columns or give both policies"
             )
         group = group_index(self.groups, first.n_actions)
         weights = self.weights

@@ -38,9 +38,8 @@ class PseudoInverse(Estimator):
         if kind != "factored":
             raise EstimatorError(
                 f"'pi' needs independent positions ('factored' propensities); these are '{kind}'. "
-                "For dependent "
-                "positions its weights need the pairwise probabilities of all items; use ips or "
-                "rips"
+                "For dependent positions its weights need the pairwise probabilities of all items; "
+                "use ips or rips"
             )
         return WeightPlan(self.name, workspace, _weigh, key=("pi",), aggregate=self.aggregate)
 

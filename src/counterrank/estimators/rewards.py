@@ -24,12 +24,9 @@ def need_mean(workspace: Workspace, name: str) -> None:
         return
     raise EstimatorError(
         f"'{name}' averages a reward model over what '{target}' would show, which needs its whole "
-        "distribution, but "
-        f"the log has only the probabilities of the shown items; add a '{target}_dist' column (A "
-        "probabilities, or K "
-        "lists of A), give the target as a policy such as Softmax(scores), or use 'auto' or "
-        "'order-2', which do "
-        "without"
+        "distribution, but the log has only the probabilities of the shown items; add a "
+        f"'{target}_dist' column (A probabilities, or K lists of A), give the target as a policy "
+        "such as Softmax(scores), or use 'auto' or 'order-2', which do without"
     )
 
 

@@ -27,8 +27,7 @@ class SwitchPlan(DoublyRobustPlan):
         lost = float(np.max(1.0 - state.mean("w")))
         self.flags = (
             f"biased: rankings of weight above {self.limit:.4g} are left to the reward model, "
-            f"{lost:.1%} of the weight "
-            "at the worst position; the bias there is the model's",
+            f"{lost:.1%} of the weight at the worst position; the bias there is the model's",
         )
         estimate = super().finish(state)
         estimate.details["limit"] = self.limit

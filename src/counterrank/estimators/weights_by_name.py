@@ -56,8 +56,7 @@ def _ordered(workspace: Workspace, order: int, behavior: Any) -> tuple[Weigh, Ha
     if kind != "factored":
         raise EstimatorError(
             f"interaction order {order} needs independent positions ('factored' propensities); "
-            f"these are '{kind}', for "
-            "which the truncated product is biased; use ips, rips or auto"
+            f"these are '{kind}', for which the truncated product is biased; use ips, rips or auto"
         )
     length = workspace.first.K
     mask, used = as_mask(behavior, length), min(order, length)

@@ -259,8 +259,7 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
     if missing:
         raise LogError(
             f"arm '{missing[0]}' has no target of its name; each arm needs its probabilities of "
-            "the shown items in "
-            "every row, also those that another arm served"
+            "the shown items in every row, also those that another arm served"
         )
     for name in arms:
         rows = int(np.count_nonzero(_labels(whole, arm) == name))

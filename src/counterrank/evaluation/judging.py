@@ -232,9 +232,8 @@ def mean_weight(e: Evidence) -> Found:
     )
     reason = (
         f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = "
-        f"{test.p_value:.1g}): wrong "
-        "propensities or target probabilities, items never shown, or a tail not yet "
-        f"seen{scale_of(test.mean)}"
+        f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
+        f"tail not yet seen{scale_of(test.mean)}"
     )
     yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
 

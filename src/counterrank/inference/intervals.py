@@ -165,8 +165,7 @@ def _buckets(evidence: Evidence) -> Floats:
     if table is None:
         raise ConfigError(
             "a bootstrap needs sums by unit, which were not collected: give the log a `unit` "
-            "column, or estimate "
-            "with by_unit=True, which makes a unit of each row"
+            "column, or estimate with by_unit=True, which makes a unit of each row"
         )
     used: Floats = table[table[:, -1] > 0]
     if len(used) < 2:
@@ -205,10 +204,9 @@ def cressie_read_interval(evidence: Evidence, level: float) -> tuple[float, floa
     moments = evidence.moments
     if moments.gram is None:
         raise ConfigError(
-            "'cressie-read' needs products of weights and contributions, which were not "
-            "collected: estimate with "
-            "full=True, or use a self-normalised or control-variate estimator (such as snips), "
-            "which collects them"
+            "'cressie-read' needs products of weights and contributions, which were not collected: "
+            "estimate with full=True, or use a self-normalised or control-variate estimator (such "
+            "as snips), which collects them"
         )
     beta = moments.alpha @ control_coefficients(moments)  # (K,)
     centre = float(moments.alpha @ moments.mean("y") - beta @ (moments.mean("w") - 1.0))

@@ -231,8 +231,7 @@ def _refuse_few(rest: RankingLog) -> None:
     if units < SETTINGS["many"].value:
         raise LogError(
             f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at "
-            "least "
-            f"{SETTINGS['many'].value:.0f}. Grade 'free' holds for any number"
+            f"least {SETTINGS['many'].value:.0f}. Grade 'free' holds for any number"
         )
 
 
@@ -252,8 +251,7 @@ def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tu
     if grade == "free":
         raise ConfigError(
             "grade 'free' needs to know how large a reward can be, not how large it was: give "
-            "--reward-range LOW,HIGH "
-            "(reward_range in Python), or take grade 'assumed'"
+            "--reward-range LOW,HIGH (reward_range in Python), or take grade 'assumed'"
         )
     return float(values.min()), float(values.max())
 
@@ -357,11 +355,9 @@ def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
         if _misplaced(drawn, _units(side.log)):
             raise LogError(
                 "the logged rankings are not what today's policy, as described, would draw: the "
-                "logged one ranks "
-                f"{(drawn.below / drawn.draws).mean():.1%} of the way up among fresh draws, and "
-                "should rank in the "
-                "middle. Is the temperature right, are all candidates listed, did rules change "
-                "the page afterwards?"
+                f"logged one ranks {(drawn.below / drawn.draws).mean():.1%} of the way up among "
+                "fresh draws, and should rank in the middle. Is the temperature right, are all "
+                "candidates listed, did rules change the page afterwards?"
             )
 
 

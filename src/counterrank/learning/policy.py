@@ -125,9 +125,8 @@ class LearnedPolicy:
             if logger is None:
                 raise PolicyError(
                     "this policy serves the best of several rankings of today's policy, so its "
-                    "weights need today's "
-                    "policy itself: give scores and --logger, or whole distributions "
-                    "('propensity_dist')"
+                    "weights need today's policy itself: give scores and --logger, or whole "
+                    "distributions ('propensity_dist')"
                 )
 
             def value(rows: Ints, drawn: Ints) -> Floats:
@@ -185,9 +184,8 @@ class LearnedPolicy:
             if tuple(own) != tuple(given):
                 raise PolicyError(
                     f"the policy was learned with {what} {', '.join(own) or 'of no kind'}, this "
-                    "log has "
-                    f"{', '.join(given) or 'none'}: name the same columns in the same order "
-                    "(--context)"
+                    f"log has {', '.join(given) or 'none'}: name the same columns in the same "
+                    "order (--context)"
                 )
         return rankings_of(log)
 

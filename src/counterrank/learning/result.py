@@ -82,13 +82,11 @@ class Certificate:
             means = "whatever users do" if self.grade == "free" else "if rows are many"
             return (
                 f"{upper(self.name)} earns at least {self.low:.4g} more per ranking than today's "
-                f"{self.logger:.4g} "
-                f"({self.low / self.logger:+.1%} or more; estimate {self.value:+.4g}), with "
-                f"{sure} confidence {means}."
+                f"{self.logger:.4g} ({self.low / self.logger:+.1%} or more; estimate "
+                f"{self.value:+.4g}), with {sure} confidence {means}."
                 if self.logger > 0
                 else f"{upper(self.name)} earns at least {self.low:.4g} more per ranking than "
-                f"today, with {sure} "
-                f"confidence {means}."
+                f"today, with {sure} confidence {means}."
             )
         if self.more_rows is None:
             return (
@@ -102,9 +100,8 @@ class Certificate:
                 f"{self.more_rows:,} rows like these would show it."
             )
         return (
-            f"Not yet: {self.name} seems to earn {self.value:+.4g} per ranking, but the "
-            f"{sure} bound is "
-            f"{self.low:+.4g}. About {self.more_rows:,} rows like these would show it."
+            f"Not yet: {self.name} seems to earn {self.value:+.4g} per ranking, but the {sure} "
+            f"bound is {self.low:+.4g}. About {self.more_rows:,} rows like these would show it."
         )
 
 

@@ -12,8 +12,7 @@ SETTINGS: dict[str, Setting[float]] = {
     "draws": Setting(
         64,
         "rankings a row",
-        "reference draws of the logger: twice the largest m, so that its "
-        "weight is not all or "
+        "reference draws of the logger: twice the largest m, so that its weight is not all or "
         "nothing",
         "reasoned",
     ),
@@ -54,10 +53,8 @@ SETTINGS: dict[str, Setting[float]] = {
     "wrong_sampler": Setting(
         4.5,
         "standard errors",
-        "ranks of the logged rankings among drawn ones are uniform if the "
-        "sampler is the "
-        "logger's; eight tests, false alarms about 1 in 20,000 logs (3.5 refused 1 good log of "
-        "40)",
+        "ranks of the logged rankings among drawn ones are uniform if the sampler is the logger's; "
+        "eight tests, false alarms about 1 in 20,000 logs (3.5 refused 1 good log of 40)",
         "reasoned",
     ),
     "likely_draws": Setting(16, "rankings a row", "enough for ranks by probability", "reasoned"),

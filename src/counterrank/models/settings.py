@@ -335,8 +335,7 @@ LEAST_SHARED = _set(
 MOST_SHARED = _set(
     "MOST_SHARED", 0.999, "correlation",
     "of a ranking's errors that is believed: at 1 all but their mean would be free of noise; with "
-    "classes known, "
-    "nearly all noise of the published world is shared",
+    "classes known, nearly all noise of the published world is shared",
     "arithmetic",
 )  # fmt: skip
 LEAST_NOISE = _set(

@@ -245,12 +245,11 @@ def _whole(out: Path) -> str:
     return (
         fill(
             f"One whole trial, the data and all {len(ESTIMATORS)} estimators, takes "
-            f"{', '.join(f'{s:.2f} s at n = {n:,.0f}' for n, s in at.items())}. "
-            f"1000 seeds of the main figures' 18 points are then {1000 * total / 3600:.1f} CPU "
-            "hours, "
-            f"{1000 * total / 120:.0f} minutes on two cores; {_most(out)}. "
-            "Drawing the data and one AIPS with its oracle at n = 8,000 took the public code "
-            f"{theirs:g} s as published, and takes {one:.3f} s here: 1/{theirs / one:,.0f}.",
+            f"{', '.join(f'{s:.2f} s at n = {n:,.0f}' for n, s in at.items())}. 1000 seeds of the "
+            f"main figures' 18 points are then {1000 * total / 3600:.1f} CPU hours, "
+            f"{1000 * total / 120:.0f} minutes on two cores; {_most(out)}. Drawing the data and "
+            f"one AIPS with its oracle at n = 8,000 took the public code {theirs:g} s as "
+            f"published, and takes {one:.3f} s here: 1/{theirs / one:,.0f}.",
             118,
         )
         + "\n"

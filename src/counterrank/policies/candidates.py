@@ -225,8 +225,7 @@ class Candidates:
         if array.shape != self.items.shape:
             raise PolicyError(
                 f"feature '{name}' has {array.shape[0] if array.ndim else 0} values for "
-                f"{len(self.items)} candidates; "
-                "give one value a candidate"
+                f"{len(self.items)} candidates; give one value a candidate"
             )
         if array.dtype.kind not in "fiub":
             raise PolicyError(

@@ -101,8 +101,7 @@ class Factored(ArrayPolicy):
         if length > self.log_table.shape[1]:
             raise PolicyError(
                 f"the table describes {self.log_table.shape[1]} positions, {length} were asked "
-                "for; "
-                "give probabilities for every position, or (n, A) for the same at each"
+                "for; give probabilities for every position, or (n, A) for the same at each"
             )
 
 

@@ -77,8 +77,7 @@ class PlackettLuce(ArrayPolicy):
         if self.max_states < 1 or self.max_samples < 2 or not self.rtol > 0:
             raise PolicyError(
                 f"max_states={self.max_states}, max_samples={self.max_samples} and "
-                f"rtol={self.rtol} "
-                "must be at least 1, at least 2 and positive"
+                f"rtol={self.rtol} must be at least 1, at least 2 and positive"
             )
 
     @property
@@ -243,8 +242,7 @@ def _solve_block(
         row = numbers[tasks.rows[np.argmax(np.isnan(values))]]
         raise PolicyError(
             f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make "
-            "more than "
-            f"max_states={limits.max_states} states; raise max_states or the temperature"
+            f"more than max_states={limits.max_states} states; raise max_states or the temperature"
         )
     return tasks.scatter(values, log_prob), tasks.scatter(errors, rel_var), hardest
 

@@ -33,8 +33,7 @@ def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
         i, k = np.argwhere(bad)[0]
         raise PolicyError(
             f"row {i}, position {k + 1}: action {items[i, k]} is not one of "
-            f"0..{policy.n_actions - 1} "
-            "(-1 pads shorter rankings)"
+            f"0..{policy.n_actions - 1} (-1 pads shorter rankings)"
         )
     if not policy.factored:
         _check_padding(items)

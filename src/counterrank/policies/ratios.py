@@ -99,9 +99,8 @@ def _log_ratio(
         positions = np.flatnonzero(mask & (actions[i] >= 0))
         raise PropensityError(
             f"row {i}: the logging policy never shows items {actions[i, positions].tolist()} at "
-            "positions "
-            f"{(positions + 1).tolist()}, yet they were logged; check that policy and log belong "
-            "together"
+            f"positions {(positions + 1).tolist()}, yet they were logged; check that policy and "
+            "log belong together"
         )
     above = target.subset_log_prob(actions, masks)
     correction = np.log1p(-np.minimum(below.rel_var, MAX_CORRECTION))

@@ -170,8 +170,7 @@ class Scored(Policy):
             row = int(np.argmax(eligible < reach))
             raise PolicyError(
                 f"row {self.candidates.start + row}: a swap among {reach} places needs as many "
-                "candidates, there are "
-                f"{eligible[row]}; list more candidates or set places="
+                f"candidates, there are {eligible[row]}; list more candidates or set places="
             )
 
 

@@ -85,8 +85,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
             t = int(np.argmax(np.isnan(found)))
             raise PolicyError(
                 f"row {tasks.rows[t]}: positions {(np.flatnonzero(tasks.masks[t]) + 1).tolist()} "
-                "need more than "
-                f"{MAX_STATES} states; ask for fewer positions, or for a prefix"
+                f"need more than {MAX_STATES} states; ask for fewer positions, or for a prefix"
             )
         log_prob = tasks.scatter(found, np.where(never, -np.inf, 0.0))
         return SubsetResult(log_prob, np.zeros_like(log_prob))

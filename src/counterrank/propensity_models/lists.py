@@ -51,18 +51,14 @@ def _refuse_single(
     named = f"equal {', '.join(columns)}" if columns else "the whole log"
     raise PropensityError(
         f"the logging policy is deterministic: rows of {named} always show one list, so no other "
-        "can be compared. "
-        "Name fewer or coarser columns if the same context saw different lists; else randomise a "
-        "few percent of "
-        "requests and log the probabilities, or run an A/B test"
+        "can be compared. Name fewer or coarser columns if the same context saw different lists; "
+        "else randomise a few percent of requests and log the probabilities, or run an A/B test"
     )
 
 
 def _note(lists: int, groups: int, unseen: float) -> str:
     return (
         f"estimated-propensity: each list's frequency ({lists:,} lists in {groups:,} contexts) "
-        "stands for its "
-        f"propensity; about {unseen:.1%} of requests would show a list not seen here "
-        "(Good-Turing), and choices that "
-        "depended on more than these columns bias the result"
+        f"stands for its propensity; about {unseen:.1%} of requests would show a list not seen "
+        "here (Good-Turing), and choices that depended on more than these columns bias the result"
     )

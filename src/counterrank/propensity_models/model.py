@@ -329,8 +329,6 @@ _USED = {CHOICE: "scores and features of candidates"}
 def _note(recipe: Recipe) -> str:
     return (
         f"estimated-propensity: propensities were not logged but estimated ({recipe.method}, "
-        f"{FOLDS}-fold, calibrated, "
-        "by position); intervals include the model's own spread, but not reasons for showing an "
-        "item that the log "
-        "does not hold"
+        f"{FOLDS}-fold, calibrated, by position); intervals include the model's own spread, but "
+        "not reasons for showing an item that the log does not hold"
     )

@@ -41,8 +41,7 @@ class Unpacked:
         if self.count > self.limit:
             raise LogError(
                 f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
-                "size; "
-                "if that is right, unpack it yourself or convert it to Parquet"
+                "size; if that is right, unpack it yourself or convert it to Parquet"
             )
         return chunk
 
@@ -150,11 +149,9 @@ def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
 def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
     if allowed is not None and taken > allowed:
         raise TooLargeError(
-            f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or "
-            "more in memory, and "
-            f"{_size(allowed)} can be used; read it in parts with scan_log (folders and patterns "
-            "of files are), or "
-            f"allow more with {LIMIT}=BYTES"
+            f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or more "
+            f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
+            f"and patterns of files are), or allow more with {LIMIT}=BYTES"
         )
 
 

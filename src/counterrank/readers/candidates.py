@@ -80,8 +80,7 @@ class Listed:
         if self.spec.action_names is not None:
             raise LogError(
                 "scores without candidates stand by item id, but these items have names; add a "
-                "column 'candidates' "
-                "that lists the items in the order of their scores"
+                "column 'candidates' that lists the items in the order of their scores"
             )
         first = next(iter(self.parts.scores.values()))
         self.raw = columns.entry_counts(_lists(self.table, first, self.start))
@@ -89,9 +88,8 @@ class Listed:
         if (self.raw != width).any():
             row = int(np.argmax(self.raw != width))
             raise LogError(
-                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there "
-                f"are {width} items; "
-                "without a column 'candidates' every item needs a score"
+                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there are "
+                f"{width} items; without a column 'candidates' every item needs a score"
             )
         self.counts, self.kept = self.raw, None
         self.items = np.tile(np.arange(width, dtype=np.int32), len(self.raw))
@@ -104,8 +102,7 @@ class Listed:
             row = int(np.argmax(counts != self.raw))
             raise LogError(
                 f"row {self.start + row}: '{field.name}' has {counts[row]} {what}, but there are "
-                f"{self.raw[row]} "
-                f"candidates; give one for each candidate, in their order"
+                f"{self.raw[row]} candidates; give one for each candidate, in their order"
             )
         flat = array.flatten()
         return flat if self.kept is None else flat.filter(pa.array(self.kept))

@@ -57,8 +57,7 @@ def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
         row = int(counts.argmax())
         raise LogError(
             f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} "
-            "positions; "
-            "pad shorter rankings with nulls"
+            "positions; pad shorter rankings with nulls"
         )
     same = len(counts) > 0 and int(counts.min()) == length
     return Lists(array.flatten(), None if same else counts, len(array), length, start)
@@ -115,8 +114,7 @@ def item_ids(array: pa.Array, name: str, spec: LogSpec, place: values.Place) -> 
         index = int(np.argmax(result < -1))
         raise LogError(
             f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
-            "ranking; "
-            "other ids are read with --encode-actions (encode_actions=True in Python)"
+            "ranking; other ids are read with --encode-actions (encode_actions=True in Python)"
         )
     return result
 
@@ -231,8 +229,7 @@ def units(
         row = pc.index(pc.is_null(array), True).as_py()
         raise LogError(
             f"unit '{name}' is missing at row {start + row}; each ranking needs its user or "
-            "session "
-            "(give anonymous ones an id of their own)"
+            "session (give anonymous ones an id of their own)"
         )
     return values.objects(array), _buckets(array)
 

@@ -226,8 +226,7 @@ def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | No
         mark = "PAR1" if named == "parquet" else "ARROW1"
         raise LogError(
             f"{path} is not {'a Parquet' if named == 'parquet' else 'an Arrow'} file: it does not "
-            f"start with {mark}, "
-            f"but with {head[:8]!r}"
+            f"start with {mark}, but with {head[:8]!r}"
             + (f"; it is packed with {packed}, unpack it first" if packed else "")
         )
     if named is None and packed is None:

@@ -84,8 +84,7 @@ def _with_candidates(
         row = pc.index(pc.is_null(code), True).as_py()
         raise LogError(
             f"row {first_row + row}: ranking {ranking[row].as_py()!r} shows no item: all its rows "
-            "lack "
-            f"'{spec.position}'; give the position of what was shown, or drop the ranking"
+            f"lack '{spec.position}'; give the position of what was shown, or drop the ranking"
         )
     codes = code.to_numpy(zero_copy_only=False).astype(np.int64)
     order = pa.array(np.argsort(codes, kind="stable"))
@@ -163,8 +162,7 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
         rows = sorted((groups.row_of(int(groups.order[at - 1])), row))
         raise LogError(
             f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and "
-            f"{rows[1]}); "
-            "keep one row for each position"
+            f"{rows[1]}); keep one row for each position"
         )
     if position[at] < 0:
         raise LogError(

@@ -255,8 +255,7 @@ def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
             if key in taken:
                 raise LogError(
                     f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', "
-                    "which each ranking has "
-                    "its own of; put it into the file and rename the folder"
+                    "which each ranking has its own of; put it into the file and rename the folder"
                 )
 
 

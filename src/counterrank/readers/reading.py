@@ -103,8 +103,7 @@ def as_table(frame: Any) -> pa.Table:
     else:
         raise LogError(
             f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
-            "arrays, "
-            "or a path to read_log"
+            "arrays, or a path to read_log"
         )
     if len(set(table.column_names)) < table.num_columns:
         twice = next(name for name in table.column_names if table.column_names.count(name) > 1)

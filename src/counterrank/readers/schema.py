@@ -151,9 +151,8 @@ class _Resolver:
         python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
         raise LogError(
             f"there is no column '{shown}' for the "
-            f"{role if role in ROLES else f'target policy {role}'}{hint}, "
-            f"nor '{shown}_1'{also}; columns are {listed(self.names)}. Map names with --columns "
-            f"{wanted} "
+            f"{role if role in ROLES else f'target policy {role}'}{hint}, nor '{shown}_1'{also}; "
+            f"columns are {listed(self.names)}. Map names with --columns {wanted} "
             f"(columns={{{python}}} in Python){self.known_format() if role in ROLES else ''}"
         )
 
@@ -396,9 +395,8 @@ class _Resolver:
             return found
         raise LogError(
             f"there is no column '{key}' with the scores of "
-            f"{'the logger' if name == LOGGING else f'policy {name}'}"
-            f"{suggestion(key, self.names)}; columns are {listed(self.names)}. Map it with "
-            f"{say('--columns', f'{key}=NAME')}"
+            f"{'the logger' if name == LOGGING else f'policy {name}'}{suggestion(key, self.names)}; "
+            f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
         )
 
     def has_unshown(self) -> bool:

@@ -105,8 +105,7 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
 def _too_large(name: str) -> LogError:
     return LogError(
         f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the "
-        "first rows: say "
-        "--encode-actions (encode_actions=True in Python)"
+        "first rows: say --encode-actions (encode_actions=True in Python)"
     )
 
 
@@ -119,8 +118,7 @@ def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> In
         index = pc.index(unknown, True).as_py()
         raise LogError(
             f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the "
-            "vocabulary of "
-            f"{len(labels)} was collected; read the data again from the start"
+            f"vocabulary of {len(labels)} was collected; read the data again from the start"
         )
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
 

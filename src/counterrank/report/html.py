@@ -71,8 +71,7 @@ def page(template: str, **values: object) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src "
-        "data:; "
-        "base-uri 'none'; form-action 'self'"
+        "data:; base-uri 'none'; form-action 'self'"
     )
     # Both come from this package, never from a user; the digest pins the script to the byte.
     fixed = {

@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 _ASSUMED = {
     "free": (
         "Nothing is assumed about how users behave, and the bound holds for any number of rows. "
-        "Assumed is that the "
-        "log is right (today's policy drew what it says it drew, rewards were recorded), that "
-        "users do not influence "
-        "each other, and that tomorrow's users are like those of the log."
+        "Assumed is that the log is right (today's policy drew what it says it drew, rewards were "
+        "recorded), that users do not influence each other, and that tomorrow's users are like "
+        "those of the log."
     ),
     "assumed": (
         "The bound is that of a t test: it holds for many rows with rewards of ordinary tails. "
-        "Assumed is also that "
-        "the log is right, that users do not influence each other, and that tomorrow's users are "
-        "like those of it."
+        "Assumed is also that the log is right, that users do not influence each other, and that "
+        "tomorrow's users are like those of it."
     ),
 }
 _NEXT_TIME = (
@@ -41,8 +39,7 @@ _NEXT_TIME = (
     "Log every candidate with its features, not only what was shown: then the model can tell "
     "items apart.",
     "Log what users did after the click, if that is what you care about: a policy that is learned "
-    "from clicks earns "
-    "clicks, not satisfaction.",
+    "from clicks earns clicks, not satisfaction.",
 )
 
 

@@ -62,8 +62,7 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     if reading.evidence(target) == "insufficient":
         return (
             f"This log cannot tell what {target} would earn. The best guess is "
-            f"{_change(reading, lift)} "
-            f"per {ranking}{bracket}."
+            f"{_change(reading, lift)} per {ranking}{bracket}."
         )
     if no_difference(lift):
         return (
@@ -74,8 +73,7 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     if found == "unclear":
         return (
             f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no "
-            "change at all "
-            f"is just as plausible{bracket}."
+            f"change at all is just as plausible{bracket}."
         )
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
     return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today{bracket}."

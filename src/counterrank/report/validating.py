@@ -51,8 +51,7 @@ def sentences(model: Model) -> list[str]:
     if len(pairs) < 10:
         lines.append(
             f"{len(pairs)} pairs of one test say little about coverage: collect the results of "
-            "several tests before "
-            "you rely on it."
+            "several tests before you rely on it."
         )
     return lines
 
@@ -72,9 +71,8 @@ def _bias(found: Mapping[str, Any], error: float | None) -> str:
         side = "too high" if low > 0 else "too low"
         return (
             f"Predictions were {side} on average: {size} per ranking ({ends}). Look for wrong "
-            "propensities, for "
-            "something that differs between the arms besides the ranking, or for feedback that "
-            "one log does not show."
+            "propensities, for something that differs between the arms besides the ranking, or for "
+            "feedback that one log does not show."
         )
     return (
         f"No constant error was found: predictions missed by {size} per ranking on average "

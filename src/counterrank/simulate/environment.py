@@ -144,8 +144,7 @@ def _check_options(env: Environment) -> None:
     if not env.factored and env.A < env.K:
         raise ConfigError(
             f"Plackett-Luce draws without replacement: {env.A} actions cannot fill {env.K} "
-            "positions; "
-            "use at least as many actions as positions"
+            "positions; use at least as many actions as positions"
         )
     if not env.factored and env.target is None:
         raise ConfigError(

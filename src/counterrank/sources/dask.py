@@ -190,7 +190,6 @@ def _refuse_cut_lists(source: FrameOnCluster) -> None:
         if field.form == "text" and "," not in (source.head[field.name][0].as_py() or ","):
             raise LogError(
                 f"Dask has turned the arrays in column '{field.name}' into text, which cuts their "
-                "digits; "
-                "call dask.config.set({'dataframe.convert-string': False}) before making the "
-                "frame, or read Parquet"
+                "digits; call dask.config.set({'dataframe.convert-string': False}) before making "
+                "the frame, or read Parquet"
             )

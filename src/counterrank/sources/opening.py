@@ -103,8 +103,7 @@ def _check_engine(engine: Any, kind: str) -> None:
     if kind != "path":
         raise ConfigError(
             f"an engine is chosen for logs in files; this is a {kind}, which is summed where it "
-            "is. "
-            "Write it to Parquet, or pass a Dask or Spark frame"
+            "is. Write it to Parquet, or pass a Dask or Spark frame"
         )
 
 
@@ -122,8 +121,7 @@ def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
     if not all(isinstance(name, str) for name in names):
         raise ConfigError(
             f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, "
-            f"{{'new': probabilities}}), "
-            "or name columns of the log, evaluate(log, ['new'])"
+            "{'new': probabilities}), or name columns of the log, evaluate(log, ['new'])"
         )
     return names, {}
 

@@ -64,9 +64,8 @@ def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
     count = A**length if policy.factored else math.perm(A, length)
     if count > RANKINGS:
         raise PolicyError(
-            f"{A} actions at {length} positions make {count:,} rankings, too many to list (at "
-            f"most {RANKINGS:,}); "
-            "check a smaller example of the policy"
+            f"{A} actions at {length} positions make {count:,} rankings, too many to list (at most "
+            f"{RANKINGS:,}); check a smaller example of the policy"
         )
     actions = range(policy.n_actions)
     every = (

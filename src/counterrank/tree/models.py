@@ -47,9 +47,8 @@ def supported(
     if not good:
         raise BehaviorError(
             f"'{ratios.kind}' propensities support none of the candidates "
-            f"{', '.join(c.label for c in given)}; "
-            "add S (whole ranking), C (items above) or I (own item), whichever the propensities "
-            "describe"
+            f"{', '.join(c.label for c in given)}; add S (whole ranking), C (items above) or I "
+            "(own item), whichever the propensities describe"
         )
     dropped = [c.label for c in given if c.order is None and not any(c is kept for kept in good)]
     note = (
@@ -131,8 +130,7 @@ def contributions(ratios: Ratios, candidates: tuple[Candidate, ...]) -> tuple[Fl
         k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
         raise BehaviorError(
             f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
-            "logging propensities "
-            "near zero"
+            "logging propensities near zero"
         )
     return out, seen
 

@@ -148,8 +148,7 @@ class Oracle:
         if position.index >= len(given):
             raise BehaviorError(
                 f"'{self.name}' was given {len(given)} values, but position {position.index + 1} "
-                "needs one; "
-                "give one a position"
+                "needs one; give one a position"
             )
         return float(given[position.index])
 
@@ -186,8 +185,7 @@ def mse_estimate(given: "str | MSEEstimate") -> MSEEstimate:
         instead = " or, with values from outside, Oracle(values=...)" if given == "dr" else ""
         raise BehaviorError(
             f"mse='{given}' was removed: over the environments it was measured in, it did no "
-            "better than the rules "
-            f"that stayed; use mse='gl'{instead}. Known: {known}"
+            f"better than the rules that stayed; use mse='gl'{instead}. Known: {known}"
         )
     near = difflib.get_close_matches(given, [*FEASIBLE, "oracle"], n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""

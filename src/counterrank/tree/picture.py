@@ -66,10 +66,8 @@ def _branch(start: tuple[float, float], end: tuple[float, float], rule: str) -> 
     y0, y1 = start[1] + _HEIGHT, end[1]
     return (
         f'<path d="M{start[0]:.1f},{y0:.1f} V{(y0 + y1) / 2:.1f} H{end[0]:.1f} V{y1:.1f}" '
-        'fill="none" stroke="#667"/>'
-        f'<text x="{end[0]:.1f}" y="{y1 - 8:.1f}" text-anchor="middle" fill="#334" '
-        'paint-order="stroke" '
-        f'stroke="white" stroke-width="4">{escape(rule)}</text>'
+        f'fill="none" stroke="#667"/><text x="{end[0]:.1f}" y="{y1 - 8:.1f}" text-anchor="middle" '
+        f'fill="#334" paint-order="stroke" stroke="white" stroke-width="4">{escape(rule)}</text>'
     )
 
 
@@ -108,7 +106,6 @@ def _matrix(mask: NDArray[np.bool_], x: float, y: float, row: int | None) -> str
             colour = ("#1f4e8c" if row is None or row == k else "#b9cbe4") if mask[k, m] else "#fff"
             cells.append(
                 f'<rect x="{x + size * m:.1f}" y="{y + size * k:.1f}" width="{size:.2f}" '
-                f'height="{size:.2f}" '
-                f'fill="{colour}" stroke="#ccd" stroke-width=".5"/>'
+                f'height="{size:.2f}" fill="{colour}" stroke="#ccd" stroke-width=".5"/>'
             )
     return "".join(cells)

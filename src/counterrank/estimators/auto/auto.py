@@ -168,8 +168,7 @@ class AutoPlan(Plan[AutoState]):
         if not (np.isfinite(state.products).all() and np.isfinite(state.second).all()):
             raise EstimatorError(
                 "'auto' overflows: squares of its contributions are no numbers any more. Look for "
-                "logging propensities "
-                "near zero or rewards of enormous size"
+                "logging propensities near zero or rewards of enormous size"
             )
         summary = summarise(state, self.members, modelled=self.nuisances is not None)
         return summary, decide(summary, self.allowance)
@@ -253,13 +252,11 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
 
 _LONG = (
     "weights-only: {K} positions are too many for a reward model (at most {most}), so auto uses "
-    "weights and mean-zero "
-    "controls; shorter rankings would do better"
+    "weights and mean-zero controls; shorter rankings would do better"
 )
 _DRAWN = (
     "drawn-mean: the reward models' mean under the target ('{kind}' propensities) is an average "
-    "over {draws} drawn "
-    "rankings a row, whose error is inside the standard error"
+    "over {draws} drawn rankings a row, whose error is inside the standard error"
 )
 
 
@@ -267,14 +264,11 @@ def _why(target: str, kind: str, *, factored: bool) -> str:
     if factored:
         return (
             "weights-only: the log has only the shown items' probabilities, so auto uses weights "
-            "and mean-zero "
-            f"controls; with 'propensity_dist' and '{target}_dist' columns (or policies) it could "
-            "use reward models "
-            "and would usually be several times more exact"
+            f"and mean-zero controls; with 'propensity_dist' and '{target}_dist' columns (or "
+            "policies) it could use reward models and would usually be several times more exact"
         )
     return (
         f"weights-only: of '{target}' the log has '{kind}' propensities, from which no rankings "
-        "can be drawn, so auto "
-        "uses weights and mean-zero controls; with the policy itself (its scores) it could use "
-        "reward models"
+        "can be drawn, so auto uses weights and mean-zero controls; with the policy itself (its "
+        "scores) it could use reward models"
     )

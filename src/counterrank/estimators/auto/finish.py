@@ -57,9 +57,8 @@ def _unknown(summary: Summary) -> str:
     if summary.alone > SETTINGS["reach"].value:
         return (
             f"{summary.alone:.0%} of what the target shows was never or hardly ever shown at its "
-            "position; a reward "
-            "model alone would speak for it. Log more exploration, or choose a target closer to "
-            "the logger"
+            "position; a reward model alone would speak for it. Log more exploration, or choose a "
+            "target closer to the logger"
         )
     return ""
 
@@ -114,14 +113,12 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     if missing > 0:
         found.append(
             f"no-support: {missing:.1%} of the target's rankings hold what the logger never shows "
-            "there; the models "
-            "alone speak for them"
+            "there; the models alone speak for them"
         )
     if summary.alone > SETTINGS["told"].value:
         found.append(
             f"model-alone: {summary.alone:.0%} of what the target shows has too little weight in "
-            "the log and rests on "
-            "the reward models alone"
+            "the log and rests on the reward models alone"
         )
     if decision.allowance > 0:
         found.append(

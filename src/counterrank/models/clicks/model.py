@@ -390,8 +390,7 @@ class ClickModel:
         if rankings.K > self.odds.shape[1]:
             raise EstimatorError(
                 f"rankings have {rankings.K} slots, the click model was fitted to "
-                f"{self.odds.shape[1]}: it knows "
-                "nothing of the examination below; cut the rankings"
+                f"{self.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
             )
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
         out = np.zeros(rankings.item.shape)

@@ -81,8 +81,7 @@ def _events(path: str) -> Iterator[tuple[str, Event]]:
             if float(event.get("pdrop", 0) or 0) > 0:
                 raise LogError(
                     f"{place}: events were dropped at random (pdrop {event['pdrop']}); the log no "
-                    "longer has the "
-                    "rows in their true shares. Use a log without dropping"
+                    "longer has the rows in their true shares. Use a log without dropping"
                 )
             yield place, event
 

@@ -81,9 +81,8 @@ def agreement_in_words(reading: Reading, target: str) -> str:
         return "All intervals that should agree overlap with the recommended one."
     verb = "does" if len(apart) == 1 else "do"
     return (
-        f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest "
-        "on different "
-        "assumptions, and at least one of them fails here."
+        f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest on "
+        "different assumptions, and at least one of them fails here."
     )
 
 

@@ -31,8 +31,7 @@ def section(reading: Reading) -> parts.Section | None:
     body = [_of_target(reading, target, described, most) for target, described in found]
     lead = (
         "Which items act on which, for whom. In a matrix a row is the reward at a position; dark "
-        "is its own item, "
-        "light another item that matters to it, empty one that does not."
+        "is its own item, light another item that matters to it, empty one that does not."
     )
     if len(found) > 1:
         lead += (
@@ -143,8 +142,7 @@ def _remarks(described: Mapping[str, Any], folds: int) -> Markup:
                 "about users.",
             )
         lines.insert(0, f"{folds} trees were grown on different users; they agree on {shown} of "
-                        "rows and positions. "
-                        "The first is drawn, the table holds all.")  # fmt: skip
+                        "rows and positions. The first is drawn, the table holds all.")  # fmt: skip
     return (
         tag("ul", *(tag("li", line) for line in lines), class_="plain-list")
         if lines

@@ -4,9 +4,8 @@ from counterrank.estimators import Form, parse
 
 _TABLE = {
     "auto": (
-        "the recommended estimator: chooses from the log how many items to look at together, "
-        "and corrects a "
-        "reward model where the log allows it",
+        "the recommended estimator: chooses from the log how many items to look at together, and "
+        "corrects a reward model where the log allows it",
         "chosen along the order path; see the documentation of auto",
     ),
     "ips": (

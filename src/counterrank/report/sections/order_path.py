@@ -25,8 +25,7 @@ def section(reading: Reading) -> parts.Section | None:
         return None
     lead = (
         "How many items at a time must be looked at together? Flat: items do not act on each "
-        "other. "
-        "A drift: they do. A funnel: the data ends."
+        "other. A drift: they do. A funnel: the data ends."
     )
     return parts.Section("order", "From each item alone to the whole ranking", lead, body)
 

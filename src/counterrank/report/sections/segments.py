@@ -79,8 +79,7 @@ def _figure(reading: Reading, target: str) -> Markup:
     found, drawn = _of(reading, target), drawing(reading, target).svg()
     aid = (
         f"Thick: {level(reading)} interval of that segment. Thin: adjusted for looking at "
-        f"{len(found)} segments; "
-        "only what stays on one side of zero with the thin line stands out."
+        f"{len(found)} segments; only what stays on one side of zero with the thin line stands out."
     )
     return parts.figure(
         parts.named(reading, target), aid, drawn, _table(reading, found), target=target

@@ -37,8 +37,7 @@ def section(reading: Reading) -> parts.Section | None:
     drawn = parts.figure("How far each item is seen", aid, _chart(found), parts.table(head, lines))
     lead = (
         "The best reward model for this log weighs what one item does to another by how far it is "
-        "seen. "
-        "It was found from the log, and belongs to its users, not to a policy."
+        "seen. It was found from the log, and belongs to its users, not to a policy."
     )
     shown, kinds = parts.grid(drawn), kinds_of(regression)
     if kinds is not None and len(kinds.found) > 1 and len(kinds.found[0].sees) == len(found):
