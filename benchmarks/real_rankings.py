@@ -31,6 +31,7 @@ from counterrank.estimators import registry
 from counterrank.simulate import World, true_value
 
 SEEDS = {"develop": 15_013, "fresh": 902_111, "second": 3_310_717}
+WHICH = ("target", "logging")
 CLASSIC = ("ips", "iips", "rips")
 BEHAVIORS = ("position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed")
 LOGGERS = ("plackett-luce", "epsilon", "swap", "mixture")
@@ -287,6 +288,27 @@ def report_far(name: str, cells: list[Row]) -> None:
         )
 
 
+def lifts(cells: list[Row], logs: int) -> None:
+    """Print how often the interval of auto's lift holds the true lift, on new logs of n = 2,000,
+    and its width beside that of an A/B test with as many rankings in each arm.
+    """
+    n, first = 2_000, 11  # logs of other numbers than those that were judged
+    held, width = [], []
+    for cell in cells:
+        if cell["family"] in ("far", "top"):
+            continue
+        world = World(**cell["world"])
+        new, old = (true_value(world, which, relative_error=1e-3).value for which in WHICH)
+        for index in range(first, first + logs):
+            log = world.log(n, index)
+            lift = cr.Auto().estimate(log, "new").lift
+            test = 1.96 * np.sqrt(2 / n) * log.reward.sum(axis=1).std()
+            held.append(lift.low <= new - old <= lift.high)
+            width.append((lift.high - lift.low) / 2 / test)
+        print(f"world {cell['id']} {cell['family']}: {sum(held)} of {len(held)} held", flush=True)
+    print(f"lift: coverage {np.mean(held):.3f} of {len(held)}, width / A-B {np.median(width):.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", choices=sorted(SEEDS), default="develop")
@@ -302,6 +324,9 @@ def main() -> None:
         "--quick", action="store_true", help="a world of each family, n = 2,000, 3 logs"
     )
     parser.add_argument("--report", action="store_true", help="only print what is there")
+    parser.add_argument(
+        "--lift", action="store_true", help="coverage of the lift instead, two logs a world"
+    )
     parser.add_argument(
         "--search-log", type=Path, help="replay this file of real search sessions instead"
     )
@@ -323,6 +348,9 @@ def main() -> None:
     if options.worlds:
         asked = options.worlds.split(",")
         cells = [c for c in cells if str(c["id"]) in asked or c["family"] in asked]
+    if options.lift:
+        lifts(cells, options.logs or 2)
+        return
     for cell in cells:
         cell["logs"] = []
     # Log by log, so that an interrupted study has as many worlds as possible.
