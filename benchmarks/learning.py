@@ -41,7 +41,7 @@ from counterrank.simulate import World
 from counterrank.simulate.kernels import clicks
 from counterrank.simulate.worlds import KINDS, parameters
 
-SEEDS = {"develop": 1_000_003, "fresh": 7_000_003, "third": 13_000_003}
+SEEDS = {"develop": 1_000_003, "fresh": 7_000_003, "third": 13_000_003, "fourth": 19_000_003}
 Row = dict[str, Any]
 #: Options of the world, rows, and what is wrong with the log.
 CELLS: dict[str, tuple[dict[str, Any], int, str]] = {
