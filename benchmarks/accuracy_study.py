@@ -24,7 +24,7 @@ from counterrank.behavior import Candidate
 from counterrank.estimators import registry
 from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import Estimator, View, Workspace
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, Oracle
 
 SEEDS = {

@@ -18,7 +18,7 @@ import numpy as np
 
 import counterrank as cr
 from counterrank.estimators.base import Estimator, View, Workspace
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 PLAIN = (cr.IPS(), cr.IIPS(), cr.RIPS())
 NORMALISED = (cr.IPS(aggregate="ratio"), cr.IIPS(aggregate="ratio"), cr.RIPS(aggregate="ratio"))

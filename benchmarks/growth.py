@@ -11,7 +11,7 @@ import counterrank as cr
 from benchmarks import cpu_seconds, show
 from counterrank import simulate
 from counterrank.estimators import registry
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 FIXED = ("ips", "iips", "rips", "snips", "order-2")
 SETS: dict[str, tuple[str, ...]] = {

@@ -16,7 +16,7 @@ import counterrank as cr
 from benchmarks.interval_coverage import LEVEL, World, by, fixed_normaliser, without_units
 from counterrank.audit.auditor import audit
 from counterrank.estimators import registry
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "guarantees.md"
 Log = cr.RankingLog

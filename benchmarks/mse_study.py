@@ -18,7 +18,7 @@ from counterrank.behavior import Candidate, candidates, standard
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios, ratios_of
 from counterrank.simulate import Environment, SimulatedLog, paper, published, random, true_value
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, Limits, Oracle, fit_cross_fitted
 from counterrank.tree.mse import FEASIBLE
 

@@ -158,7 +158,7 @@ def _run(source: Any) -> Callable[[], object]:
 @contextmanager
 def _memory(path: str, workers: int) -> Iterator[Callable[[], object]]:
     import counterrank as cr
-    from counterrank.sources import MemorySource
+    from counterrank.source import MemorySource
 
     yield _run(MemorySource(cr.read_log(path, targets="new"), threads=workers))
 

@@ -17,7 +17,7 @@ from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.simulate import published
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, Limits, fit_cross_fitted
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.audit.auditor import CHECKS, audit
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 N, K, A = 4000, 3, 5
 

@@ -9,7 +9,7 @@ import counterrank as cr
 from counterrank.audit.auditor import VITAL, audit
 from counterrank.audit.groups import BLOCKS, context_cuts, groups_tested
 from counterrank.audit.kernels import grouped_sums
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 A = 5
 

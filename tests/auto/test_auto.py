@@ -14,7 +14,7 @@ from counterrank.log import RankingLog
 from counterrank.policies import PlackettLuce
 from counterrank.propensity import Propensity
 from counterrank.simulate import random, true_value
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 
 def without_distributions(log):

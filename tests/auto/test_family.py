@@ -129,7 +129,7 @@ def test_a_model_without_fit_is_refused(log):
 
 def test_logistic_model_predicts_clicks_better_than_their_mean():
     from counterrank.models.linear import fit_linear, train
-    from counterrank.sources import MemorySource
+    from counterrank.source import MemorySource
 
     part = (
         random(1, K=3, actions=3, reward="binary", form="paper")

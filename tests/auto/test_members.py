@@ -15,7 +15,7 @@ from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
 from counterrank.estimators.auto.state import summarise
 from counterrank.models import Prediction
 from counterrank.policies import Candidates, parse_policy
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 A, K = 4, 3
 RANKINGS = np.array(list(permutations(range(A), K)))

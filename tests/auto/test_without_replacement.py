@@ -10,7 +10,7 @@ from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.models import policy_draws
 from counterrank.simulate import World, true_value
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.testing import check_source, random_log
 
 

@@ -155,7 +155,7 @@ def test_top_rows_do_not_depend_on_the_cut(sizes, seed):
 
 def test_top_rows_of_an_estimator_point_into_the_log():
     from counterrank.estimators.base import View, Workspace
-    from counterrank.sources import MemorySource
+    from counterrank.source import MemorySource
 
     rng = np.random.default_rng(6)
     log = cr.RankingLog(

@@ -18,7 +18,7 @@ from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.models.base import Prediction
 from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 from .worlds import TableModel, world
 

@@ -9,7 +9,7 @@ from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.models.base import Prediction
 from counterrank.propensity import Propensity
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 
 @dataclass(frozen=True)

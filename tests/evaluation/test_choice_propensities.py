@@ -19,7 +19,8 @@ from counterrank.propensity_models.choice import Choices, fit_choice, known_of
 from counterrank.propensity_models.estimate import FITTED_ROWS, fitted_rows
 from counterrank.propensity_models.kernels.choices import choice_loss
 from counterrank.readers import read_log
-from counterrank.sources import MemorySource, scan_log
+from counterrank.source import MemorySource
+from counterrank.sources import scan_log
 
 TEMPERATURE, COEFFICIENT = 0.5, 0.8
 

@@ -13,7 +13,7 @@ from counterrank.policies.enumerated import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.methods import Features, fit_logistic, log_softmax
 from counterrank.propensity_models.model import Recipe, calibrate, fit_model
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 
 def test_the_logistic_fit_is_at_a_minimum():

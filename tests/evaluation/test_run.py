@@ -79,7 +79,7 @@ def test_the_same_call_gives_the_same_bytes(gentle):
 
 
 def test_the_order_of_threads_does_not_change_the_bytes(gentle):
-    from counterrank.sources import MemorySource
+    from counterrank.source import MemorySource
 
     texts = {
         cr.evaluate(MemorySource(gentle, threads=t), ["new"], estimators=["iips"]).to_json()

@@ -132,7 +132,7 @@ def test_a_file_that_vanishes_between_two_passes(log_file, tmp_path):
 SLOW = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 def slow(self, partial, label=""):
     print("summing", flush=True)
     time.sleep(600)

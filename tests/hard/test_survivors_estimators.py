@@ -25,7 +25,7 @@ from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.estimators.switch import Switch
 from counterrank.models.base import Prediction
 from counterrank.ratios import ratios_of
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 N, K, A = 12, 3, 4
 RNG = np.random.default_rng(11)

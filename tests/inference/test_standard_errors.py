@@ -6,7 +6,7 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 N, K = 700, 3
 ALPHA = np.array([1.0, 0.6, 0.3])

@@ -24,7 +24,7 @@ from counterrank.models.mixture.state import Fit, Link, carried, start
 from counterrank.models.settings import ROUGH
 from counterrank.simulate.draw import SimulatedLog
 from counterrank.simulate.truth import true_value
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 Floats = NDArray[np.float64]
 ROWS = 3000

@@ -20,7 +20,7 @@ from counterrank.models.mixture.model import MixtureModel
 from counterrank.models.mixture.rows import rows_of
 from counterrank.models.mixture.state import Link, start
 from counterrank.models.mixture.steps import effects_step, examination_step, tilt_step
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 
 def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.RankingLog:

@@ -11,7 +11,7 @@ import counterrank.models
 from counterrank.models import settings
 from counterrank.models.logistic import _fewer
 from counterrank.models.settings import TABLE, Stream, stream
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.testing import random_log
 
 ROOM = Path(counterrank.models.__file__).parent

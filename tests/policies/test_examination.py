@@ -25,7 +25,7 @@ from counterrank.policies import (
     parse_policy,
     position_matrix,
 )
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 THETA = np.arange(1, 6) ** -0.8
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import counterrank as cr
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.sources import MemorySource
-from counterrank.sources.memory import map_in_order
+from counterrank.source import MemorySource, map_in_order
 
 NAMES = ["ips", "iips", "rips", "snips", "sniips", "cv-rips", "order-2"]
 

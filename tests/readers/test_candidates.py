@@ -13,9 +13,9 @@ import pytest
 import counterrank as cr
 from counterrank.audit import audit_file
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
+from counterrank.fingerprint import fingerprint
 from counterrank.policies import Candidates, parse_policy
 from counterrank.readers import concat, from_frame, read_log
-from counterrank.readers.fingerprint import fingerprint
 from counterrank.readers.spec import LogSpec
 from counterrank.sources import scan_log
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from counterrank.fingerprint import fingerprint, fingerprint_of
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
 from counterrank.readers import from_frame, read_log
-from counterrank.readers.fingerprint import fingerprint, partial
 from counterrank.sources import scan_log
 
 
@@ -24,7 +24,7 @@ def test_the_same_in_every_form(kit, tmp_path, shape):
 def test_order_and_chunks_do_not_matter(kit):
     log = kit.log(kit.make())
     shuffled = log.take(np.random.default_rng(0).permutation(log.n))
-    parts = [partial(part) for part in log.chunks(7)]
+    parts = [fingerprint_of(part) for part in log.chunks(7)]
     total = parts[0]
     for part in parts[1:]:
         total += part
@@ -95,7 +95,7 @@ def naive_sums(log):
 
 def test_the_kernel_against_its_naive_twin(kit):
     log = from_frame(kit.make(n=25, ragged=True), targets=())
-    assert partial(log).sums == naive_sums(log)
+    assert fingerprint_of(log).sums == naive_sums(log)
 
 
 def test_joint_propensities_add_too():
@@ -104,5 +104,5 @@ def test_joint_propensities_add_too():
         reward=[[0, 1], [1, 0]],
         propensity=Propensity("joint", [0.5, 0.25]),
     )
-    halves = partial(log.take(slice(0, 1))) + partial(log.take(slice(1, 2)))
+    halves = fingerprint_of(log.take(slice(0, 1))) + fingerprint_of(log.take(slice(1, 2)))
     assert fingerprint(log) == str(halves)

@@ -141,7 +141,7 @@ def test_public_names():
 
 
 def test_every_note_has_a_sentence():
-    from counterrank.readers import messages as notes
+    from counterrank import texts as notes
 
     codes = [
         value for name, value in vars(notes).items() if name.isupper() and isinstance(value, str)

@@ -9,7 +9,7 @@ import pytest
 import counterrank as cr
 from counterrank.errors import CounterrankError, EngineError
 from counterrank.kernels import hashing
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.testing import check_source
 
 pytestmark = [

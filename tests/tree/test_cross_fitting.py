@@ -10,7 +10,7 @@ from counterrank.behavior import Candidate
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.ratios import ratios_of
 from counterrank.simulate import published, true_value
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, GoldenshlugerLepski, Limits, fit_cross_fitted
 
 

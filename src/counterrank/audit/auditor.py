@@ -132,7 +132,7 @@ def audit(
     `segments` None looks at up to five columns with few values; `time` None at a column whose name
     says time.
 
-    >>> from counterrank.sources import MemorySource
+    >>> from counterrank.source import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
     >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
     ['100.0% of shown items were a random choice']

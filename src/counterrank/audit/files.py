@@ -33,8 +33,8 @@ from counterrank.readers import (
     read_table,
     resolve,
 )
-from counterrank.source import Source
-from counterrank.sources import IN_MEMORY_BYTES, MemorySource, open_source
+from counterrank.source import MemorySource, Source
+from counterrank.sources import IN_MEMORY_BYTES, open_source
 
 
 def audit_log(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
 from counterrank.log import RankingLog
-from counterrank.readers import listed, suggestion
+from counterrank.texts import listed, suggestion
 
 #: More groups than this say little about any of them.
 MAX_GROUPS = 40

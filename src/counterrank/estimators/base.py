@@ -185,7 +185,7 @@ class Estimator(ABC):
         `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals
         need; `full` collects the Gram matrix, which Cressie-Read intervals need.
         """
-        from counterrank.sources import MemorySource
+        from counterrank.source import MemorySource
 
         name = target if isinstance(target, str) else "target"
         whole = log if isinstance(target, str) else log.with_targets({name: target})

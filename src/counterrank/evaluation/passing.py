@@ -14,9 +14,9 @@ from counterrank.diagnostics import TopRows, top_rows_of
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut
+from counterrank.fingerprint import Fingerprint, fingerprint_of
 from counterrank.inference import clustered_variances
 from counterrank.log import RankingLog
-from counterrank.readers import Fingerprint, fingerprint_of
 
 Floats = NDArray[np.float64]
 

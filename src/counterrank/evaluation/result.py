@@ -11,7 +11,7 @@ from counterrank import atomic
 from counterrank.audit import Audit
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
-from counterrank.readers import suggestion
+from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

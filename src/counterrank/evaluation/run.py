@@ -28,8 +28,8 @@ from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.segments import Cut, cuts_of
 from counterrank.evaluation.widening import at_any_time, inflated
 from counterrank.log import Probabilities, RankingLog
-from counterrank.readers import explain
 from counterrank.source import Source
+from counterrank.texts import explain
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
 #: sensitivity.

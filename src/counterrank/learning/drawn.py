@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from counterrank._version import __version__
 from counterrank.atomic import write_bytes
+from counterrank.fingerprint import fingerprint_of
 from counterrank.log import RankingLog
 from counterrank.policies import Policy, drawn_weight, settled
 from counterrank.progress import reporter
-from counterrank.readers import fingerprint_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

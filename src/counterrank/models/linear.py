@@ -242,7 +242,7 @@ def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Sou
     """Return the source itself, or a sample of it in memory when it is longer than `rows` or of
     unknown length.
     """
-    from counterrank.sources import MemorySource
+    from counterrank.source import MemorySource
 
     if source.n is not None and source.n <= rows:
         return source

@@ -24,8 +24,7 @@ from counterrank.models.settings import (
     Stream,
     stream,
 )
-from counterrank.source import Source
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource, Source
 
 Floats = NDArray[np.float64]
 

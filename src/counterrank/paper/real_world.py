@@ -13,7 +13,7 @@ from counterrank.behavior import candidates
 from counterrank.estimators import AIPS, Estimator, get_estimator
 from counterrank.log import RankingLog
 from counterrank.paper import plots
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, fit_cross_fitted
 
 Floats = NDArray[np.float64]

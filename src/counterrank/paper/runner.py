@@ -15,7 +15,7 @@ from counterrank.paper import figures
 from counterrank.paper.figures import FIGURES, ON_REQUEST, Experiment
 from counterrank.paper.summary import read_seed, seed_file
 from counterrank.progress import reporter
-from counterrank.sources import default_threads
+from counterrank.source import default_threads
 
 
 def reproduce(

@@ -13,7 +13,7 @@ from counterrank.log import RankingLog
 from counterrank.paper.oracle import Assigned, Oracle
 from counterrank.paper.replay import replay_run
 from counterrank.simulate import Environment
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 
 _PARAMETERS = ("K", "delta", "sigma", "epsilon", "lam")
 

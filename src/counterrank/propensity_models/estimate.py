@@ -16,8 +16,7 @@ from counterrank.policies import Policy
 from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.lists import by_list
 from counterrank.propensity_models.model import CHOICE, Recipe, fit_model, parse, refit
-from counterrank.source import Source
-from counterrank.sources import MemorySource, mapped
+from counterrank.source import MemorySource, Source, mapped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,9 +14,6 @@ from counterrank.readers.bounds import TooLargeError
 from counterrank.readers.columns import action_ids, numbers
 from counterrank.readers.decoding import decode
 from counterrank.readers.files import expand
-from counterrank.readers.fingerprint import Fingerprint
-from counterrank.readers.fingerprint import partial as fingerprint_of
-from counterrank.readers.messages import explain, listed, suggestion
 from counterrank.readers.options import Options, ReadOptions, load_toml, log_table
 from counterrank.readers.outputs import check_outputs
 from counterrank.readers.parts import (
@@ -38,7 +35,6 @@ from counterrank.readers.tables import read_table
 __all__ = [
     "ADAPTERS",
     "Field",
-    "Fingerprint",
     "LogSpec",
     "Options",
     "Part",
@@ -53,12 +49,9 @@ __all__ = [
     "concat",
     "decode",
     "expand",
-    "explain",
-    "fingerprint_of",
     "from_frame",
     "from_obp",
     "from_table",
-    "listed",
     "load_toml",
     "log_table",
     "numbers",
@@ -76,5 +69,4 @@ __all__ = [
     "resolve",
     "rows_each",
     "sample_rows",
-    "suggestion",
 ]

@@ -17,8 +17,8 @@ from counterrank.log import LOGGING, RankingLog
 from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
 from counterrank.readers import columns, tables, values
 from counterrank.readers.files import expand
-from counterrank.readers.messages import listed, suggestion
 from counterrank.readers.spec import CandidateSpec, Field, LogSpec
+from counterrank.texts import listed, suggestion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,14 +10,9 @@ from counterrank.log import LOGGING, Probabilities, RankingLog
 from counterrank.propensity import Propensity
 from counterrank.readers import columns, long_format, values
 from counterrank.readers.candidates import Listed, with_saved_policies
-from counterrank.readers.messages import (
-    MISSING_PROPENSITY,
-    MISSING_REWARD_ZERO,
-    REWARD_PER_RANKING,
-    listed,
-    naming_rankings,
-)
+from counterrank.readers.messages import naming_rankings
 from counterrank.readers.spec import Field, LogSpec
+from counterrank.texts import MISSING_PROPENSITY, MISSING_REWARD_ZERO, REWARD_PER_RANKING, listed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

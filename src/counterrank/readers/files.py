@@ -10,7 +10,8 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 from counterrank.errors import LogError
-from counterrank.readers.messages import guard, suggestion
+from counterrank.readers.messages import guard
+from counterrank.texts import suggestion
 
 Value = str | int | None
 

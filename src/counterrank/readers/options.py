@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict
 from counterrank.errors import ConfigError
 from counterrank.policies import PolicySpec, parse_named_policy, parse_policy, policy_from_table
 from counterrank.propensity import MEANING
-from counterrank.readers.messages import suggestion
+from counterrank.texts import suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
 ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior", "candidates")

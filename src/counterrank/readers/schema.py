@@ -13,15 +13,9 @@ from counterrank.log import LOGGING
 from counterrank.policies import PolicySpec
 from counterrank.propensity import MEANING
 from counterrank.readers import values
-from counterrank.readers.messages import (
-    MISSING_PROPENSITY,
-    REWARD_PER_RANKING,
-    listed,
-    say,
-    suggestion,
-)
 from counterrank.readers.options import ROLES, ReadOptions
 from counterrank.readers.spec import CandidateSpec, Field, LogSpec
+from counterrank.texts import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, say, suggestion
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from counterrank.errors import EngineError, LogError, require
 from counterrank.readers import ReadOptions, as_table
+from counterrank.source import default_threads
 from counterrank.sources.cluster import FilesOnCluster, FrameOnCluster, filtered_names
 from counterrank.sources.files import FileSource
-from counterrank.sources.memory import default_threads
 from counterrank.sources.work import Outcome, Work, one_line, outcome_of
 
 #: No more results than this come home one by one; neighbours are added on the workers.

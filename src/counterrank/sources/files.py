@@ -27,8 +27,7 @@ from counterrank.readers import (
     rows_each,
     sample_rows,
 )
-from counterrank.source import Partial, State, summed
-from counterrank.sources.memory import map_in_order
+from counterrank.source import Partial, State, map_in_order, summed
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64

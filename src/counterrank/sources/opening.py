@@ -9,8 +9,7 @@ import numpy as np
 
 from counterrank.errors import ConfigError
 from counterrank.log import RankingLog
-from counterrank.source import Source
-from counterrank.sources.memory import MemorySource, default_threads
+from counterrank.source import MemorySource, Source, default_threads
 
 #: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
 IN_MEMORY_BYTES = 256 * 2**20

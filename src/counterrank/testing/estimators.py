@@ -11,7 +11,7 @@ from counterrank.estimators import Estimate, Estimator, View, Workspace
 from counterrank.log import RankingLog
 from counterrank.policies import Factored
 from counterrank.propensity import SUPPORTS, Propensity
-from counterrank.sources import MemorySource
+from counterrank.source import MemorySource
 from counterrank.testing.spaces import exact_log, random_log, space
 
 _CLOSE = 1e-9

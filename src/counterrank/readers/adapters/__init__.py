@@ -17,8 +17,8 @@ from counterrank.readers.adapters.vowpal import (
     read_vw_slates,
 )
 from counterrank.readers.files import ALIASES, FORMATS
-from counterrank.readers.messages import suggestion
 from counterrank.readers.options import ReadOptions
+from counterrank.texts import suggestion
 
 Reader = Callable[[str | os.PathLike[str], ReadOptions], RankingLog]
 

@@ -23,9 +23,10 @@ from counterrank.policies import PolicySpec
 from counterrank.readers import columns, tables, values
 from counterrank.readers.adapters import common
 from counterrank.readers.files import expand
-from counterrank.readers.messages import BY_INDEX, guard
+from counterrank.readers.messages import guard
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.reading import from_table
+from counterrank.texts import BY_INDEX
 
 Ints = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from counterrank.errors import LogError
 from counterrank.readers import bounds, tables
 from counterrank.readers.files import DataFile, expand
-from counterrank.readers.messages import listed
 from counterrank.readers.options import ReadOptions
+from counterrank.texts import listed
 
 #: A target policy that needs no column: every candidate equally likely.
 UNIFORM = "uniform"

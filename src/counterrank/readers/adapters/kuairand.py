@@ -16,9 +16,10 @@ from counterrank.errors import PropensityError
 from counterrank.log import RankingLog
 from counterrank.readers.adapters import common
 from counterrank.readers.files import expand
-from counterrank.readers.messages import STANDARD_DROPPED, guard
+from counterrank.readers.messages import guard
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.reading import from_table
+from counterrank.texts import STANDARD_DROPPED
 
 #: Videos in the pool of the random intervention, as the data set's own description says.
 POOL = 7583

@@ -19,9 +19,10 @@ from counterrank.log import RankingLog
 from counterrank.readers import tables
 from counterrank.readers.adapters import common
 from counterrank.readers.files import expand
-from counterrank.readers.messages import SINGLE_POSITION, guard
+from counterrank.readers.messages import guard
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.reading import from_table
+from counterrank.texts import SINGLE_POSITION
 
 _ROLES = {"action": "item_id", "reward": "click"}
 _NEEDED = (*_ROLES.values(), "position")

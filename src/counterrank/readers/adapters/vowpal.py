@@ -21,9 +21,10 @@ import pyarrow as pa
 from counterrank.errors import LogError
 from counterrank.log import RankingLog
 from counterrank.readers.adapters import common
-from counterrank.readers.messages import BY_INDEX, guard
+from counterrank.readers.messages import guard
 from counterrank.readers.options import Options, ReadOptions
 from counterrank.readers.reading import from_table
+from counterrank.texts import BY_INDEX
 
 Event = dict[str, Any]
 

@@ -71,11 +71,11 @@ def fingerprint(log: RankingLog | Source) -> str:
     (32, False)
     """
     if isinstance(log, RankingLog):
-        return str(partial(log))
-    return str(log.reduce(partial, label="fingerprint"))
+        return str(fingerprint_of(log))
+    return str(log.reduce(fingerprint_of, label="fingerprint"))
 
 
-def partial(log: RankingLog) -> Fingerprint:
+def fingerprint_of(log: RankingLog) -> Fingerprint:
     """Return the fingerprint state of one batch."""
     state = np.zeros((log.n, 2), dtype=np.uint64)  # (n, 2)
     row_hash.start(state)

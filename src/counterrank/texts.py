@@ -1,0 +1,78 @@
+"""What messages are made of: close names, lists of names, options, and the notes a log carries."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean 'x'?)" for the closest known name, or nothing.
+
+    >>> suggestion("rewrad", ["action", "reward"])
+    " (did you mean 'reward'?)"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def say(option: str, value: str, python: str | None = None) -> str:
+    """Return an option as the command line and as Python write it.
+
+    >>> say("--logger", "top")
+    "--logger top (logger='top' in Python)"
+    """
+    key = option.lstrip("-").replace("-", "_")
+    return f"{option} {value} ({key}={python or repr(value)} in Python)"
+
+
+def listed(names: Iterable[str], *, most: int = 12) -> str:
+    """Return names for a message, cut after `most`; numbered columns stand together, a nameless one
+    in quotes.
+
+    >>> listed("abc", most=2)
+    'a, b and 1 more'
+    >>> listed(["query", "doc_1", "doc_2", "doc_3", "click_1", ""])
+    "query, doc_1 to doc_3, click_1, ''"
+    """
+    all_names = [name or "''" for name in _runs(names)]
+    shown = ", ".join(all_names[:most]) or "none"
+    rest = len(all_names) - most
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _runs(names: Iterable[str]) -> list[str]:
+    runs: dict[str, list[str]] = {}
+    for name in names:
+        stem = re.fullmatch(r"(.+_)\d+", name)
+        runs.setdefault(stem[1] if stem else name, []).append(name)
+    return [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs.values()]
+
+
+MISSING_PROPENSITY = "propensity-missing"
+REWARD_PER_RANKING = "reward-per-ranking"
+MISSING_REWARD_ZERO = "missing-reward-zero"
+SINGLE_POSITION = "single-position-rows"
+STANDARD_DROPPED = "standard-rows-dropped"
+BY_INDEX = "actions-by-index"
+
+MEANING = {
+    MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else "
+    "can be.",
+    REWARD_PER_RANKING: "There is one reward a ranking. It stands at the last item: IPS and RIPS "
+    "use it correctly, IIPS cannot.",
+    MISSING_REWARD_ZERO: "Missing rewards were read as 0, as asked.",
+    SINGLE_POSITION: "Each row is one item at one position; values are per item shown, not per "
+    "page.",
+    STANDARD_DROPPED: "Rows of the standard policy have no propensities and were left out.",
+    BY_INDEX: "Actions are known only by their index in each event: good for weights, not for "
+    "reward models.",
+}
+
+
+def explain(note: str) -> str:
+    """Return a note with the sentence behind it, or as it is where there is none.
+
+    >>> explain("missing-reward-zero")
+    'missing-reward-zero: Missing rewards were read as 0, as asked.'
+    """
+    return f"{note}: {MEANING[note]}" if note in MEANING else note
