@@ -1,14 +1,18 @@
 """Counts the checks share, against counting one by one."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit.distributions import by_position, repeated, shown
-from counterrank.audit.findings import Subject
+from counterrank.audit.auditor import CHECKS, audit
+from counterrank.audit.distributions import items_seen, shown
+from counterrank.audit.findings import GROUPED_ROWS, SAMPLED_ROWS, Subject, examples_at
 from counterrank.audit.groups import Cut
+from counterrank.audit.kernels import inverse_sums, steps
+from counterrank.sources import MemorySource
 
 
 def padded(actions: int, seed: int = 0) -> cr.RankingLog:
@@ -28,10 +32,11 @@ def padded(actions: int, seed: int = 0) -> cr.RankingLog:
 def test_items_by_position_and_repeats(actions: int) -> None:
     log = padded(actions)
     rows = [[a for a in row if a >= 0] for row in log.action.tolist()]
-    for k, counts in enumerate(by_position(log, actions).tolist()):
+    seen, repeats = items_seen(log, actions)
+    for k, counts in enumerate(seen.tolist()):
         items = [row[k] for row in rows if k < len(row)]
         assert counts == [items.count(a) for a in range(actions)]
-    assert repeated(log, actions).tolist() == [len(set(row)) < len(row) for row in rows]
+    assert repeats == sum(len(set(row)) < len(row) for row in rows)
     assert Subject(log).items(log).tolist() == [sum(k < len(row) for row in rows) for k in range(4)]
 
 
@@ -62,3 +67,61 @@ def test_groups_of_a_number_are_closed_below() -> None:
     values = log.context[:, 0].tolist()  # type: ignore[index]
     expected = [3 if v != v else 0 if v < 1.0 else 1 if v < 2.5 else 2 for v in values]
     assert cut.codes(log).tolist() == expected
+
+
+def test_inverses_are_summed_as_by_hand() -> None:
+    log = padded(3)
+    values, out = np.random.default_rng(1).uniform(0.1, 1, (60, 4)), np.ones((3, 4))
+    inverse_sums(values, log.lengths, out)
+    for k in range(4):
+        own = [1 / values[i, k] for i in range(60) if k < log.lengths[i]]
+        expected = [1 + len(own), 1 + sum(own), 1 + sum(v**2 for v in own)]
+        np.testing.assert_allclose(out[:, k], expected, rtol=1e-12)
+
+
+def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
+    values = np.array(
+        [
+            [0.5, 0.5, 0.5],  # equal
+            [0.9, 0.9, 0.2],  # falling
+            [0.9, 0.5, 0.6],  # neither: rises at the end
+            [0.4, 0.5, 0.1],  # neither
+            [0.3, 0.2, 0.1],  # falling, but not full
+            [0.8, 0.4, 0.2],  # falling
+        ]
+    )
+    counts, span = np.array([0, 0, 0]), np.array([0.0, 1.0])
+    steps(values, np.array([3, 3, 3, 3, 2, 3]), counts, span)
+    assert counts.tolist() == [5, 1, 2]
+    assert span.tolist() == [0.9, 0.4]
+
+
+def test_a_finding_on_some_of_the_rows_says_so() -> None:
+    rng = np.random.default_rng(0)
+    n = GROUPED_ROWS + 40_000
+    log = cr.RankingLog(
+        action=rng.integers(0, 2, (n, 1)),
+        reward=rng.random((n, 1)),
+        propensity=np.full((n, 1), 0.5),
+        context=rng.random((n, 1)),
+        targets={"new": np.full((n, 1), 0.5)},
+    )
+    found = {f.check: f.found for f in audit(MemorySource(log, threads=1)) if f.status == "passed"}
+    most = {c.name: c.most for c in CHECKS}
+    assert most["mean-weight"] is most["propensity-kind"] is most["exploration"] is None
+    assert not found["mean-weight"].endswith("rankings)")
+    assert not found["exploration"].endswith("rankings)")
+    for name, size in {"rewards": SAMPLED_ROWS, "mean-weight-by-x_0": GROUPED_ROWS}.items():
+        looked, of = re.findall(r"\(in ([\d,]+) of ([\d,]+) rankings\)$", found[name])[0]
+        assert int(of.replace(",", "")) == n
+        # Rounded up in each of the batches.
+        assert size <= int(looked.replace(",", "")) <= size + 32
+
+
+def test_the_first_few_places_are_found_wherever_they_are() -> None:
+    bad = np.zeros((4, 3), bool)
+    assert examples_at(bad, bad, 0) == ()
+    bad[0, 2] = bad[1, 0] = bad[3, 1] = bad[3, 2] = True
+    places = [(one["row"], one["position"]) for one in examples_at(bad, bad, 10)]
+    assert places == [(10, 3), (11, 1), (13, 2)]
+    assert [one["row"] for one in examples_at(bad[:, 2], bad[:, 2], 0)] == [0, 3]

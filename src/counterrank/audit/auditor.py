@@ -8,7 +8,7 @@ import numpy as np
 
 from counterrank.audit import distributions, groups, rows, scores, values
 from counterrank.audit.findings import Finding, Subject, Tallies, Tally
-from counterrank.diagnostics import MAX_GROUPS, column_of, segmentation
+from counterrank.diagnostics import MAX_GROUPS, SKIPPED, column_of, segmentation
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios
 from counterrank.source import Source
@@ -18,6 +18,8 @@ class Check(Protocol):
     """One check: counts that add, and what they mean."""
 
     name: str
+    #: Rows of the log that are looked at; None for all of them.
+    most: int | None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Return the counts of a batch."""
@@ -26,7 +28,7 @@ class Check(Protocol):
         """Return what the counts of the whole log mean."""
 
 
-#: Checks on which a verdict rests: all rows of a log of any size, and cheap.
+#: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
     rows.Logged(),
     values.Deterministic(),
@@ -34,9 +36,10 @@ VITAL: tuple[Check, ...] = (
     distributions.Replacement(),
     scores.Scores(),
     groups.Weights(),
+    groups.GroupWeights(),
     rows.Robots(),
 )
-#: Checks that look at no more than `SAMPLED_ROWS` rows, in stretches spread over the log.
+#: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
     values.Range(),
     values.Rounding(),
@@ -51,7 +54,6 @@ FURTHER: tuple[Check, ...] = (
 )
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
-SAMPLED_ROWS = 200_000
 #: Rows from which quantiles of context columns are taken.
 CUT_ROWS = 20_000
 #: What can be said of a log without propensities.
@@ -79,21 +81,36 @@ class Auditor:
         self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None
     ) -> Tallies:
         """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
-        subject = replace(self.subject, ratios=ratios or self.subject.ratios, seen=[])
-        part = batch.take(slice(0, subject.looked_at(batch.n, SAMPLED_ROWS)))
+        ratios = ratios or self.subject.ratios
+        subject = replace(self.subject, ratios=ratios, whole=batch, known={}, seen=[])
+        heads = {most: _head(batch, most, subject) for most in {c.most for c in self.checks}}
+        looked = [heads[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore"):
-            return Tallies(
-                tuple(
-                    check.partial(batch if check in VITAL else part, subject)
-                    for check in self.checks
-                )
-            )
+            pairs = zip(self.checks, looked, strict=True)
+            parts = tuple(check.partial(part, subject) for check, part in pairs)
+        return Tallies(parts, tuple(part.n for part in looked))
 
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
-        pairs = zip(self.checks, total.parts, strict=True)
-        return [found for check, tally in pairs for found in check.finish(tally, self.subject)]
+        n = max(total.rows, default=0)
+        return [
+            _on_rows(found, looked, n)
+            for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True)
+            for found in check.finish(tally, self.subject)
+        ]
+
+
+def _head(batch: RankingLog, most: int | None, subject: Subject) -> RankingLog:
+    rows = batch.n if most is None else subject.looked_at(batch.n, most)
+    return batch if rows == batch.n else batch.take(slice(0, rows))
+
+
+def _on_rows(found: Finding, looked: int, n: int) -> Finding:
+    """Return the finding, saying how many of n rankings it rests on where it was not all."""
+    if looked == n or found.status is SKIPPED:
+        return found
+    return replace(found, found=f"{found.found} (in {looked:,} of {n:,} rankings)")
 
 
 def auditor_of(
@@ -119,7 +136,11 @@ def auditor_of(
         checks = [check for check in checks if isinstance(check, _WITHOUT_PROPENSITIES)]
     return Auditor(
         subject,
-        tuple(check for check in checks if weighed or not isinstance(check, groups.Weights)),
+        tuple(
+            check
+            for check in checks
+            if weighed or not isinstance(check, groups.Weights | groups.GroupWeights)
+        ),
     )
 
 

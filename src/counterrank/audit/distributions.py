@@ -3,7 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, complete, examples_at, listed
+from counterrank.audit.findings import (
+    SAMPLED_ROWS,
+    Finding,
+    Subject,
+    Tally,
+    complete,
+    examples_at,
+    listed,
+)
+from counterrank.audit.kernels import count_items
 from counterrank.audit.values import logged_numbers
 from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.log import LOGGING, RankingLog
@@ -27,44 +36,25 @@ def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | No
     return np.where(outside, 0.0, values), outside
 
 
-def by_position(batch: RankingLog, size: int) -> NDArray[np.int64]:
-    """Return how often each item 0..size-1 stands at each position (K, size).
+def items_seen(batch: RankingLog, size: int) -> tuple[NDArray[np.int64], int]:
+    """Return how often each item 0..size-1 stands at each position (K, size), and how many rankings
+    show one of them twice.
 
-    >>> log = RankingLog(action=[[0, 1], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
-    >>> by_position(log, 2).tolist()
-    [[1, 1], [0, 1]]
+    >>> log = RankingLog(action=[[0, 0], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
+    >>> seen, repeats = items_seen(log, 2)
+    >>> seen.tolist(), repeats
+    ([[1, 1], [1, 0]], 1)
     """
-    # One place more for each position takes its padding, -1.
-    places = batch.action + (1 + np.arange(batch.K) * (size + 1))
-    found: NDArray[np.int64] = np.bincount(places.reshape(-1), minlength=batch.K * (size + 1))
-    return found.reshape(batch.K, size + 1)[:, 1:]
-
-
-def repeated(batch: RankingLog, size: int) -> NDArray[np.bool_]:
-    """Return which rankings (n,) show one of the items 0..size-1 twice.
-
-    >>> log = RankingLog(action=[[0, 1, 0], [1, -1, -1]], reward=np.zeros((2, 3)), propensity=np.full((2, 3), .5))
-    >>> repeated(log, 2).tolist(), repeated(log, 100).tolist()
-    ([True, False], [True, False])
-    """
-    if size < 64:
-        # A bit for each item; padding has none.
-        bits = np.where(batch.action >= 0, np.left_shift(1, np.maximum(batch.action, 0)), 0)
-        before, twice = np.zeros(batch.n, np.int64), np.zeros(batch.n, np.int64)
-        for column in np.ascontiguousarray(bits.T):
-            twice |= before & column
-            before |= column
-        found: NDArray[np.bool_] = twice != 0
-        return found
-    ordered = np.sort(np.where(batch.action >= 0, batch.action, -1 - np.arange(batch.K)), axis=1)
-    same: NDArray[np.bool_] = (np.diff(np.ascontiguousarray(ordered.T), axis=0) == 0).any(axis=0)
-    return same
+    seen = np.zeros((batch.K, size), np.int64)
+    action = np.ascontiguousarray(batch.action)
+    return seen, count_items(action, batch.lengths, np.zeros(size, np.int64), seen)
 
 
 class Candidates:
     """Shown items are among those the distributions know and give a chance."""
 
     name = "candidates"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count shown items without an entry, or with probability 0, in the logger's distribution."""
@@ -128,6 +118,7 @@ class Consistency:
     """The logged number of a shown item is its entry in the distribution."""
 
     name = "propensity-vs-distribution"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count entries that differ by more than one in a million, for each policy with both."""
@@ -176,6 +167,7 @@ class Calibration:
     """Items are shown as often as the logger's distribution says."""
 
     name = "calibration"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum expected and observed counts and the variance (K, A)."""
@@ -190,8 +182,8 @@ class Calibration:
         sums = {"expected": cube.sum(axis=0), "spread": spread.sum(axis=0)}
         if table.ndim == 2:
             sums = {key: np.broadcast_to(v, (batch.K, v.shape[1])) for key, v in sums.items()}
-        seen = by_position(batch, table.shape[-1]).astype(float)
-        return Tally(sums={**sums, "seen": seen})
+        seen, _ = items_seen(batch, table.shape[-1])
+        return Tally(sums={**sums, "seen": seen.astype(float)})
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Z = (seen - expected) / sqrt(sum p (1-p)), Bonferroni over items and positions, for
@@ -242,15 +234,15 @@ class Replacement:
     """
 
     name = "repeated-items"
+    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rankings with a repeat, pairs, and items by position."""
         if subject.kind != "factored":
             return Tally()
-        size = int(batch.action.max(initial=0)) + 1
-        repeats, seen = repeated(batch, size), by_position(batch, size)
+        seen, repeats = items_seen(batch, int(batch.action.max(initial=0)) + 1)
         return Tally(
-            sums={"repeats": np.array([repeats.sum()]), "n": np.array([batch.n]), "seen": seen},
+            sums={"repeats": np.array([repeats]), "n": np.array([batch.n]), "seen": seen},
             examples={
                 "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
             },

@@ -1,6 +1,6 @@
 """One line of the audit, what is audited, and counts that add over batches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,6 +14,10 @@ from counterrank.ratios import Ratios, ratios_of
 
 #: The share of each batch that is looked at when the length of the log is not known.
 UNKNOWN_SHARE = 1 / 8
+#: Rows, in stretches spread over the log, of checks that no verdict rests on ...
+SAMPLED_ROWS = 65_536
+#: ... and of those that compare groups: an eighth of them shows a mean weight off by a twentieth.
+GROUPED_ROWS = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,10 @@ class Subject:
     cuts: Sequence[Any] = field(default=())
     #: Where the ratios of a batch and target come from; a pass that has them lends its own.
     ratios: Callable[[RankingLog, str], Ratios] = ratios_of
+    #: The batch whose first rows are looked at, and the weights of all its rows by target, for
+    #: checks that take turns on it.
+    whole: RankingLog | None = None
+    known: dict[str, NDArray[np.float64] | None] | None = None
     #: What `used` found for the batches at hand, where checks take turns on the same ones.
     seen: "list[tuple[RankingLog, np.ndarray[Any, np.dtype[np.bool_]]]] | None" = None
 
@@ -146,12 +154,16 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tallies:
-    """The tallies of all checks, in order."""
+    """The tallies of all checks, in order, and how many rankings each has looked at."""
 
     parts: tuple[Tally, ...]
+    rows: tuple[int, ...] = ()
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+        return type(self)(
+            tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)),
+            tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
+        )
 
 
 def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -173,7 +185,8 @@ def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tuple[Example, ...]:
     """Return the first few places where `bad` (n,) or (n, K) is true, counted from row `start`."""
     found = []
-    for place in np.argwhere(bad)[:KEPT]:
+    for flat in _first_true(bad.reshape(-1)):
+        place = np.unravel_index(flat, bad.shape)
         example: Example = {"row": int(place[0]) + start}
         if len(place) > 1:
             example["position"] = int(place[1]) + 1
@@ -185,6 +198,17 @@ def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tup
         )
         found.append(example)
     return tuple(found)
+
+
+def _first_true(bad: NDArray[np.bool_]) -> Iterator[int]:
+    """Yield the first few places; the search for each ends where it is found."""
+    start = 0
+    for _ in range(KEPT):
+        rest = bad[start:]
+        if not len(rest) or not rest[at := int(rest.argmax())]:
+            return
+        yield start + at
+        start += at + 1
 
 
 def _joined(left: Mapping[str, Any], right: Mapping[str, Any], merge: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, complete, listed
-from counterrank.audit.kernels import grouped_sums
+from counterrank.audit.findings import GROUPED_ROWS, Finding, Subject, Tally, complete, listed
+from counterrank.audit.kernels import grouped_sums, inverse_sums
 from counterrank.audit.rows import days_of
 from counterrank.audit.values import logged_numbers
 from counterrank.diagnostics import (
@@ -110,50 +110,86 @@ def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
 
 
 class Weights:
-    """Sums of weights by position, for the whole log and for every group of rows."""
+    """The mean weight at each position, and what the logger's numbers alone give away."""
 
     name = "mean-weight"
+    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum count, w, w^2, w^3 by position and count, w, w^2 by group; 1/p of the logger too."""
-        sums: dict[str, Any] = {}
-        peaks: dict[str, Any] = {"actions": np.array([int(batch.action.max(initial=0)) + 1])}
+        """Sum count, w and w^2 by position; 1/p of the logger too."""
+        sums = {
+            f"all\t{name}": weight_sums(w, batch, subject) for name, w in _weights(batch, subject)
+        }
+        mine = logged_numbers(batch, LOGGING)
+        if mine is not None and subject.kind in ("factored", "position"):
+            sums["1/p"] = np.zeros((3, batch.K))
+            inverse_sums(np.ascontiguousarray(mine), batch.lengths, sums["1/p"])
+        return Tally(sums=sums, peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return the findings on the logger's numbers and on each target's mean weight."""
+        return [*_inverse(tally, subject), *_overall(tally, subject)]
+
+
+class GroupWeights:
+    """The mean weight at each position in every group of rows."""
+
+    name = "mean-weight-by-group"
+    most: int | None = GROUPED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
+        sums, peaks = {}, {}
         groups = list(_groups(batch, subject))
-        for name in subject.targets:
-            try:
-                w = np.asarray(weights_of(subject.ratios(batch, name)))
-            except CounterrankError:
-                continue
-            total, largest = weight_sums(w, batch, subject)
-            sums[f"all\t{name}"], peaks[f"all\t{name}"] = total, largest
-            if batch.unit is not None:
-                sums[f"units\t{name}"] = _by_unit(batch, w, subject)
+        for name, w in _weights(batch, subject):
+            # Padding counts for nothing.
+            w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
             tall = np.ascontiguousarray(w.T)
+            third = np.einsum("kn,kn,kn->k", tall, tall, tall)
+            sums[f"all\t{name}"] = np.concatenate([weight_sums(w, batch, subject), third[None]])
+            peaks[f"all\t{name}"] = np.abs(tall).max(axis=1, initial=0.0)
+            if batch.unit is not None:
+                sums[f"units\t{name}"] = _by_unit(batch, w)
             for kind, labels, codes in groups:
                 table = np.zeros((len(labels), 3, batch.K))
                 grouped_sums(tall, batch.lengths, codes, table)
+                if any(cut.column == kind for cut in subject.cuts):
+                    # The same groups in every batch: one table.
+                    sums[f"cut\t{name}\t{kind}"] = table
+                    continue
                 for label, row in zip(labels, table, strict=True):
                     if row[0].any():
                         sums[f"by\t{name}\t{kind}\t{label}"] = row
-        mine = logged_numbers(batch, LOGGING)
-        if mine is not None and subject.kind in ("factored", "position"):
-            sums["1/p"] = weight_sums(1.0 / mine, batch, subject)[0]
         return Tally(sums=sums, peaks=peaks)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return the findings on the logger's numbers, on each target's mean weight, and on groups."""
-        return [*_inverse(tally, subject), *_overall(tally, subject), *_by_group(tally, subject)]
+        """Return a finding for each target and way to group the rows."""
+        return _by_group(tally, subject)
 
 
-def weight_sums(w: Floats, batch: RankingLog, subject: Subject) -> tuple[Floats, Floats]:
-    """Return count and sums of w, w^2 and w^3 by position (4, K), and the largest |w| (K,)."""
-    # Positions lie in rows here, and powers are products: sums down short rows and pow() cost five
-    # times as much.
+def _weights(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, Floats]]:
+    """Yield the targets whose weights can be formed, and the lightest weights (n, K) of each."""
+    known = {} if subject.known is None else subject.known
+    for name in subject.targets:
+        if name not in known:
+            known[name] = _formed(batch if subject.whole is None else subject.whole, name, subject)
+        if (w := known[name]) is not None:
+            yield name, w[: batch.n]
+
+
+def _formed(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
+    try:
+        return np.asarray(weights_of(subject.ratios(batch, name)))
+    except CounterrankError:
+        return None
+
+
+def weight_sums(w: Floats, batch: RankingLog, subject: Subject) -> Floats:
+    """Return count and sums of w and w^2 by position (3, K)."""
     w = np.ascontiguousarray((w if complete(batch) else np.where(subject.used(batch), w, 0.0)).T)
-    square = w * w
-    sums = [subject.items(batch), w.sum(axis=1), square.sum(axis=1), (square * w).sum(axis=1)]
-    largest = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
-    return np.stack(sums).astype(float), largest
+    # One vector product for each position: no table of squares is stored.
+    square = np.einsum("kn,kn->k", w, w)
+    return np.stack([subject.items(batch), w.sum(axis=1), square]).astype(float)
 
 
 def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
@@ -222,11 +258,7 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
     """Bonferroni over every group, position, column and target of the log: one false alarm in a
     hundred logs.
     """
-    families: dict[tuple[str, str], dict[str, Floats]] = {}
-    for key, sums in tally.sums.items():
-        if key.startswith("by\t"):
-            _, name, kind, label = key.split("\t", 3)
-            families.setdefault((name, kind), {})[label] = sums
+    families = _families(tally, subject)
     results = {}
     for (name, kind), groups in sorted(families.items()):
         names, table = (
@@ -250,6 +282,20 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
     return findings or [
         Finding("mean-weight-by-group", SKIPPED, f"{missing}; name one with --target or --segment")
     ]
+
+
+def _families(tally: Tally, subject: Subject) -> dict[tuple[str, str], dict[str, Floats]]:
+    """Return the sums (3, K) of each group that has rows, by target and way to group them."""
+    families: dict[tuple[str, str], dict[str, Floats]] = {}
+    names = {cut.column: cut.names for cut in subject.cuts}
+    for key, sums in tally.sums.items():
+        form, name, *rest = key.split("\t", 3)
+        if form == "cut":
+            pairs = zip(names[rest[0]], sums, strict=True)
+            families[name, rest[0]] = {label: row for label, row in pairs if row[0].any()}
+        elif form == "by":
+            families.setdefault((name, rest[0]), {})[rest[1]] = sums
+    return families
 
 
 def _group_finding(
@@ -314,9 +360,9 @@ def _merged(groups: dict[str, Floats]) -> tuple[list[str], Floats]:
     ], table
 
 
-def _by_unit(batch: RankingLog, w: Floats, subject: Subject) -> Floats:
+def _by_unit(batch: RankingLog, w: Floats) -> Floats:
     """Return sums by bucket of units of each row's mean weight, its square and the rows (3, 1024)."""
-    row = np.where(subject.used(batch), w, 0.0).sum(axis=1) / np.maximum(batch.lengths, 1)
+    row = w.sum(axis=1) / np.maximum(batch.lengths, 1)
     return np.stack(
         [
             np.bincount(batch.bucket, weights=value, minlength=1024)
@@ -448,13 +494,11 @@ def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
     each row (n,).
     """
     stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
-    rows = (
-        np.arange(batch.rows.start, batch.rows.stop)
-        if isinstance(batch.rows, slice)
-        else batch.rows
-    )
-    numbers, codes = np.unique(rows // stretch, return_inverse=True)
-    yield BLOCK, [str(number) for number in numbers], np.asarray(codes).reshape(-1)
+    rows = batch.rows
+    rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    block = rows // stretch
+    first = int(block.min())
+    yield BLOCK, [str(number) for number in range(first, int(block.max()) + 1)], block - first
     for cut in subject.cuts:
         yield cut.column, list(cut.names), cut.codes(batch)
     if subject.time is not None:

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, examples_at
+from counterrank.audit.findings import (
+    GROUPED_ROWS,
+    SAMPLED_ROWS,
+    Finding,
+    Subject,
+    Tally,
+    examples_at,
+)
 from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, by_label, column_of
 from counterrank.kernels import row_hash
 from counterrank.log import RankingLog
@@ -55,6 +62,7 @@ class Drift:
     """What the logger earned, day by day."""
 
     name = "drift"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum the rows' rewards by day."""
@@ -101,9 +109,10 @@ class Drift:
         ]  # fmt: skip
 
 
-#: Above this many rankings only every sixteenth hash is kept: duplicates have equal hashes, so none
-#: is split.
+#: Hashes of the lists of a log without propensities are kept up to this many.
 ALL_HASHES = 2_000_000
+#: Of a log of unknown length every sixteenth hash is kept: duplicates have equal hashes, so none is
+#: split.
 _THIN = np.uint64(16)
 #: Bins in which contexts are counted.
 _CONTEXTS = np.uint64(65_536)
@@ -115,6 +124,7 @@ class Duplicates:
     """Rankings that occur twice, where something tells rankings apart."""
 
     name = "duplicates"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Collect a hash of the whole row, and one of what identifies it (context, unit, other
@@ -127,7 +137,7 @@ class Duplicates:
         row_hash.absorb_integers(whole, batch.action)
         row_hash.absorb_floats(whole, batch.reward, batch.lengths)
         kept = np.ones(batch.n, bool)
-        if subject.n is None or subject.n > ALL_HASHES:
+        if subject.n is None:
             kept = whole[:, 0] % _THIN == 0
         rows = np.flatnonzero(kept)
         return Tally(
@@ -212,6 +222,7 @@ class Rewards:
     """Rewards that vary, and that no single ranking dominates."""
 
     name = "rewards"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum absolute rewards and non-zero ones; keep extremes."""
@@ -277,6 +288,7 @@ class Units:
     """Users or sessions none of whom is the log."""
 
     name = "units"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows by bucket of units."""
@@ -311,6 +323,7 @@ class Robots:
     """
 
     name = "robots"
+    most: int | None = GROUPED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows by a hash of their context, and full rankings by how many of their items were
@@ -394,6 +407,7 @@ class Logged:
     """There are propensities at all."""
 
     name = "logged-propensities"
+    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Collect a hash of each list when there are none, to say how many different ones were

@@ -24,6 +24,7 @@ class Scores:
     """Shown items are eligible candidates, and are shown as the logger's scores say."""
 
     name = "scores"
+    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count shown items that were no candidates, and choices by score rank where the logger

@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import Finding, Subject, Tally, complete, examples_at, listed
+from counterrank.audit.findings import (
+    SAMPLED_ROWS,
+    Finding,
+    Subject,
+    Tally,
+    complete,
+    examples_at,
+    listed,
+)
+from counterrank.audit.kernels import steps
 from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
@@ -35,6 +44,7 @@ class Range:
     """Probabilities lie in (0, 1]; a target's may be 0."""
 
     name = "probabilities"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Return extremes and zeros of each policy's numbers."""
@@ -78,6 +88,7 @@ class Rounding:
     """Numbers rounded to few decimals: small probabilities lose their digits."""
 
     name = "rounding"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of
@@ -143,6 +154,7 @@ class Deterministic:
     """A logger that leaves nothing to chance has nothing to say about other choices."""
 
     name = "exploration"
+    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count propensities of 1 and items by position."""
@@ -207,22 +219,20 @@ class Meaning:
     """
 
     name = "propensity-kind"
+    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows whose numbers are all equal, or never rise and fall somewhere."""
         values = logged_numbers(batch, LOGGING)
         if values is None or values.shape[1] < 2:
             return Tally()
-        full = batch.lengths == batch.K
-        kept = values if full.all() else values[full]
-        # (K-1, n): long rows are quick to go through
-        steps = np.diff(np.ascontiguousarray(kept.T), axis=0)
-        same, falling = (steps == 0).all(axis=0), (steps <= 0).all(axis=0) & (steps < 0).any(axis=0)
-        sums = {"same": same.sum(), "falling": falling.sum(), "full": full.sum()}
+        # The extremes of first numbers are those of all, where rankings hold one number each.
+        counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
+        steps(np.ascontiguousarray(values), batch.lengths, counts, span)
         return Tally(
-            sums={key: np.array([value]) for key, value in sums.items()},
-            peaks={"span": np.array([kept.max(initial=0.0), -kept.min(initial=1.0)])},
-            examples={"same": examples_at(full, values, batch.start)},
+            sums=dict(zip(("full", "same", "falling"), counts[:, None], strict=True)),
+            peaks={"span": span * (1, -1)},
+            examples={"same": examples_at(batch.lengths == batch.K, values, batch.start)},
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
@@ -269,6 +279,7 @@ class SameAsLogger:
     """A target column that repeats the logger's numbers."""
 
     name = "target-differs"
+    most: int | None = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count numbers of each target that differ from the logger's."""

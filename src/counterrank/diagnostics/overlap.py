@@ -61,17 +61,18 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
     old, new = batch.distribution(LOGGING), batch.distribution(target)
     if old is None or new is None:
         return None
-    shape = (batch.n, batch.K, new.shape[-1])
-    old, new = (np.broadcast_to(d[:, None] if d.ndim == 2 else d, shape) for d in (old, new))
-    used = np.arange(batch.K) < batch.lengths[:, None]  # (n, K)
-    rare = np.where(used[:, :, None] & _hardly(old, new), new, 0.0)
+    # (n, 1 or K, A): policies that are alike at all positions are looked at once.
+    old, new = (table[:, None] if table.ndim == 2 else table for table in (old, new))
+    used = (np.arange(batch.K) < batch.lengths[:, None]).astype(np.float64)  # (n, K)
+    rare = np.where(_hardly(old, new), new, 0.0)
     never = np.where(old <= 0, rare, 0.0)
+    times = used if rare.shape[1] > 1 else used.sum(axis=1, keepdims=True)
     return SupportSums(
         batch.n,
-        used.sum(axis=0).astype(np.float64),
-        never.sum(axis=(0, 2)),
-        rare.sum(axis=(0, 2)),
-        rare.sum(axis=(0, 1)),
+        used.sum(axis=0),
+        (never.sum(axis=2) * used).sum(axis=0),
+        (rare.sum(axis=2) * used).sum(axis=0),
+        np.einsum("nk,nka->a", times, rare),
     )
 
 

@@ -146,18 +146,10 @@ def combined(s: Floats, weights: str, order: int | None = None) -> Floats:
         return np.asarray(np.cumprod(s, axis=1), dtype=np.float64)
     if weights == "iips":
         return s
-    result = np.empty_like(s)
-    for k in range(s.shape[1]):
-        result[:, k] = s[:, k] * _symmetric_sums(np.delete(s, k, axis=1) - 1.0, (order or 2) - 1)
-    return result
+    from counterrank.kernels.weights import ordered
 
-
-def _symmetric_sums(v: Floats, degree: int) -> Floats:
-    """Return the sum of the elementary symmetric polynomials of degree 0..degree of each row."""
-    sums = np.zeros((v.shape[0], degree + 1))  # (n, degree + 1)
-    sums[:, 0] = 1.0
-    # One column at a time, highest degree first by the slice: e_j(v, x) = e_j(v) + x e_(j-1)(v).
-    for column in v.T:
-        sums[:, 1:] += sums[:, :-1] * column[:, None]
-    total: Floats = sums.sum(axis=1)
-    return total
+    # The same polynomial as the weights' own.
+    length = s.shape[1]
+    result = np.empty((length, len(s)))
+    ordered(np.ascontiguousarray(s.T), np.ones((length, length), bool), order or 2, result)
+    return result.T

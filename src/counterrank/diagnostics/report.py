@@ -2,7 +2,7 @@
 it most.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -83,7 +83,7 @@ class WeightReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types."""
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) -> WeightReport:

@@ -5,6 +5,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from numbers import Integral
 from typing import Any
@@ -99,6 +100,7 @@ def manifest(
     return result
 
 
+@cache
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
