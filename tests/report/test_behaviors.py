@@ -4,13 +4,12 @@ from typing import Any
 
 from tests.report import sample
 
-from counterrank.report import behaviors
+from counterrank.report import behavior
 from counterrank.report.reading import Reading
-from counterrank.report.sections import behavior
 
 
 def test_positions_with_the_same_rules_share_their_groups() -> None:
-    found = behaviors.groups(behaviors.forests(sample.behavior())[0])
+    found = behavior.groups(behavior.forests(sample.behavior())[0])
     assert [(g.rule, g.positions) for g in found] == [
         ("everyone", (1,)), ("device is mobile", (2, 3, 4, 5, 6)), ("device is not "
                                                                     "mobile", (2, 3, 4, 5, 6)),
@@ -23,12 +22,12 @@ def test_positions_with_the_same_rules_share_their_groups() -> None:
 def test_one_model_for_all_positions_is_one_matrix() -> None:
     mask = [[1, 0], [1, 1]]
     leaf = {"rules": [], "share": 1.0, "model": "C", "items": mask}
-    found = behaviors.groups({"positions": [{"position": None, "groups": [leaf]}]})
+    found = behavior.groups({"positions": [{"position": None, "groups": [leaf]}]})
     assert [(g.mask, g.positions) for g in found] == [(((1, 0), (1, 1)), ())]
 
 
 def test_nothing_is_no_group() -> None:
-    assert behaviors.forests(None) == [] and behaviors.groups({}) == []
+    assert behavior.forests(None) == [] and behavior.groups({}) == []
 
 
 def one_group(name: str) -> dict[str, Any]:
@@ -46,7 +45,7 @@ def one_group(name: str) -> dict[str, Any]:
 
 def body_of(described: dict[str, Any], targets: list[str]) -> str:
     estimates = [sample.estimate(target, "aips", 1.0, 0.1) for target in targets]
-    found = behavior.section(Reading({"estimates": estimates, "behavior": described}))
+    found = behavior.behavior(Reading({"estimates": estimates, "behavior": described}))
     assert found is not None
     return str(found.body)
 

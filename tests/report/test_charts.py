@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterrank.report.charts import matrix, plot, rows
-from counterrank.report.charts.scale import Scale, around, around_intervals, logarithmic
+from counterrank.report import charts
+from counterrank.report.behavior import mask_chart
+from counterrank.report.charts import Scale, around, around_intervals, logarithmic
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(4, 9))
@@ -30,39 +31,39 @@ def test_logarithmic_ticks_lie_on_the_axis(low: float, factor: float) -> None:
 
 def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
     good = [
-        rows.Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10)
+        charts.Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10)
         for i in range(4)
     ]
-    wild = rows.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
+    wild = charts.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
-    drawn = str(rows.Drawing([*good, wild], rows.Axis("value"), "x").svg())
+    drawn = str(charts.Rows([*good, wild], charts.Axis("value"), "x").svg())
     # An arrow at each end says that the interval goes on.
     assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
 
 
 def test_marks_lie_where_the_numbers_say() -> None:
     data = [
-        rows.Row(label="a", value=0.0, low=0.0, high=0.0),
-        rows.Row(label="b", value=10.0, low=10.0, high=10.0),
+        charts.Row(label="a", value=0.0, low=0.0, high=0.0),
+        charts.Row(label="b", value=10.0, low=10.0, high=10.0),
     ]
-    drawn = str(rows.Drawing(data, rows.Axis("value"), "x").svg())
+    drawn = str(charts.Rows(data, charts.Axis("value"), "x").svg())
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100
     assert places == pytest.approx([margin, 100 - margin], abs=0.01)
 
 
 def test_a_curve_goes_through_its_points() -> None:
-    frame = plot.Frame(x=Scale(0, 10), y=Scale(0, 1), x_title="x", y_title="y", height=100)
-    points = [plot.Point(0, 0), plot.Point(5, 1), plot.Point(10, 0.25)]
-    drawn = str(plot.Drawing([plot.Series(points=points)], frame, "x").svg())
+    frame = charts.Frame(x=Scale(0, 10), y=Scale(0, 1), x_title="x", y_title="y", height=100)
+    points = [charts.Point(0, 0), charts.Point(5, 1), charts.Point(10, 0.25)]
+    drawn = str(charts.Plot([charts.Series(points=points)], frame, "x").svg())
     assert 'd="M0 100L50 0L100 75"' in drawn
 
 
 def test_nothing_to_show_draws_nothing() -> None:
-    frame = plot.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
-    assert plot.Drawing([plot.Series(points=[])], frame, "x").svg() == ""
-    assert rows.Drawing([rows.Row(label="a", value=None)], rows.Axis("x"), "x").svg() == ""
+    frame = charts.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
+    assert charts.Plot([charts.Series(points=[])], frame, "x").svg() == ""
+    assert charts.Rows([charts.Row(label="a", value=None)], charts.Axis("x"), "x").svg() == ""
     assert logarithmic([0.0, None, 3.0]) is None
 
 
@@ -72,5 +73,5 @@ def test_equal_values_still_have_an_axis() -> None:
 
 
 def test_matrix_draws_every_cell() -> None:
-    drawn = str(matrix.chart([[True, False], [True, True]], name="cascade"))
+    drawn = str(mask_chart([[True, False], [True, True]], name="cascade"))
     assert [drawn.count(f'class="{look}"') for look in ("own", "on", "off")] == [2, 1, 1]

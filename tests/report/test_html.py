@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report import sample
 
-from counterrank.report import html, notebook
+from counterrank.report import html
 
 SECTIONS = (
     "values estimators order positions segments visibility behavior weights audit planning method"
@@ -111,7 +111,7 @@ def poisoned(value: Any) -> Any:
     return EVIL if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("render", [html.render, notebook.render])
+@pytest.mark.parametrize("render", [html.render, html.fragment])
 def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
     clean = Page(render(model))
     page = Page(render(poisoned(model)))
@@ -132,7 +132,7 @@ def test_hostile_target_names_stay_text(model: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", [None, [], "text"])
 def test_any_part_may_be_missing_or_odd(key: str, value: Any) -> None:
     broken = {**sample.model(), key: value}
-    for text in (html.render(broken), notebook.render(broken)):
+    for text in (html.render(broken), html.fragment(broken)):
         assert Page(text).open == []
 
 

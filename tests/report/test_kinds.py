@@ -12,10 +12,9 @@ from tests.report.test_terminal import shown
 
 from counterrank import behavior as masks
 from counterrank.report import html
-from counterrank.report.kinds import Kinds, kinds, looks_at, seen
+from counterrank.report.behavior import Kinds, kinds, looks_at, seen, visibility
 from counterrank.report.numbers import NARROW
 from counterrank.report.reading import Reading
-from counterrank.report.sections import visibility
 
 K = sample.K
 EVERYTHING, ABOVE, NEAR, ITSELF = (masks.mask(name, K) for name in ("S", "C", "N1", "I"))
@@ -123,7 +122,7 @@ def test_faint_numbers_are_not_seen() -> None:
 
 
 def test_the_page_shows_every_kind_with_its_share_and_numbers() -> None:
-    part = visibility.section(Reading(model()))
+    part = visibility(Reading(model()))
     assert part is not None
     text = unescape(str(part.body)).replace(NARROW, " ")
     assert text.count('class="kind mark"') == 4 and "Kinds of users found" in text
@@ -143,7 +142,7 @@ def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
     ]
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
-    text = str(visibility.section(Reading(changed))).split("Kinds of users found")[1]
+    text = str(visibility(Reading(changed))).split("Kinds of users found")[1]
     shades = re.findall(r'<path d="([^"]*)" class="on-scale" fill-opacity="([^"]*)"', text)
     assert [(path.count("M"), shade) for path, shade in shades] == [
         (K * (K - 1), "0.85"),
@@ -180,5 +179,5 @@ def test_classes_of_another_length_than_the_average_are_not_drawn() -> None:
     changed = model()
     given = [{"share": 0.5, "sees": [[0, 1], [0, 0]]}, {"share": 0.5, "sees": [[0, 0], [1, 0]]}]
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
-    part = visibility.section(Reading(changed))
+    part = visibility(Reading(changed))
     assert part is not None and "Kinds of users" not in str(part.body)

@@ -7,8 +7,8 @@ from tests.report import sample
 
 from counterrank.errors import ConfigError
 from counterrank.report import pictures
+from counterrank.report.estimates import values_drawing
 from counterrank.report.reading import Reading
-from counterrank.report.sections import numberline
 
 pytest.importorskip("matplotlib")
 
@@ -31,7 +31,7 @@ def test_marks_stand_at_the_values():
         for line in axes.lines
         if line.get_marker() not in ("None", "")
     ]
-    rows = numberline.drawing(reading).rows
+    rows = values_drawing(reading).rows
     assert marks == [(row.value, place) for place, row in enumerate(rows)]
 
 

@@ -4,11 +4,11 @@ no evidence.
 
 from tests.report import sample
 
-from counterrank.report.answers import cards
+from counterrank.report.estimates import agreement_drawing, agreement_in_words
 from counterrank.report.html import render
 from counterrank.report.numbers import percent, plain, short
 from counterrank.report.reading import Reading
-from counterrank.report.sections.agreement import agreement_in_words, drawing
+from counterrank.report.sentences import cards
 from counterrank.report.terminal import renderables
 
 
@@ -37,7 +37,7 @@ def test_intervals_that_do_not_overlap_are_named():
 def test_one_column_has_one_number_of_digits():
     reading = Reading(sample.model())
     for target in reading.targets:
-        shown = [row.shown for row in drawing(reading, target).rows if not row.heading]
+        shown = [row.shown for row in agreement_drawing(reading, target).rows if not row.heading]
         assert len({len(text.partition(".")[2]) for text in shown}) == 1
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from tests.report import sample
 
+from counterrank.report.behavior import visibility
 from counterrank.report.reading import Reading
-from counterrank.report.sections import visibility
 
 
 def test_the_matrix_is_drawn_with_its_numbers() -> None:
-    shown = visibility.section(Reading(sample.model()))
+    shown = visibility(Reading(sample.model()))
     assert shown is not None
     text = str(shown.body)
     assert text.count('class="mark"') == 30  # six positions, each with five others
@@ -25,5 +25,5 @@ def test_the_matrix_is_drawn_with_its_numbers() -> None:
 def test_damaged_numbers_are_left_out(damage: Any) -> None:
     model = copy.deepcopy(sample.model())
     model["estimates"][0]["details"]["regression"]["visibility"] = damage
-    shown = visibility.section(Reading(model))
+    shown = visibility(Reading(model))
     assert shown is None or damage == [[1.0]]

@@ -181,9 +181,9 @@ class Evaluation:
         yield from terminal.renderables(self.to_dict())
 
     def _repr_html_(self) -> str:
-        from counterrank.report import notebook
+        from counterrank.report import html
 
-        return notebook.render(self.to_dict())
+        return html.fragment(self.to_dict())
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""

@@ -1,4 +1,6 @@
-"""The self-contained page: one file, no request to anywhere, enforced by its own security policy."""
+"""The self-contained page: one file, no request to anywhere, enforced by its own security policy;
+and the same in a notebook cell.
+"""
 
 import base64
 import hashlib
@@ -6,46 +8,28 @@ import json
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from counterrank._version import __version__
 from counterrank.report import sentences
-from counterrank.report.answers import cards
-from counterrank.report.reading import Model, Reading
-from counterrank.report.sections import (
-    agreement,
-    audit,
-    behavior,
-    numberline,
-    order_path,
-    planning,
-    positions,
-    provenance,
-    segments,
-    visibility,
-    weights,
-)
-from counterrank.report.sections.parts import Section
+from counterrank.report.behavior import behavior, visibility
+from counterrank.report.estimates import agreement, order_path, values
+from counterrank.report.numbers import count, percent, plain
+from counterrank.report.parts import Section
+from counterrank.report.provenance import provenance
+from counterrank.report.reading import Model, Reading, family, texts
+from counterrank.report.trust import audit, planning, weights
+from counterrank.report.where import positions, segments
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: In the order of reading.
 SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
-    numberline.section,
-    agreement.section,
-    order_path.section,
-    positions.section,
-    segments.section,
-    visibility.section,
-    behavior.section,
-    weights.section,
-    audit.section,
-    planning.section,
-    provenance.section,
-)
+    values, agreement, order_path, positions, segments, visibility, behavior, weights, audit, planning, provenance,
+)  # fmt: skip
 
 
 def render(model: Model, *, back: str | None = None) -> str:
@@ -58,7 +42,7 @@ def render(model: Model, *, back: str | None = None) -> str:
         title=sentences.headline(reading),
         back=back,
         logged=sentences.logged(reading),
-        cards=cards(reading),
+        cards=sentences.cards(reading),
         targets=reading.targets,
         sections=[section for make in SECTIONS if (section := make(reading)) is not None],
         data=_embedded(model),
@@ -110,3 +94,38 @@ def _embedded(model: Model) -> Markup:
     for char, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(char, code)
     return Markup(text)
+
+
+def fragment(model: Model) -> str:
+    """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a
+    frame of its own.
+
+    The frame is sandboxed: the page may run its script and save files, and knows nothing of the
+    notebook.
+    """
+    reading = Reading(model)
+    return environment().get_template("notebook.html.j2").render(
+        logged=sentences.logged(reading), cards=sentences.cards(reading), level=sentences.level(reading),
+        groups=[(target, _lines(reading, target)) for target in reading.targets], page=render(model),
+    )  # fmt: skip
+
+
+def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
+    lines = []
+    for index, e in enumerate(reading.of(target)):
+        error = e.get("stderr")
+        lift = reading.lift(target, str(e.get("estimator")))
+        lines.append(
+            {
+                "best": index == 0,
+                "dim": family(e) == "biased",
+                "estimator": e.get("estimator"),
+                "value": plain(e.get("value"), error),
+                "interval": f"{plain(e.get('low'), error)} to {plain(e.get('high'), error)}",
+                "lift": plain(lift.get("value"), lift.get("stderr"), sign=True),
+                "relative": percent(lift.get("relative"), sign=True),
+                "ess": count(e.get("ess")),
+                "flags": texts(e.get("flags")),
+            }
+        )
+    return lines

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from counterrank.errors import ConfigError
-from counterrank.report.charts import plot, rows
-from counterrank.report.charts.scale import Scale, around
+from counterrank.report import parts
+from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
 from counterrank.report.html import page
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.report.reading import Model, column_name, table
 from counterrank.report.reading import rows as listed
-from counterrank.report.sections import parts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +71,7 @@ def _step_name(step: Mapping[str, Any]) -> str:
     return f"{step.get('m')}" if strength is None else f"{strength:g} x"
 
 
-def path_drawing(model: Model) -> plot.Drawing:
+def path_drawing(model: Model) -> Plot:
     """Return lift and promised bound by step: ambition against evidence."""
     points, bounds = [], []
     word, under, _ = _path_words(model)
@@ -87,13 +86,11 @@ def path_drawing(model: Model) -> plot.Drawing:
             "effective rows"
         )
         names.append((x, name))
-        points.append(plot.Point(x, float(value), tip=words))
+        points.append(Point(x, float(value), tip=words))
         if known(low):
-            bounds.append(
-                plot.Point(x, float(low), tip=f"{word} {name}\nbound {plain(low, sign=True)}")
-            )
+            bounds.append(Point(x, float(low), tip=f"{word} {name}\nbound {plain(low, sign=True)}"))
     last = max((p.x for p in points), default=2.0)
-    frame = plot.Frame(
+    frame = Frame(
         x=Scale(0.9, max(last, 2.0) * 1.1, log=True),
         y=around([p.y for p in (*points, *bounds)], also=[0.0]),
         x_title=under,
@@ -102,29 +99,27 @@ def path_drawing(model: Model) -> plot.Drawing:
         signed=True,
         x_ticks=names,
     )
-    series = [plot.Series(points=points), plot.Series(points=bounds, look="t1 dash1", shape=1)]
-    return plot.Drawing(
-        series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"]
-    )
+    series = [Series(points=points), Series(points=bounds, look="t1 dash1", shape=1)]
+    return Plot(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
 
 
-def segments_drawing(model: Model) -> rows.Drawing:
+def segments_drawing(model: Model) -> Rows:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
-    shown: list[rows.Row] = []
+    shown: list[Row] = []
     found = listed(model.get("segments"))
     for column in dict.fromkeys(str(row.get("column")) for row in found):
-        shown.append(rows.Row(label=column_name(column), value=None, heading=True))
+        shown.append(Row(label=column_name(column), value=None, heading=True))
         for row in sorted(
             (r for r in found if str(r.get("column")) == column), key=lambda r: -float(r["value"])
         ):
             error = row.get("stderr")
             text = plain(row.get("value"), error, sign=True)
             shown.append(
-                rows.Row(label=str(row.get("label")), value=row.get("value"), low=row.get("low"), high=row.get("high"),
+                Row(label=str(row.get("label")), value=row.get("value"), low=row.get("low"), high=row.get("high"),
                          shown=text, note=f"{count(row.get('n'))} rows", tip=f"{row.get('label')}: {text}")
             )  # fmt: skip
-    axis = rows.Axis("lift per ranking", line=0.0, line_name="no change", signed=True)
-    return rows.Drawing(shown, axis, "Lift by segment")
+    axis = Axis("lift per ranking", line=0.0, line_name="no change", signed=True)
+    return Rows(shown, axis, "Lift by segment")
 
 
 def losers(model: Model) -> list[str]:
@@ -199,7 +194,7 @@ def learning_picture(model: Model, kind: str) -> "Figure":
     """Return one of the page's charts as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
-    kinds: dict[str, Callable[[Model], plot.Drawing | rows.Drawing]] = {
+    kinds: dict[str, Callable[[Model], Plot | Rows]] = {
         "path": path_drawing,
         "segments": segments_drawing,
     }

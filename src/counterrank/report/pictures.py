@@ -8,36 +8,35 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from counterrank.errors import ConfigError, require
-from counterrank.report.charts import plot, rows
-from counterrank.report.charts.scale import Scale
+from counterrank.report.charts import Frame, Plot, Row, Rows, Scale, Series
+from counterrank.report.estimates import agreement_drawing, path_drawing, values_drawing
 from counterrank.report.html import asset
-from counterrank.report.numbers import known, short
+from counterrank.report.numbers import known
 from counterrank.report.reading import Model, Reading
-from counterrank.report.sections import (
-    agreement,
-    numberline,
-    order_path,
-    positions,
-    segments,
-    weights,
-)
+from counterrank.report.trust import weights_drawing
+from counterrank.report.where import positions_drawing, segments_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Drawing = rows.Drawing | plot.Drawing
+Drawing = Rows | Plot
+
+
+def _each(
+    make: Callable[[Reading, str], Drawing | None],
+) -> Callable[[Reading], Sequence[Drawing | None]]:
+    return lambda reading: [make(reading, target) for target in reading.targets]
+
 
 #: What can be drawn: one panel for all targets, or one a target.
 KINDS: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
-    "values": lambda reading: [numberline.drawing(reading)],
-    "agreement": lambda reading: [agreement.drawing(reading, target) for target in reading.targets],
-    "order-path": lambda reading: [
-        order_path.drawing(reading, target) for target in reading.targets
-    ],
-    "positions": lambda reading: [positions.drawing(reading, target) for target in reading.targets],
-    "segments": lambda reading: [segments.drawing(reading, target) for target in reading.targets],
-    "weights": lambda reading: [weights.drawing(reading, target) for target in reading.targets],
+    "values": lambda reading: [values_drawing(reading)],
+    "agreement": _each(agreement_drawing),
+    "order-path": _each(path_drawing),
+    "positions": _each(positions_drawing),
+    "segments": _each(segments_drawing),
+    "weights": _each(weights_drawing),
 }
 #: Why there may be nothing to draw.
 _ABSENT = {
@@ -81,7 +80,7 @@ def figure_of(drawings: Sequence[Drawing]) -> "Figure":
             one.name, loc="left", fontsize=11, fontweight="bold", color=_colours()["ink"]
         )
         _bare(axes)
-        if isinstance(one, rows.Drawing):
+        if isinstance(one, Rows):
             _draw_rows(axes, one)
         else:
             _draw_plot(axes, one)
@@ -105,13 +104,13 @@ def _look(names: str) -> dict[str, Any]:
 
 
 def _filled(one: Drawing) -> bool:
-    if isinstance(one, rows.Drawing):
+    if isinstance(one, Rows):
         return one.scale() is not None
     return any(series.points for series in one.series)
 
 
 def _height(one: Drawing) -> float:
-    return 1.3 + _ROW * len(one.rows) if isinstance(one, rows.Drawing) else 3.2
+    return 1.3 + _ROW * len(one.rows) if isinstance(one, Rows) else 3.2
 
 
 def _bare(axes: "Axes") -> None:
@@ -129,12 +128,12 @@ def _ticks(scale: Scale, name: Callable[[float], str]) -> tuple[list[float], lis
     return values, [name(value) for value in values]
 
 
-def _draw_rows(axes: "Axes", one: rows.Drawing) -> None:
+def _draw_rows(axes: "Axes", one: Rows) -> None:
     scale, colours = one.scale(), _colours()
     assert scale is not None
     axes.set_xlim(scale.low, scale.high)
     axes.set_ylim(len(one.rows) - 0.5, -0.7)
-    axes.set_xticks(*_ticks(scale, lambda tick: rows.tick_name(tick, one.axis)))
+    axes.set_xticks(*_ticks(scale, one.axis.tick_name))
     axes.grid(axis="x", color=colours["grid"], linewidth=0.8)
     axes.set_xlabel(one.axis.title, color=colours["soft"], fontsize=9)
     axes.set_yticks(range(len(one.rows)), [_label(row) for row in one.rows])
@@ -150,12 +149,12 @@ def _draw_rows(axes: "Axes", one: rows.Drawing) -> None:
             _draw_row(axes, place, row, scale)
 
 
-def _label(row: rows.Row) -> str:
+def _label(row: Row) -> str:
     # A dollar sign would start a formula.
     return f"{row.label}  {row.shown}".strip().replace("$", r"\$")
 
 
-def _draw_row(axes: "Axes", place: int, row: rows.Row, scale: Scale) -> None:
+def _draw_row(axes: "Axes", place: int, row: Row, scale: Scale) -> None:
     look = _look(row.look)
     fade = {"color": look["color"], "alpha": 0.45 if row.faded else 1.0}
     if row.outer is not None and all(map(known, row.outer)):
@@ -172,7 +171,7 @@ def _draw_row(axes: "Axes", place: int, row: rows.Row, scale: Scale) -> None:
     axes.plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8, **fade)
 
 
-def _draw_plot(axes: "Axes", one: plot.Drawing) -> None:
+def _draw_plot(axes: "Axes", one: Plot) -> None:
     frame, colours = one.frame, _colours()
     for scale, set_scale, set_limits in (
         (frame.x, axes.set_xscale, axes.set_xlim),
@@ -201,21 +200,17 @@ def _draw_plot(axes: "Axes", one: plot.Drawing) -> None:
         axes.legend(frameon=False, fontsize=9)
 
 
-def _label_axes(axes: "Axes", frame: plot.Frame) -> None:
+def _label_axes(axes: "Axes", frame: Frame) -> None:
     colours = _colours()
-    if frame.x_ticks is not None:
-        places = [value for value, _ in frame.x_ticks]
-        axes.set_xticks(places, [name for _, name in frame.x_ticks])
-    else:
-        axes.set_xticks(*_ticks(frame.x, short))
-    axes.set_yticks(*_ticks(frame.y, lambda tick: plot.tick_name(tick, frame)))
+    axes.set_xticks(*zip(*frame.named_x_ticks(), strict=True))
+    axes.set_yticks(*_ticks(frame.y, frame.y_name))
     axes.minorticks_off()
     axes.grid(axis="y", color=colours["grid"], linewidth=0.8)
     axes.set_xlabel(frame.x_title, color=colours["soft"], fontsize=9)
     axes.set_ylabel(frame.y_title, color=colours["soft"], fontsize=9)
 
 
-def _draw_series(axes: "Axes", series: plot.Series, name: str | None) -> None:
+def _draw_series(axes: "Axes", series: Series, name: str | None) -> None:
     look = _look(series.look)
     x, y = [p.x for p in series.points], [p.y for p in series.points]
     ends = [(p.x, p.low, p.high) for p in series.points if p.low is not None and p.high is not None]
@@ -230,7 +225,6 @@ def _draw_series(axes: "Axes", series: plot.Series, name: str | None) -> None:
         y,
         color=look["color"],
         linestyle=look["linestyle"] if series.joined else "none",
-        drawstyle="steps-post" if series.steps else "default",
         marker=_SHAPES[series.shape % len(_SHAPES)] if series.dots else "none",
         markerfacecolor=_colours()["card"] if look["hollow"] else look["color"],
         markersize=7,

@@ -1,11 +1,15 @@
-"""Plain sentences: what was found, how sure it is, what would settle it. Pure functions of the
-model.
+"""Plain sentences: what was found, how sure it is, what would settle it; and the cards at the top
+of the page, where outcome and evidence stand side by side and are never mixed.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
+from counterrank.report.parts import key, style_of
 from counterrank.report.reading import Reading, rows, table
 
 EVIDENCE = {
@@ -51,13 +55,10 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
         return f"What {target} would earn is not estimable from this log: {reason}."
     if not known(lift.get("value")):
         value = plain(best.get("value"), best.get("stderr"))
-        return (
-            f"Under {target}, a {ranking} would earn {value} {reward} ({_interval(reading, best)})."
-        )
-    beside = absolute and not known(
-        lift.get("relative")
-    )  # the lift itself stands there, with its interval
-    ends = _interval(reading, lift, sign=True) if absolute else _relative(reading, lift)
+        return f"Under {target}, a {ranking} would earn {value} {reward} ({interval_of(reading, best)})."
+    # Without a share the lift itself stands beside the sentence, with its interval.
+    beside = absolute and not known(lift.get("relative"))
+    ends = interval_of(reading, lift, sign=True) if absolute else _relative(reading, lift)
     bracket = "" if beside else f" ({ends})"
     if reading.evidence(target) == "insufficient":
         return (
@@ -109,7 +110,7 @@ def _change(reading: Reading, lift: Mapping[str, Any]) -> str:
 
 def _relative(reading: Reading, lift: Mapping[str, Any]) -> str:
     if not known(lift.get("relative")):
-        return _interval(reading, lift, sign=True)
+        return interval_of(reading, lift, sign=True)
     ends = relative_ends(lift)
     return f"{percent(lift['relative'], sign=True)}{',' if ends else ';'} {interval(reading, ends)}"
 
@@ -124,7 +125,8 @@ def relative_ends(lift: Mapping[str, Any]) -> str:
     return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
 
 
-def _interval(reading: Reading, row: Mapping[str, Any], *, sign: bool = False) -> str:
+def interval_of(reading: Reading, row: Mapping[str, Any], *, sign: bool = False) -> str:
+    """Return the interval of a value or a lift, with its level."""
     return interval(reading, span(row.get("low"), row.get("high"), row.get("stderr"), sign=sign))
 
 
@@ -187,11 +189,8 @@ def _advice(reading: Reading, target: str) -> list[str]:
     ]
     counted = [reason for reason in doubts if known(reason.get("rows"))]
     most = max(counted, key=lambda reason: reason["rows"], default=None)
-    return [
-        _sentence(str(reason["help"]))
-        for reason in doubts
-        if reason is most or reason not in counted
-    ]
+    kept = (reason for reason in doubts if reason is most or reason not in counted)
+    return [_sentence(str(reason["help"])) for reason in kept]
 
 
 def _sentence(text: str) -> str:
@@ -315,3 +314,82 @@ def _kind(reading: Reading, target: str) -> str:
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+_OUTCOMES = {
+    "better": "▲ better than today",
+    "worse": "▼ worse than today",
+    "unclear": "◆ no clear difference",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is said about one target."""
+
+    target: str
+    look: str
+    key: Markup
+    sentence: str
+    number: str
+    interval: str
+    outcome: str
+    outcome_words: str
+    level: str
+    level_name: str
+    level_sign: str
+    level_meaning: str
+    reasons: tuple[tuple[str, str, str], ...]
+    settle: tuple[str, ...]
+    #: How wrong propensities may be before the sign flips.
+    margin: str
+
+
+def cards(reading: Reading) -> list[Card]:
+    """Return a card for each target."""
+    return [_card(reading, target) for target in reading.targets]
+
+
+def _card(reading: Reading, target: str) -> Card:
+    lift = reading.lift(target)
+    found, grade = outcome(lift), reading.evidence(target)
+    number, ends = _numbers(reading, target)
+    return Card(
+        target=target, look=style_of(reading, target).look, key=key(reading, target),
+        sentence=answer(reading, target, absolute=True), number=number, interval=ends, outcome=found,
+        outcome_words=_words(found, grade) if lift else "", level=grade or "unknown",
+        level_name=EVIDENCE[grade][0] if grade else "No verdict",
+        level_sign=SIGNS.get(grade, "?"), level_meaning=evidence(grade),
+        reasons=_reasons(reading, target), settle=tuple(settle(reading, target)),
+        margin=margin(reading, target),
+    )  # fmt: skip
+
+
+def _words(found: str, grade: str) -> str:
+    if grade == "insufficient":
+        return "? not known from this log"
+    hedge = grade == "directional" and found != "unclear"
+    return _OUTCOMES[found].replace(" ", " probably ", 1) if hedge else _OUTCOMES[found]
+
+
+def _numbers(reading: Reading, target: str) -> tuple[str, str]:
+    lift, best = reading.lift(target), reading.best(target)
+    if reading.not_estimable(target):
+        return "not estimable", ""
+    if known(lift.get("relative")):
+        return percent(lift["relative"], sign=True), interval(reading, relative_ends(lift))
+    signed = known(lift.get("value"))
+    row = lift if signed else best
+    shown = plain(row.get("value"), row.get("stderr"), sign=signed)
+    return shown, interval_of(reading, row, sign=signed)
+
+
+def _reasons(reading: Reading, target: str) -> tuple[tuple[str, str, str], ...]:
+    signs = {"pass": "✓", "warn": "!", "fail": "✗"}
+    found = []
+    for reason in reading.reasons(target):
+        status = str(reason.get("status") or "warn")
+        text = str(reason.get("reason") or reason.get("check") or "")
+        found.append((status if status in signs else "warn", signs.get(status, "!"), text))
+    order = ("fail", "warn", "pass")
+    return tuple(sorted(dict.fromkeys(found), key=lambda item: order.index(item[0])))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import sentences
-from counterrank.report.kinds import kinds as kinds_of
+from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NARROW, NONE, count, known, percent, plain, span
 from counterrank.report.reading import Model, Reading, column_name, family, rows, table
 

@@ -5,12 +5,11 @@ tool?
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from counterrank.report.charts import plot
-from counterrank.report.charts.scale import around
+from counterrank.report import parts
+from counterrank.report.charts import Frame, Plot, Point, Series, around
 from counterrank.report.html import page
 from counterrank.report.numbers import known, percent, plain, span
 from counterrank.report.reading import Model, rows, table
-from counterrank.report.sections import parts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,7 +100,7 @@ def lines_of(model: Model) -> list[tuple[str, ...]]:
     return lines
 
 
-def drawing(model: Model) -> plot.Drawing:
+def drawing(model: Model) -> Plot:
     """Return predicted against earned, with the line on which both are the same."""
     points = []
     for pair in rows(model.get("pairs")):
@@ -115,20 +114,18 @@ def drawing(model: Model) -> plot.Drawing:
                 f"{plain(value, pair.get('stderr'))}"
             )
             points.append(
-                plot.Point(
-                    float(earned), float(value), low, high, f"{words}\nearned {plain(earned)}"
-                )
+                Point(float(earned), float(value), low, high, f"{words}\nearned {plain(earned)}")
             )
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
-    same = [plot.Point(both.low, both.low), plot.Point(both.high, both.high)]
+    same = [Point(both.low, both.low), Point(both.high, both.high)]
     series = [
-        plot.Series(points=same, look="today dash1", dots=False),
-        plot.Series(points=points, joined=False, whiskers=True),
+        Series(points=same, look="today dash1", dots=False),
+        Series(points=points, joined=False, whiskers=True),
     ]
-    frame = plot.Frame(
+    frame = Frame(
         x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320
     )
-    return plot.Drawing(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
+    return Plot(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
 
 
 def validation_page(model: Model) -> str:

@@ -1,6 +1,17 @@
-"""Estimators in one sentence and one formula each."""
+"""How it was made: each estimator in one sentence and one formula, what was run on what, how to
+repeat it.
+"""
+
+import json
+from typing import Any
+
+from markupsafe import Markup
 
 from counterrank.estimators import Form, parse
+from counterrank.report.numbers import count
+from counterrank.report.parts import Section, folded, table, tag
+from counterrank.report.reading import Reading
+from counterrank.report.reading import table as mapping
 
 _TABLE = {
     "auto": (
@@ -64,12 +75,56 @@ def describe(name: str) -> tuple[str, str] | None:
     if parsed.order is not None and parsed.form in (Form.PLAIN, Form.DR):
         model = "" if parsed.plain else ", around a reward model"
         sentence = f"unbiased when effects involve at most {parsed.order} items at a time{model}"
-        return (
-            sentence,
-            f"wₖ = ρₖ Σ over sets T of other items, |T| ≤ {parsed.order - 1}, of Π_{{l∈T}} (ρ_l − "
-            "1)",
-        )
+        sets = f"sets T of other items, |T| ≤ {parsed.order - 1}"
+        return sentence, f"wₖ = ρₖ Σ over {sets}, of Π_{{l∈T}} (ρ_l − 1)"
     if parsed.form not in _FORMS:
         return None
     sentence, formula = _FORMS[parsed.form]
     return sentence.format(parsed.weights), formula
+
+
+#: Shown in a place of their own.
+_ELSEWHERE = ("options", "command", "fingerprint", "estimators")
+
+
+def provenance(reading: Reading) -> Section:
+    """Return the estimators in words and formulas, versions, options, fingerprint."""
+    names = dict.fromkeys(str(e.get("estimator")) for e in reading.estimates)
+    methods = [_method(name, *found) for name in names if (found := describe(name))]
+    facts = table(("what", "value"), _facts(reading), texts=2)
+    body = tag("div", *methods, class_="block methods") + facts
+    command = mapping(reading.model.get("provenance")).get("command")
+    if command:
+        shown = command if isinstance(command, str) else " ".join(map(str, command))
+        body += tag("div", tag("h3", "Repeat it"), tag("pre", shown, tabindex="0"), class_="block")
+    lead = "The same command on the same data gives the same numbers."
+    return Section("method", "Method and provenance", lead, body)
+
+
+def _method(name: str, words: str, formula: str) -> Markup:
+    return folded(tag("strong", name) + " " + words, tag("p", formula, class_="formula"))
+
+
+def _facts(reading: Reading) -> list[tuple[str, Any]]:
+    log, made = reading.log, mapping(reading.model.get("provenance"))
+    options = mapping(made.get("options"))
+    told = {k: v for k, v in made.items() if k not in _ELSEWHERE and v is not None}
+    told |= {k: v for k, v in options.items() if k not in made and v not in (None, [], "")}
+    return [
+        ("rankings", count(log.get("n"))),
+        ("positions", log.get("K", "–")),
+        ("data fingerprint", tag("code", log.get("fingerprint", "–"))),
+        *((str(name).replace("_", " "), _text(value)) for name, value in told.items()),
+    ]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)) and all(map(_short, value)):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict) and all(map(_short, value.values())):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
+
+
+def _short(item: Any) -> bool:
+    return isinstance(item, (str, int, float))

@@ -1,0 +1,359 @@
+"""The estimates as charts: what each policy earns, whether the estimators agree, and the order path
+from each item alone (IIPS) to the whole ranking (IPS).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from counterrank.report import sentences
+from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
+from counterrank.report.numbers import count, known, percent, plain, span
+from counterrank.report.parts import (
+    Section,
+    Style,
+    bullets,
+    figure,
+    figure_of,
+    folded,
+    grid,
+    marker,
+    section,
+    style_of,
+    table,
+    tag,
+)
+from counterrank.report.reading import Reading, family, known_bias, rows, texts
+from counterrank.report.reading import table as mapping
+
+
+def values(reading: Reading) -> Section | None:
+    """Return today's policy and every target on one axis, with the table and who beats whom."""
+    reward, ranking = reading.words()
+    aid = f"Each mark is a value, each bar its {sentences.level(reading)} interval."
+    if _region(reading) is not None:
+        aid += (
+            f" Inside the shaded region the lift is below {percent(reading.practical)} and of "
+            "no practical interest."
+        )
+    title = f"{reward.capitalize()} per {ranking}"
+    drawn = grid(figure(title, aid, values_drawing(reading).svg(), _values_table(reading)))
+    body = drawn + _comparisons(reading) if drawn else drawn
+    return section("values", "What each policy earns", "", body)
+
+
+def values_drawing(reading: Reading) -> Rows:
+    """Return today's value and each policy's with its interval."""
+    shown = [*_logging(reading), *(_target(reading, target) for target in reading.targets)]
+    return Rows(shown, _axis(reading, _region(reading)), "Values of all policies with intervals")
+
+
+def _axis(reading: Reading, region: tuple[float, float] | None = None) -> Axis:
+    today = reading.log.get("value")
+    line = today if known(today) else None
+    return Axis(" per ".join(reading.words()), line=line, line_name="today", region=region)
+
+
+def _logging(reading: Reading) -> Iterator[Row]:
+    value, error = reading.log.get("value"), reading.log.get("stderr")
+    if not known(value):
+        return
+    reach = 1.96 * error if known(error) else None
+    low, high = (value - reach, value + reach) if reach is not None else (None, None)
+    shown = plain(value, error)
+    tip = f"today's policy\n{shown} ± {plain(error, error)}\nmeasured, not estimated"
+    yield Row(label="today's policy", note="measured", value=value, low=low, high=high, shown=shown, tip=tip,
+              look="today", shape=2)  # fmt: skip
+
+
+def _target(reading: Reading, target: str) -> Row:
+    best, lift, style = reading.best(target), reading.lift(target), style_of(reading, target)
+    error = best.get("stderr")
+    value = plain(best.get("value"), error)
+    change = (
+        percent(lift["relative"], sign=True)
+        if known(lift.get("relative"))
+        else plain(lift.get("value"), lift.get("stderr"), sign=True)
+    )
+    tip = (
+        f"{target} by {best.get('estimator')}\n{value} ± {plain(error, error)}\n"
+        f"{sentences.interval_of(reading, best)}\nlift {change}"
+    )
+    return Row(
+        label=target, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
+        high=best.get("high"), shown=f"{value} ({change})", tip=tip, look=style.look, shape=style.shape,
+        faded=reading.evidence(target) == "insufficient",
+    )  # fmt: skip
+
+
+def _region(reading: Reading) -> tuple[float, float] | None:
+    today, practical = reading.log.get("value"), reading.practical
+    if not known(today) or practical is None:
+        return None
+    return today * (1 - practical), today * (1 + practical)
+
+
+def _values_table(reading: Reading) -> Markup:
+    head = ("policy", "value", "std. error", "low", "high", "lift", "lift low", "lift high", "relative")  # fmt: skip
+    body = [("today's policy", *_cells(reading.log, {}))]
+    body += [(name, *_cells(reading.best(name), reading.lift(name))) for name in reading.targets]
+    return table(head, body)
+
+
+def _cells(row: Mapping[str, Any], lift: Mapping[str, Any]) -> tuple[str, ...]:
+    error, spread = row.get("stderr"), lift.get("stderr")
+    return (
+        *(plain(row.get(key), error) for key in ("value", "stderr", "low", "high")),
+        *(plain(lift.get(key), spread, sign=True) for key in ("value", "low", "high")),
+        percent(lift.get("relative"), sign=True),
+    )
+
+
+def _comparisons(reading: Reading) -> Markup:
+    every = (sentences.comparison(reading, row) for row in rows(reading.model.get("comparisons")))
+    found = [sentence for sentence in every if sentence]
+    return tag("p", found[0]) if len(found) == 1 else bullets(found)
+
+
+#: What estimators rest on, in the order they are shown.
+_GROUPS = {
+    "weights": ("From weights alone", "no model of the reward"),
+    "model": ("With a model of the reward", "weights correct what the model gets wrong"),
+    "biased": ("Biased as soon as items act on each other", "shown for comparison"),
+}
+
+
+def agreement(reading: Reading) -> Section | None:
+    """Return one figure a target, the flags, and what was left out."""
+    figures = grid(*(_agreement_figure(reading, target) for target in reading.targets))
+    lead = (
+        "Different methods make different mistakes. When those that should agree do agree, the "
+        "answer is safer."
+    )
+    body = figures + _flags(reading) + _skipped(reading) if figures else figures
+    return section("estimators", "Do the estimators agree?", lead, body)
+
+
+def agreement_drawing(reading: Reading, target: str) -> Rows:
+    """Return every estimate of a target, the recommended one first, then by what they rest on."""
+    found = reading.of(target)
+    best = reading.recommended(target)
+    shown = [Row(label="Recommended", value=None, heading=True)]
+    shown += [_estimate(reading, target, e) for e in found if e.get("estimator") == best]
+    for name, (title, note) in _GROUPS.items():
+        members = [e for e in found if e.get("estimator") != best and family(e) == name]
+        if members:
+            shown.append(Row(label=title, note=note, value=None, heading=True))
+            shown += [_estimate(reading, target, e, faded=name == "biased") for e in members]
+    return Rows(shown, _axis(reading), f"Estimates of {target}")
+
+
+def _agreement_figure(reading: Reading, target: str) -> Markup:
+    aid = (
+        f"{agreement_in_words(reading, target)} The recommended estimate comes first; known "
+        "bias is greyed."
+    )
+    numbers = _estimates_table(reading, target) + _why(reading, target)
+    return figure_of(reading, target, aid, agreement_drawing(reading, target).svg(), numbers)
+
+
+def agreement_in_words(reading: Reading, target: str) -> str:
+    """Return whether the intervals that should agree overlap with the recommended one's, naming
+    those that do not.
+    """
+    best = reading.best(target)
+    sound = [e for e in reading.of(target) if e is not best and family(e) != "biased"]
+    others = [e for e in sound if _has_interval(e)]
+    if not _has_interval(best) or not others:
+        return "Intervals that overlap agree."
+    apart = [
+        str(e["estimator"]) for e in others if e["low"] > best["high"] or e["high"] < best["low"]
+    ]
+    if not apart:
+        return "All intervals that should agree overlap with the recommended one."
+    verb = "does" if len(apart) == 1 else "do"
+    return (
+        f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest on "
+        "different assumptions, and at least one of them fails here."
+    )
+
+
+def _has_interval(e: Mapping[str, Any]) -> bool:
+    return known(e.get("low")) and known(e.get("high"))
+
+
+def _why(reading: Reading, target: str) -> Markup:
+    """What the recommended estimator says about its own choice."""
+    found = mapping(reading.best(target).get("details")).get("why")
+    name = tag("em", f"{reading.recommended(target)}: ")
+    return tag("p", name, found, class_="aid why") if found else Markup("")
+
+
+def _estimate(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = False) -> Row:
+    # One column, one number of digits: those that the recommended estimate's error supports.
+    error = reading.best(target).get("stderr") or e.get("stderr")
+    style = style_of(reading, target)
+    name = str(e.get("estimator"))
+    lift = reading.lift(target, name)
+    flags = texts(e.get("flags"))
+    lines = [
+        f"{name}: {plain(e.get('value'), error)} ± {plain(e.get('stderr'), error)}",
+        sentences.interval(reading, span(e.get("low"), e.get("high"), error)),
+        f"lift {percent(lift.get('relative'), sign=True)}",
+        f"effective rows {count(e.get('ess'))}",
+        *(f"⚑ {flag}" for flag in flags),
+    ]
+    best = name == reading.recommended(target)
+    note = known_bias(name) if faded else ("★ recommended" if best else "")
+    return Row(
+        label=name + (" ⚑" if flags else ""), note=note, value=e.get("value"), low=e.get("low"), high=e.get("high"),
+        shown=plain(e.get("value"), error), tip="\n".join(lines), look=style.look, shape=style.shape, faded=faded,
+    )  # fmt: skip
+
+
+def _estimates_table(reading: Reading, target: str) -> Markup:
+    head = ("estimator", "value", "std. error", "low", "high", "lift", "relative", "effective rows")
+    body = []
+    for e in reading.of(target):
+        value, error, low, high, lift, _, _, relative = _cells(
+            e, reading.lift(target, str(e.get("estimator")))
+        )
+        cells = (value, error, low, high, lift, relative, count(e.get("ess")))
+        body.append((e.get("estimator"), *cells))
+    return table(head, body)
+
+
+def _flags(reading: Reading) -> Markup:
+    found: dict[str, list[str]] = {}
+    for e in reading.estimates:
+        for flag in texts(e.get("flags")):
+            found.setdefault(flag, []).append(f"{e.get('target')}/{e.get('estimator')}")
+    lines = [_who(", ".join(who)) + " " + flag for flag, who in found.items()]
+    return tag("div", tag("h3", "⚑ Flags"), bullets(lines), class_="block") if lines else Markup("")
+
+
+def _who(names: str) -> Markup:
+    return tag("span", names, class_="who")
+
+
+def _skipped(reading: Reading) -> Markup:
+    skipped = rows(reading.model.get("skipped"))
+    found = dict.fromkeys((str(row.get("estimator")), str(row.get("reason"))) for row in skipped)
+    lines = [tag("li", _who(name), " ", reason) for name, reason in found]
+    name = f"{len(lines)} left out, and why"
+    return folded(name, tag("ul", *lines)) if lines else Markup("")
+
+
+ALONE = "weights alone"
+MODELLED = "with a reward model"
+
+
+def order_path(reading: Reading) -> Section | None:
+    """Return a path for each target that has one."""
+    lead = (
+        "How many items at a time must be looked at together? Flat: items do not act on each "
+        "other. A drift: they do. A funnel: the data ends."
+    )
+    body = grid(*(_path_figure(reading, target) for target in reading.targets))
+    return section("order", "From each item alone to the whole ranking", lead, body)
+
+
+def path_drawing(reading: Reading, target: str) -> Plot | None:
+    """Return the path of the weights alone and the one around a reward model."""
+    both = _paths(reading, target)
+    if all(len(path) < 2 for path in both.values()):
+        return None
+    shown = {
+        name: [_path_point(reading, row, name) for row in path]
+        for name, path in both.items()
+        if path
+    }
+    points = [point for path in shown.values() for point in path]
+    today = reading.log.get("value")
+    lines = [(float(today), "today")] if known(today) else []
+    first, last = min(p.x for p in points), max(p.x for p in points)
+    # Logarithmic: the first orders matter most, and the last may be far away.
+    margin = (last / first) ** 0.07
+    frame = Frame(
+        x=Scale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
+        x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
+        x_ticks=[(x, _order_name(int(x), first, last)) for x in sorted({p.x for p in points})],
+    )  # fmt: skip
+    style = style_of(reading, target)
+    series = [_path_series(name, path, style) for name, path in shown.items()]
+    return Plot(series, frame, f"Order path of {target}", list(shown))
+
+
+def _paths(reading: Reading, target: str) -> dict[str, list[Mapping[str, Any]]]:
+    return {ALONE: reading.order_path(target), MODELLED: reading.model_path(target)}
+
+
+def _path_figure(reading: Reading, target: str) -> Markup:
+    found, both = path_drawing(reading, target), _paths(reading, target)
+    if found is None:
+        return Markup("")
+    style = style_of(reading, target)
+    entries = (_entry(name, _look(name, style), style.shape) for name in both)
+    legend = tag("p", *entries, class_="legend") if len(found.series) > 1 else Markup("")
+    aid = sentences.path(both[ALONE] or both[MODELLED])
+    return figure_of(reading, target, aid, legend + found.svg(), _path_table(both))
+
+
+def _look(name: str, style: Style) -> str:
+    return style.look if name == ALONE else f"{style.look} hollow dash1"
+
+
+def _path_series(name: str, path: list[Point], style: Style) -> Series:
+    # The second without band and whiskers: beside the first rather than on top of it.
+    alone = name == ALONE
+    look = _look(name, style)
+    return Series(points=path, look=look, shape=style.shape, band=alone, whiskers=alone)
+
+
+def _entry(name: str, look: str, shape: int) -> Markup:
+    stroke = tag("line", x1=0, x2=40, y1=8, y2=8, class_="curve")
+    mark = marker(shape, "20", 8, class_="dot")
+    return tag("span", tag("svg", stroke, mark, width=40, height=16, class_=look), " ", name)
+
+
+def _heights(points: list[Point], today: list[float]) -> Scale:
+    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten
+    them.
+    """
+    widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)
+    reach = 1.5 * widths[len(widths) // 2]
+    held: list[float] = []
+    for p in points:
+        held += [p.y, max(p.low or p.y, p.y - reach), min(p.high or p.y, p.y + reach)]
+    low, high = min(held), max(held)
+    near = [value for value in today if low - (high - low) <= value <= high + (high - low)]
+    return around(held, also=near)
+
+
+def _order_name(order: int, first: float, last: float) -> str:
+    return (
+        f"{order} IIPS" if order == first == 1 else f"{order} IPS" if order == last else str(order)
+    )
+
+
+def _path_point(reading: Reading, found: Mapping[str, Any], name: str) -> Point:
+    error = found.get("stderr")
+    low, high = found.get("low"), found.get("high")
+    tip = f"order {found['order']}, {name}: {plain(found['value'], error)}"
+    if ends := span(low, high, error):
+        tip += f"\n{sentences.interval(reading, ends)}"
+    if known(found.get("ess")):
+        tip += f"\neffective rows {count(found['ess'])}"
+    place = {"x": float(found["order"]), "y": float(found["value"])}
+    # A whisker needs both ends.
+    return Point(**place, low=low, high=high, tip=tip) if ends else Point(**place, tip=tip)
+
+
+def _path_table(both: Mapping[str, list[Mapping[str, Any]]]) -> Markup:
+    body = [
+        (name, p["order"], *(plain(p.get(key), p.get("stderr")) for key in ("value", "low", "high")),
+         count(p.get("ess")))
+        for name, path in both.items() for p in path
+    ]  # fmt: skip
+    return table(("", "order", "value", "low", "high", "effective rows"), body)

@@ -1,0 +1,357 @@
+"""Can it be trusted: the weights, the audit of the log, what the log can detect, and how wrong
+propensities may be.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from counterrank.report.charts import Frame, Plot, Point, Scale, Series, around, logarithmic
+from counterrank.report.numbers import count, known, percent, plain, roughly, short
+from counterrank.report.parts import (
+    Section,
+    bars,
+    figure_of,
+    folded,
+    grid,
+    named,
+    section,
+    style_of,
+    table,
+    tag,
+)
+from counterrank.report.reading import Reading, numbers, rows
+from counterrank.report.reading import table as mapping
+
+#: Curves beyond these are hard to tell apart.
+MOST = 4
+#: Lighter rows than this hardly count, and would fill the axis.
+LIGHT = 0.02
+PREFERRED = ("ips", "rips", "iips", "order-2")
+
+
+def weights(reading: Reading) -> Section | None:
+    """Return effective rows, survival curves, the test of mean weights and rare support."""
+    makers = (_effective_rows, _survival, _means, _support)
+    body = grid(*(make(reading, target) for make in makers for target in reading.targets))
+    lead = (
+        "Every estimate reweights logged rows. When few rows carry most of the weight, the "
+        "estimate rests on them."
+    )
+    return section("weights", "Can we trust the weights?", lead, body)
+
+
+def _found(reading: Reading, target: str) -> list[tuple[str, Mapping[str, Any]]]:
+    names = dict.fromkeys(str(e.get("estimator")) for e in reading.of(target))
+    return [(name, found) for name in names if (found := reading.diagnostics(target, name))]
+
+
+def _effective_rows(reading: Reading, target: str) -> Markup:
+    total = reading.log.get("n")
+    lines, body = [], []
+    for e in reading.of(target):
+        name = str(e.get("estimator"))
+        found = reading.diagnostics(target, name)
+        ess, half = e.get("ess"), found.get("rows_carrying_50")
+        if not (known(ess) and known(total) and total):
+            continue
+        share, tail = min(max(float(ess) / float(total), 0.0), 1.0), short(found.get("tail_index"))
+        tip = f"{name}: {count(ess)} effective rows of {count(total)}"
+        tip += f"\nhalf of the weight on {percent(half)} of the rows" if known(half) else ""
+        lines.append((name, share, count(ess), f"{tip}\ntail index {tail}"))
+        most, largest = percent(found.get("rows_carrying_90")), percent(found.get("largest_share"))
+        body.append((name, count(ess), percent(share), percent(half), most, tail, largest))
+    head = ("estimator", "effective rows", "share", "half on", "90 % on", "tail index", "largest row")  # fmt: skip
+    aid = f"Of {count(total)} rows, so many carry information. A tail index above 0.7 is a warning."
+    drawn = bars(lines, style_of(reading, target).look)
+    return figure_of(reading, target, aid, drawn, table(head, body), "effective rows")
+
+
+def weights_drawing(reading: Reading, target: str) -> Plot | None:
+    """Return the survival curves of the weights that matter most."""
+    best = reading.recommended(target)
+    wanted = list(dict.fromkeys((best, *PREFERRED)))
+    found = [(n, _survival_curve(d)) for n, d in _found(reading, target) if n in wanted]
+    every = ((n, curve) for n, curve in found if len(curve) > 1)
+    curves = sorted(every, key=lambda item: wanted.index(item[0]))[:MOST]
+    x = logarithmic([w for _, curve in curves for w, _ in curve])
+    y = logarithmic([s for _, curve in curves for _, s in curve])
+    if x is None or y is None:
+        return None
+    series = [_survival_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
+    frame = Frame(
+        x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least as heavy (log)",
+        uprights=[(1.0, "")], y_percent=True,
+    )  # fmt: skip
+    title = f"Survival curve of the weights of {target}"
+    return Plot(series, frame, title, [name for name, _ in curves])
+
+
+def _survival(reading: Reading, target: str) -> Markup:
+    found = weights_drawing(reading, target)
+    if found is None:
+        return Markup("")
+    entries = (_entry(index, name) for index, name in enumerate(found.names))
+    drawn = tag("p", *entries, class_="legend") + found.svg()
+    aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
+    curves = zip(found.names, found.series, strict=True)
+    body = [(name, short(p.x), percent(p.y)) for name, curve in curves for p in curve.points]
+    data = table(("estimator", "weight", "share above"), body)
+    return figure_of(reading, target, aid, drawn, data, "tail of the weights")
+
+
+def _survival_curve(found: Mapping[str, Any]) -> list[tuple[float, float]]:
+    data = mapping(found.get("survival"))
+    pairs = zip(numbers(data.get("weight")), numbers(data.get("share")), strict=False)
+    return [(w, s) for w, s in pairs if w is not None and s is not None and w >= LIGHT and s > 0]
+
+
+def _survival_series(index: int, name: str, curve: list[tuple[float, float]]) -> Series:
+    points = [
+        Point(w, s, tip=f"{name}\n{percent(s)} of rows weigh {short(w)} or more") for w, s in curve
+    ]
+    return Series(points=points, look=f"t{index} dash{index}", dots=False)
+
+
+def _entry(index: int, name: str) -> Markup:
+    stroke = tag("line", x1=0, x2=26, y1=7, y2=7, class_="curve")
+    drawn = tag("svg", stroke, width=26, height=14, class_=f"t{index} dash{index}")
+    return tag("span", drawn, " ", name)
+
+
+def _means(reading: Reading, target: str) -> Markup:
+    # IIPS first: its weights are one ratio each, so they point at the position whose propensities
+    # are wrong.
+    names = ("iips", *(name for name, _ in _found(reading, target)))
+    name = next((n for n in names if _mean_points(reading.diagnostics(target, n))), None)
+    if name is None:
+        return Markup("")
+    found = reading.diagnostics(target, name)
+    points = _mean_points(found)
+    style = style_of(reading, target)
+    scale = around([v for p in points for v in (p.y, p.low, p.high)], also=[1.0])
+    frame = Frame(
+        x=Scale(0.5, len(points) + 0.5), y=scale, x_title="position", y_title="mean weight",
+        lines=[(1.0, "should be 1")],
+        x_ticks=[(p.x, str(int(p.x))) for p in points][:: max(1, (len(points) + 9) // 10)], height=170,
+    )  # fmt: skip
+    one = Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
+    drawn = Plot([one], frame, f"Mean weight of {target} by position").svg()
+    aid = (
+        f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for "
+        "all positions)."
+    )
+    body = [(int(p.x), short(p.y), short(p.low), short(p.high)) for p in points]
+    data = table(("position", "mean weight", "low", "high"), body)
+    return figure_of(reading, target, aid, drawn, data, f"do the weights of {name} average to 1?")
+
+
+def _mean_points(found: Mapping[str, Any]) -> list[Point]:
+    means, tests = numbers(found.get("mean_weight")), numbers(found.get("mean_weight_z"))
+    points = []
+    for k, mean in enumerate(means, start=1):
+        z = tests[k - 1] if k <= len(tests) else None
+        if mean is None:
+            continue
+        tip = f"position {k}: mean weight {short(mean)}"
+        if not z and mean != 1:  # one ranking or unit: its error is not known
+            points.append(Point(float(k), mean, tip=tip))
+            continue
+        reach = 2.576 * abs(mean - 1) / abs(z) if z else 0.0
+        tip += f"\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
+        points.append(Point(float(k), mean, mean - reach, mean + reach, tip))
+    return points
+
+
+def _support(reading: Reading, target: str) -> Markup:
+    found = reading.support(target)
+    rare, never = numbers(found.get("rare_share")), numbers(found.get("unlogged_share"))
+    if not rare or not any(rare):
+        return Markup("")
+    never += [None] * (len(rare) - len(never))
+    most = max(value or 0.0 for value in rare)
+    lines, body = [], []
+    for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1):
+        tip = f"position {k}: {percent(r)} of what {target} shows\n{percent(u)} is never logged"
+        lines.append((f"position {k}", (r or 0.0) / most, percent(r), tip))
+        body.append((k, percent(r), percent(u)))
+    items = ", ".join(
+        f"{a.get('action')} ({percent(a.get('share'))})" for a in rows(found.get("actions"))
+    )
+    aid = (
+        f"Share of what {target} shows that today's policy shows with a probability below "
+        f"{short(found.get('rare_below') or 1e-3)}."
+    )
+    aid += f" Most of all: {items}." if items else ""
+    drawn = bars(lines, style_of(reading, target).look)
+    data = table(("position", "rarely logged", "never logged"), body)
+    return figure_of(reading, target, aid, drawn, data, "support")
+
+
+#: What troubles most comes first.
+_SIGNS = {"failed": "✗", "warned": "!", "passed": "✓", "skipped": "·"}
+_QUIET = ("passed", "skipped")
+
+
+def audit(reading: Reading) -> Section | None:
+    """Return the checks of the log as lines, the troubling ones first, the others folded."""
+    order = list(_SIGNS)
+    checks = sorted(
+        rows(reading.model.get("audit")),
+        key=lambda c: order.index(c["status"]) if c.get("status") in order else len(order),
+    )
+    tally = {status: sum(c.get("status") == status for c in checks) for status in order}
+    lead = ", ".join(f"{number} {status}" for status, number in tally.items() if number) + "."
+    calm = [check for check in checks if check.get("status") in _QUIET]
+    loud = [check for check in checks if check.get("status") not in _QUIET]
+    body = tag("ul", *map(_check, loud), class_="checks") if loud else Markup("")
+    if calm:
+        name = (
+            f"{len(calm)} checks passed or were not needed"
+            if loud
+            else f"All {len(calm)} checks: nothing to worry about"
+        )
+        body += folded(name, tag("ul", *map(_check, calm), class_="checks calm"))
+    return section("audit", "Audit of the log", lead, body)
+
+
+def _check(check: Mapping[str, Any]) -> Markup:
+    status = str(check.get("status"))
+    name = str(check.get("check") or "check").replace("_", " ").replace("-", " ")
+    head = (tag("strong", name), " ", tag("span", status, class_="status"))
+    lines = [tag("p", *head, class_="check-name")]
+    lines += [tag("p", check["found"])] if check.get("found") else []
+    for key, title in (("cause", "Likely cause: "), ("remedy", "Remedy: ")):
+        if check.get(key):
+            lines.append(tag("p", tag("em", title), check[key]))
+    if examples := check.get("examples"):
+        shown = "\n".join(
+            item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+            for item in examples
+        )
+        lines.append(folded("Examples", tag("pre", shown, tabindex="0")))
+    sign = tag("span", _SIGNS.get(status, "·"), class_="sign", aria_hidden="true")
+    look = status if status in _SIGNS else "skipped"
+    return tag("li", sign, tag("div", *lines), class_=f"check {look}")
+
+
+#: An error that shrinks by less than this is not worth a change of the logger.
+WORTHWHILE = 0.98
+#: Lifts people ask about; the curve and its table hold the others.
+SHOWN = (0.01, 0.02, 0.05)
+
+
+def planning(reading: Reading) -> Section | None:
+    """Return detectable lifts, A/B equivalents, and sensitivity curves."""
+
+    def each(make: Any, key: str) -> list[Markup]:
+        found = mapping(reading.model.get(key))
+        return [make(reading, target, mapping(found.get(target))) for target in reading.targets]
+
+    body = grid(*each(_facts, "planning"))
+    body += grid(*each(_detectable, "planning"), *each(_sensitivity, "sensitivity"))
+    lead = "What this log can detect, and what more data would buy."
+    return section("planning", "Planning", lead, body)
+
+
+def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
+    ranking = reading.words()[1]
+    lines = []
+    if known(plan.get("detectable_relative")):
+        lines.append(("smallest lift this log can detect", percent(plan["detectable_relative"])))
+    elif known(plan.get("detectable_lift")):
+        lines.append(("smallest lift this log can detect", plain(plan["detectable_lift"])))
+    if known(plan.get("ab_rows")):
+        lines.append(("an A/B test as precise needs", f"{roughly(plan['ab_rows'])} {ranking}s"))
+    for row in rows(plan.get("rows_for")):
+        if known(row.get("rows")) and row.get("relative") in SHOWN:
+            wanted = f"to detect {percent(row.get('relative'), digits=0)}, log"
+            lines.append((wanted, f"{roughly(row['rows'])} {ranking}s"))
+    lines += _exploration(plan)
+    if not lines:
+        return Markup("")
+    doubt = Markup("")
+    if reading.evidence(target) == "insufficient":
+        words = "The evidence is insufficient: these numbers rest on an error that may be far too small."
+        doubt = tag("p", words, class_="aid")
+    facts = tag(
+        "dl", *(tag("div", tag("dt", name), tag("dd", v)) for name, v in lines), class_="facts"
+    )
+    return tag("div", tag("h3", named(reading, target)), doubt, facts, data_target=target)
+
+
+def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    every = rows(plan.get("exploration"))
+    found = [r for r in every if known(r.get("stderr_ratio")) and known(r.get("epsilon"))]
+    useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE and r["epsilon"] < 1]
+    if found and not useful:
+        return [("more random exploration", "would not help")]
+    return [(f"with {percent(r['epsilon'], digits=0)} random exploration, the error",
+             percent(r["stderr_ratio"] - 1, digits=0)) for r in useful]  # fmt: skip
+
+
+def _detectable(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
+    found = [r for r in rows(plan.get("curve")) if known(r.get("rows")) and known(r.get("lift"))]
+    x, y = logarithmic([r["rows"] for r in found]), logarithmic([r["lift"] for r in found])
+    if x is None or y is None:
+        return Markup("")
+    reward, ranking = reading.words()
+    points = [
+        Point(float(r["rows"]), float(r["lift"]),
+              tip=f"{count(r['rows'])} {ranking}s\ndetect {short(r['lift'])} {reward}")
+        for r in found
+    ]  # fmt: skip
+    now = reading.log.get("n")
+    frame = Frame(
+        x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
+        uprights=[(float(now), "this log")] if known(now) else [],
+    )  # fmt: skip
+    style = style_of(reading, target)
+    series = [Series(points=points, look=style.look, shape=style.shape)]
+    drawn = Plot(series, frame, "Detectable lift").svg()
+    body = [(count(r["rows"]), short(r["lift"])) for r in found]
+    data = table((f"{ranking}s", "detectable lift"), body, texts=0)
+    aid = "Four times the rows halve the smallest lift that can be told from noise."
+    return figure_of(reading, target, aid, drawn, data, "detectable lift")
+
+
+def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Markup:
+    turn = found.get("sign_changes_at")
+    curve = _lifts(found)
+    if known(turn):  # beyond the point of interest the range only hides it
+        curve = [r for r in curve if r[0] <= max(1.2, 1 + 3 * (float(turn) - 1))]
+    if len(curve) < 2:
+        return Markup("")
+    points = [
+        Point(gamma, (low + high) / 2, low, high,
+              f"wrong by up to a factor {short(gamma)}\nlift {short(low)} to {short(high)}")
+        for gamma, low, high in curve
+    ]  # fmt: skip
+    frame = Frame(
+        x=around([gamma for gamma, _, _ in curve], margin=0.02),
+        y=around([end for _, *ends in curve for end in ends], also=[0.0]),
+        x_title="propensities wrong by up to this factor", y_title=f"lift in {reading.words()[0]}",
+        lines=[(0.0, "no change")],
+    )  # fmt: skip
+    look = style_of(reading, target).look
+    band = Series(points=points, look=look, band=True, dots=False, joined=False)
+    aid = (
+        f"The sign holds until propensities are wrong by a factor of {short(turn)}."
+        if known(turn)
+        else "The sign holds over the whole range shown."
+    )
+    data = table(("factor", "low", "high"), [tuple(map(short, row)) for row in curve])
+    drawn = Plot([band], frame, "Sensitivity").svg()
+    return figure_of(reading, target, aid, drawn, data, "if propensities were wrong")
+
+
+def _lifts(found: Mapping[str, Any]) -> list[tuple[float, float, float]]:
+    """The range of the lift at each factor; older results call it low and high."""
+    curve = []
+    for row in rows(found.get("curve")):
+        low, high = row.get("lift_low", row.get("low")), row.get("lift_high", row.get("high"))
+        if known(row.get("gamma")) and known(low) and known(high):
+            curve.append((float(row["gamma"]), float(low), float(high)))
+    return curve
