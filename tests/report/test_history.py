@@ -14,9 +14,8 @@ from tests.report import sample
 from counterrank.errors import ConfigError
 from counterrank.serve import make_server, record
 from counterrank.serve.app import Server
-from counterrank.serve.history import shown
-from counterrank.serve.outcomes import Outcome, read_outcomes
-from counterrank.serve.store import Store
+from counterrank.serve.pages import history as shown
+from counterrank.serve.store import Outcome, Store, read_outcomes
 
 
 def test_an_outcome_stands_beside_its_run_and_leaves_it_alone(tmp_path: Path):

@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from counterrank.errors import ConfigError
-from counterrank.serve import history, pages
+from counterrank.report import render
+from counterrank.serve import pages
 from counterrank.serve.store import Store
 
 HOST = "127.0.0.1"
@@ -77,15 +78,12 @@ class Handler(BaseHTTPRequestHandler):
             return HTTPStatus.BAD_REQUEST, pages.problem(
                 "Not understood", "This is no address of a page here."
             )
+        store = self.server.store
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/":
-            return HTTPStatus.OK, pages.listing(
-                self.server.store.entries(), self.server.store.folder.name
-            )
+            return HTTPStatus.OK, pages.listing(store.entries(), store.folder.name)
         if parts.path == "/history":
-            return HTTPStatus.OK, history.shown(
-                self.server.store.entries(), self.server.store.outcomes()
-            )
+            return HTTPStatus.OK, pages.history(store.entries(), store.outcomes())
         if parts.path == "/report":
             return self._report(query.get("name", ""))
         if parts.path == "/compare":
@@ -101,11 +99,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _report(self, name: str) -> tuple[HTTPStatus, str]:
         entry = self.server.store.get(name)
-        return (
-            _missing(f"There is no evaluation '{name}'.")
-            if entry is None
-            else (HTTPStatus.OK, pages.report(entry))
-        )
+        if entry is None:
+            return _missing(f"There is no evaluation '{name}'.")
+        return HTTPStatus.OK, render(entry.model, back="/")
 
     def _compare(self, a: str, b: str) -> tuple[HTTPStatus, str]:
         first, second = self.server.store.get(a), self.server.store.get(b)

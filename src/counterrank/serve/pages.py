@@ -1,7 +1,10 @@
-"""The list of evaluations and the comparison of two."""
+"""The pages: the list of evaluations, two side by side, and runs over time with predictions beside
+what was earned.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -11,9 +14,15 @@ from counterrank.report import (
     EVIDENCE,
     SIGNS,
     Axis,
+    Frame,
+    Plot,
+    Point,
     Reading,
     Row,
     Rows,
+    Scale,
+    Series,
+    around,
     count,
     figure,
     headline,
@@ -21,20 +30,15 @@ from counterrank.report import (
     page,
     percent,
     plain,
-    render,
+    span,
     table,
 )
-from counterrank.serve.store import Entry
+from counterrank.serve.store import Entry, Outcome
 
 
 def listing(entries: Sequence[Entry], folder: str) -> str:
     """Return the page that lists all evaluations."""
-    return page("list.html.j2", folder=folder, entries=[_line(entry) for entry in entries])
-
-
-def report(entry: Entry) -> str:
-    """Return the report of one evaluation, with a way back."""
-    return render(entry.model, back="/")
+    return page("list.html.j2", folder=folder, entries=[_entry_line(entry) for entry in entries])
 
 
 def problem(title: str, text: str) -> str:
@@ -42,18 +46,30 @@ def problem(title: str, text: str) -> str:
     return page("problem.html.j2", title=title, text=text)
 
 
-def _line(entry: Entry) -> dict[str, Any]:
+def _entry_line(entry: Entry) -> dict[str, Any]:
     reading = Reading(entry.model)
     level = reading.evidence()
     return {
-        "name": entry.name,
-        "link": f"/report?name={quote(entry.name, safe='')}",
+        **_named(entry, level),
         "headline": headline(reading),
         "size": count(reading.log.get("n")),
-        "level": level or "unknown",
-        "level_name": f"{SIGNS.get(level, '?')} {EVIDENCE[level][0] if level else 'No verdict'}",
         "written": entry.written.strftime("%Y-%m-%d %H:%M"),
     }
+
+
+def _named(entry: Entry, level: str) -> dict[str, str]:
+    """What every line says: which run, where its report is, how good the evidence."""
+    name = EVIDENCE[level][0] if level else "No verdict"
+    return {
+        "name": entry.name,
+        "link": _link(entry),
+        "level": level or "unknown",
+        "level_name": f"{SIGNS.get(level, '?')} {name}",
+    }
+
+
+def _link(entry: Entry) -> str:
+    return f"/report?name={quote(entry.name, safe='')}"
 
 
 def compare(first: Entry, second: Entry) -> str:
@@ -71,7 +87,7 @@ def compare(first: Entry, second: Entry) -> str:
         "compare.html.j2",
         title=f"{first.name} and {second.name}",
         names=(first.name, second.name),
-        links=[f"/report?name={quote(entry.name, safe='')}" for entry in (first, second)],
+        links=[_link(entry) for entry in (first, second)],
         note=note,
         facts=table(("", "A", "B"), _facts(*readings), texts=3),
         differences=table(
@@ -127,17 +143,14 @@ def _difference(
 
 
 def _facts(a: Reading, b: Reading) -> list[tuple[Any, ...]]:
-    def row(name: str, values: list[Any]) -> tuple[Any, ...]:
-        return (name, *values)
-
-    both = (a, b)
-    return [
-        row("rankings", [count(r.log.get("n")) for r in both]),
-        row("positions", [r.log.get("K", "–") for r in both]),
-        row("today's policy", [plain(r.log.get("value"), r.log.get("stderr")) for r in both]),
-        row("evidence", [r.evidence() or "–" for r in both]),
-        row("data", [r.log.get("fingerprint", "–") for r in both]),
-    ]
+    told: dict[str, Callable[[Reading], Any]] = {
+        "rankings": lambda r: count(r.log.get("n")),
+        "positions": lambda r: r.log.get("K", "–"),
+        "today's policy": lambda r: plain(r.log.get("value"), r.log.get("stderr")),
+        "evidence": lambda r: r.evidence() or "–",
+        "data": lambda r: r.log.get("fingerprint", "–"),
+    }
+    return [(name, of(a), of(b)) for name, of in told.items()]
 
 
 def _chart(readings: tuple[Reading, Reading]) -> Markup:
@@ -162,3 +175,198 @@ def _row(name: str, index: int, best: Mapping[str, Any]) -> Row:
         high=best.get("high"), shown=text, look=f"t{index}", shape=index,
         tip=f"{name}, {best.get('estimator')}: {text}\n{interval}",
     )  # fmt: skip
+
+
+#: Runs at most on a chart; older ones stand in the table.
+MOST = 60
+#: Runs whose outcomes are counted in the sentence at the top.
+RECENT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run as seen by one target."""
+
+    entry: Entry
+    reading: Reading
+    target: str
+    outcome: Outcome | None
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The recommended estimate."""
+        return self.reading.best(self.target)
+
+    @property
+    def lift(self) -> Mapping[str, Any]:
+        """Its lift over what was logged."""
+        return self.reading.lift(self.target)
+
+
+def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
+    """Return the page: a section for each target, its runs from the oldest to the newest."""
+    ordered = sorted(entries, key=lambda entry: (entry.night, entry.modified))
+    readings = [(entry, Reading(entry.model)) for entry in ordered]
+    targets = dict.fromkeys(target for _, reading in readings for target in reading.targets)
+    nights = {
+        target: [
+            Night(entry, reading, target, outcomes.get((entry.name, target)))
+            for entry, reading in readings
+            if target in reading.targets
+        ]
+        for target in targets
+    }
+    return page(
+        "history.html.j2", sections=[_section(target, runs) for target, runs in nights.items()]
+    )
+
+
+def _section(target: str, runs: Sequence[Night]) -> dict[str, Any]:
+    before: list[Night | None] = [None, *runs[:-1]]
+    lines = [_night_line(night, last) for night, last in zip(runs, before, strict=True)]
+    return {
+        "target": target,
+        "held": held(runs),
+        "chart": _lifts(target, runs[-MOST:])
+        + _outcomes(target, [r for r in runs if r.outcome is not None][-MOST:]),
+        "lines": lines[::-1],
+    }
+
+
+def held(runs: Sequence[Night]) -> str:
+    """Return how many of the last intervals held where an outcome is known; nothing where none is."""
+    judged = [
+        found
+        for night in runs
+        if night.outcome and (found := night.outcome.held(night.best)) is not None
+    ]
+    recent = judged[-RECENT:]
+    if not recent:
+        return ""
+    good = sum(recent)
+    if len(recent) == 1:
+        return f"The one interval whose outcome is known {'held' if good else 'did not hold'}."
+    return f"{good} of the last {len(recent)} intervals whose outcome is known held."
+
+
+def _night_line(night: Night, last: Night | None) -> dict[str, Any]:
+    level = night.reading.evidence(night.target)
+    lift, outcome, earned, verdict = night.lift, night.outcome, "", None
+    if outcome is not None:
+        earned = plain(outcome.earned, outcome.stderr or night.best.get("stderr"))
+        verdict = outcome.held(night.best)
+    return {
+        **_named(night.entry, level),
+        "night": night.entry.night.strftime("%Y-%m-%d"),
+        "lift": percent(lift.get("relative"), sign=True),
+        "interval": span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True),
+        "earned": earned,
+        "held": "" if verdict is None else "held" if verdict else "did not hold",
+        "changes": [] if last is None else changes(last, night),
+    }
+
+
+def changes(last: Night, night: Night) -> list[str]:
+    """Return what is different from the run before, in words: what a person would ask first."""
+    found = _differences("evidence", last, night, lambda one: one.reading.evidence(one.target))
+    prints = [one.reading.log.get("fingerprint") for one in (last, night)]
+    if prints[0] is not None and prints[0] == prints[1]:
+        found.append("the same rows as before")
+    sizes = [one.reading.log.get("n") for one in (last, night)]
+    if all(map(known, sizes)) and sizes[0] and not 0.8 <= sizes[1] / sizes[0] <= 1.25:
+        found.append(f"{count(sizes[0])} → {count(sizes[1])} rankings")
+    found += _differences("estimator", last, night, lambda one: one.best.get("estimator"))
+    found += _differences("counterrank", last, night, _version)
+    if _apart(last.lift, night.lift):
+        found.append("the lift left the interval of the run before")
+    return found
+
+
+def _differences(what: str, last: Night, night: Night, of: Callable[[Night], Any]) -> list[str]:
+    before, now = (str(of(one) or "none") for one in (last, night))
+    return [] if before == now else [f"{what} {before} → {now}"]
+
+
+def _version(night: Night) -> str:
+    provenance = night.reading.model.get("provenance")
+    return (
+        str(provenance.get("version", "unknown")) if isinstance(provenance, Mapping) else "unknown"
+    )
+
+
+def _apart(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    low, high, value = before.get("low"), before.get("high"), now.get("value")
+    return known(low) and known(high) and known(value) and not low <= value <= high
+
+
+def _lifts(target: str, runs: Sequence[Night]) -> Markup:
+    points = []
+    for place, night in enumerate(runs):
+        lift = night.lift
+        if known(lift.get("value")):
+            low, high = _ends(lift)
+            error = lift.get("stderr")
+            words = f"{night.entry.name}\nlift {plain(lift['value'], error, sign=True)}"
+            words += f"\n{span(low, high, error, sign=True)}" if low is not None else ""
+            points.append(Point(float(place), float(lift["value"]), low, high, words))
+    values = [value for p in points for value in (p.y, p.low, p.high)]
+    frame = Frame(
+        x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
+        y=around(values, also=[0.0]),
+        x_title="run",
+        y_title="lift",
+        lines=[(0.0, "no change")],
+        signed=True,
+        x_ticks=_days(runs),
+    )
+    drawn = Plot([Series(points=points, whiskers=True)], frame, f"Lift of {target} over time").svg()
+    return figure(
+        f"Lift of {target}, run by run", "Each mark is a run, each bar its interval.", drawn
+    )
+
+
+def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
+    predicted, earned = [], []
+    for place, night in enumerate(runs):
+        best, outcome = night.best, night.outcome
+        if outcome is None or not known(best.get("value")):
+            continue
+        low, high = _ends(best)
+        error = best.get("stderr")
+        words = (
+            f"{night.entry.name}\npredicted {plain(best['value'], error)}\nearned "
+            f"{plain(outcome.earned, error)}"
+        )
+        predicted.append(Point(place - 0.08, float(best["value"]), low, high, words))
+        reach = 1.96 * outcome.stderr
+        ends = (outcome.earned - reach, outcome.earned + reach)
+        earned.append(Point(place + 0.08, outcome.earned, *ends, words))
+    values = [value for p in (*predicted, *earned) for value in (p.y, p.low, p.high)]
+    frame = Frame(
+        x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
+        y=around(values),
+        x_title="run",
+        y_title="value per ranking",
+        x_ticks=_days(runs),
+    )
+    series = [
+        Series(points=predicted, joined=False, whiskers=True),
+        Series(points=earned, look="t1", shape=1, joined=False, whiskers=True),
+    ]
+    drawn = Plot(series, frame, f"Predicted and earned, {target}", ["predicted", "earned"]).svg()
+    return figure(
+        f"{target}: predicted and earned",
+        "Circles: predicted. Diamonds: earned in the A/B test.",
+        drawn,
+    )
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    low, high = (float(v) if known(v) else None for v in (row.get("low"), row.get("high")))
+    return low, high
+
+
+def _days(runs: Sequence[Night]) -> list[tuple[float, str]]:
+    stride = max(1, (len(runs) + 5) // 6)
+    days = [(float(i), night.entry.night.strftime("%b %d")) for i, night in enumerate(runs)]
+    return days[::stride]
