@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import counterrank as cr
-from counterrank.cli.reading import reading
+from counterrank.cli.options import reading
 from counterrank.errors import CounterrankError
 from counterrank.readers.options import ReadOptions
 from counterrank.sources import scan_log

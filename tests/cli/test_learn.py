@@ -48,6 +48,25 @@ def test_a_certified_policy_is_written_and_read_again(counterrank, logs, tmp_pat
     assert "earns at least" in result.out
 
 
+def test_a_job_learns_what_its_command_learns(counterrank, logs, tmp_path: Path):
+    job = tmp_path / "job.toml"
+    text = f'log = "{logs}/good.parquet"\nquiet = true\n[learn]\nlevel = 0.9\n'
+    job.write_text(text + 'out = "p.json"\njson = "l.json"\n')
+    assert counterrank("run", job).code == 0
+    direct = ("--level", "0.9", "--quiet", "--out", "q.json", "--json", "m.json")
+    assert counterrank("learn", logs / "good.parquet", *direct).code == 0
+    assert (tmp_path / "p.json").read_bytes() == (tmp_path / "q.json").read_bytes()
+    found, wanted = (json.loads((tmp_path / name).read_text()) for name in ("l.json", "m.json"))
+    assert found | {"policy": ""} == wanted | {"policy": ""} and found["policy"] == "p.json"
+
+
+def test_a_job_that_certifies_nothing_is_exit_one(counterrank, logs, tmp_path: Path):
+    job = tmp_path / "job.toml"
+    job.write_text(f'log = "{logs}/noise.parquet"\nquiet = true\n[learn]\nout = "p.json"\n')
+    assert counterrank("run", job).code == 1
+    assert not (tmp_path / "p.json").exists()
+
+
 def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path: Path):
     result = counterrank(
         "learn", logs / "noise.parquet", "--out", "p.json", "--json", "l.json", "--quiet"

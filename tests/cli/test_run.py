@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from counterrank.cli.evaluate import command as evaluate
+from counterrank.cli.evaluate import evaluate
+from counterrank.cli.learn import learn
 
 
 def write(folder: Path, text: str) -> Path:
@@ -48,11 +49,12 @@ def test_a_job_gives_what_its_command_gives(counterrank, simulated: Path, tmp_pa
     assert found["provenance"]["options"] == wanted["provenance"]["options"]
 
 
-def test_every_option_of_evaluate_is_a_key(counterrank, tmp_path: Path):
+@pytest.mark.parametrize("command", [evaluate, learn], ids=["evaluate", "learn"])
+def test_every_option_of_a_command_is_a_key(counterrank, tmp_path: Path, command: click.Command):
     values = {"flag": "true", "many": '["a", "b"]', "one": '"1"'}
-    lines = ['log = "log.parquet"']
+    lines = ['log = "log.parquet"', *(["[learn]"] if command is learn else [])]
     flags = []
-    for option in evaluate.params:
+    for option in command.params:
         if not isinstance(option, click.Option):
             continue
         name = max(option.opts, key=len)
@@ -62,7 +64,22 @@ def test_every_option_of_evaluate_is_a_key(counterrank, tmp_path: Path):
         )
         flags.append(name)
     out = counterrank("run", write(tmp_path, "\n".join(lines)), "--dry-run").out
+    assert out.startswith(f"counterrank {command.name} ")
     assert all(flag in out for flag in flags)
+
+
+def test_how_to_read_the_log_is_said_outside_of_learn(counterrank, tmp_path: Path):
+    text = (
+        'log = "log.parquet"\n[logger]\nkind = "plackett-luce"\ntemperature = 2\n[columns]\n'
+        'reward = "bought"\n[learn]\nout = "{date}.json"\nreward_range = [0, 100]\n'
+        'segments = ["device"]\ndespite_audit = false\n'
+    )
+    out = counterrank("run", write(tmp_path, text), "--dry-run").out
+    assert out == (
+        "counterrank learn --logger=plackett-luce:temperature=2 --columns=reward=bought "
+        f"--out={tmp_path}/{datetime.now(UTC).date()}.json --reward-range=0,100 "
+        f"--segment device -- {tmp_path}/log.parquet\n"
+    )
 
 
 def test_tables_become_pairs_and_policies(counterrank, tmp_path: Path):
@@ -128,6 +145,11 @@ def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
         ('log = "a"\ntarget = "new"\nlevel = true', "'level' must be a text, a number"),
         ('log = "a"\ntarget', "not valid TOML"),
         ('log = "nowhere.parquet"\ntarget = "new"', "nowhere.parquet"),
+        ('log = "a"\nlearn = "p.json"', "'learn' is a table, [learn]"),
+        ('log = "a"\nseed = 1\n[learn]\nseed = 2', "'seed' stands both inside and outside"),
+        ('log = "a"\ntarget = "new"\n[learn]\nout = "p.json"', "'target' is no option of learn"),
+        ('log = "a"\n[learn]\ngrad = "free"', "did you mean 'grade'"),
+        ('log = "a"\n[learn]\nout = "job.toml"', "job.toml"),
     ],
 )
 def test_a_bad_job_is_one_message(counterrank, tmp_path: Path, text: str, message: str):

@@ -152,8 +152,8 @@ def test_every_note_has_a_sentence():
 
 
 def test_the_command_line_says_the_same():
-    from counterrank.cli.evaluate import command
-    from counterrank.cli.reading import reading
+    from counterrank.cli.evaluate import evaluate as command
+    from counterrank.cli.options import reading
 
     given = (
         "log.csv --target new --decimal , --renumber --missing-reward zero --items i.csv "

@@ -1,4 +1,6 @@
-"""counterrank evaluate: should we ship this ranker?"""
+"""Questions to a log: should we ship this ranker, can the log be trusted, and would this tool have
+been right about our last A/B test?
+"""
 
 import shlex
 import sys
@@ -6,18 +8,23 @@ from typing import Any
 
 import click
 
-from counterrank.cli.console import (
+from counterrank.cli.options import (
+    hand_over,
+    html_option,
     json_option,
-    printing_to_stdout,
+    level_option,
+    log_argument,
+    opened,
+    policy_names,
     quiet_option,
-    results_console,
+    reading_options,
     seed_option,
+    segment_option,
     showing_progress,
-    write,
+    time_option,
 )
-from counterrank.cli.reading import inputs, policy_names, reading, reading_options
 
-_EPILOG = """Examples:
+_EVALUATE = """Examples:
 
 \b
   counterrank evaluate log.parquet --target new --html report.html
@@ -32,8 +39,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 """
 
 
-@click.command("evaluate", epilog=_EPILOG)
-@click.argument("log", type=click.Path())
+@click.command("evaluate", epilog=_EVALUATE)
+@log_argument
 @click.option(
     "--target",
     "targets",
@@ -58,14 +65,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     metavar="uniform|dcg|W1,W2,..",
     help="How much each position counts (default: uniform).",
 )
-@click.option("--level", default=0.95, show_default=True, help="Confidence level of the intervals.")
-@click.option(
-    "--segment",
-    "segments",
-    multiple=True,
-    metavar="COLUMN",
-    help="Break down by a column; repeatable.",
-)
+@level_option("level of the intervals")
+@segment_option("Break down by a column; repeatable.")
 @click.option(
     "--practical",
     type=float,
@@ -97,9 +98,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     help="Intervals that hold at every look at a growing log; shortest at about ROWS rankings "
     "(10000).",
 )
-@click.option(
-    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit."
-)
+@time_option
 @click.option(
     "--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks."
 )
@@ -115,12 +114,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 )
 @seed_option
 @json_option
-@click.option(
-    "--html",
-    "html_path",
-    type=click.Path(dir_okay=False),
-    help="Write the report as one HTML file; - is stdout.",
-)
+@html_option
 @click.option(
     "--require",
     type=click.Choice(["reliable", "directional", "insufficient"]),
@@ -128,59 +122,43 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 )
 @quiet_option
 @reading_options
-def command(log: str, **options: Any) -> None:
+def evaluate(log: str, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row
     a ranking, with lists or numbered columns (action_1, action_2, ...), or the long format, one row
     a position with columns ranking and position.
     """
+    from counterrank import evaluation
     from counterrank.estimators import with_position_curve
-    from counterrank.evaluation import evaluate, meets
-    from counterrank.readers import check_outputs
 
-    read_from = inputs(log, options)
-    read = reading(options)
+    read, piped = opened(log, options)
     targets = options["targets"] or policy_names(read.get("policies"))
     if not targets:
         raise click.MissingParameter(param_hint="'--target'", param_type="option")
-    json_path, html_path = options["json_path"], options["html_path"]
-    piped = printing_to_stdout(json_path, html_path)
-    check_outputs(read_from, {"--json": json_path, "--html": html_path})
-    quiet = options["quiet"]
-    with showing_progress(enabled=not quiet):
-        result = evaluate(
+    with showing_progress(enabled=not options["quiet"]):
+        result = evaluation.evaluate(
             log,
             targets,
             estimators=with_position_curve(options["estimators"], options["position_curve"]),
-            position_weights=options["position_weights"],
-            level=options["level"],
-            segments=options["segments"],
-            seed=options["seed"],
-            practical=options["practical"],
-            command=_command(),
+            command=shlex.join(["counterrank", *sys.argv[1:]]),
+            **{name: options[name] for name in _AS_GIVEN},
             **_asked_for(options),
             **read,
         )
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result.log["words"] = {role: word for role, word in words.items() if word}
-    if json_path:
-        write(json_path, result.to_json())
-    if html_path:
-        write(html_path, result.to_html())
-        if not (quiet or options["reward_name"]) and (word := _reward_word(read.get("columns"))):
-            click.echo(
-                f"the report speaks of 'reward'; --reward-name {word} makes it speak of {word}",
-                err=True,
-            )
-    if not (quiet or piped):
-        results_console().print(result)
-    if options["require"] and not meets(result.verdict["level"], options["require"]):
+    hand_over(result, options, result.to_json, piped=piped)
+    _suggest_a_word(options, read.get("columns"))
+    if options["require"] and not evaluation.meets(result.verdict["level"], options["require"]):
         click.echo(
             f"evidence is {result.verdict['level']}, {options['require']} was required", err=True
         )
         raise click.exceptions.Exit(1)
+
+
+_AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical")
 
 
 #: What people call a reward, by how its column is often called.
@@ -191,6 +169,17 @@ _REWARD_WORDS = {
     ),
     **dict.fromkeys(("revenue", "gmv", "sales"), "revenue"),
 }
+
+
+def _suggest_a_word(options: dict[str, Any], columns: Any) -> None:
+    """Say how the report could speak of clicks, where the reward's column is called so."""
+    if options["quiet"] or options["reward_name"] or not options["html_path"]:
+        return
+    if word := _reward_word(columns):
+        click.echo(
+            f"the report speaks of 'reward'; --reward-name {word} makes it speak of {word}",
+            err=True,
+        )
 
 
 def _reward_word(columns: Any) -> str | None:
@@ -215,6 +204,78 @@ def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _command() -> str:
-    """Return the command line that repeats this run."""
-    return shlex.join(["counterrank", *sys.argv[1:]])
+_CHECK = """Examples:
+
+\b
+  counterrank check log.parquet --target new
+  counterrank check log.parquet --target new --time day --segment device
+  counterrank check log.parquet --json - | jq '.audit[] | select(.status == "failed")'
+
+Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usage or bad input.
+"""
+
+
+@click.command("check", epilog=_CHECK)
+@log_argument
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column of a target policy to check too; repeatable.",
+)
+@segment_option("Check E[w]=1 by this column too.")
+@time_option
+@json_option
+@reading_options
+def check(log: str, **options: Any) -> None:
+    """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
+    from counterrank.audit import audit_file
+
+    read, piped = opened(log, options)
+    asked = {"targets": options["targets"], "segments": options["segments"]}
+    with showing_progress():
+        findings = audit_file(log, **asked, time=options["time_column"], **read)
+    hand_over(findings, options, findings.to_json, piped=piped)
+    if findings.failed:
+        raise click.exceptions.Exit(2)
+
+
+_VALIDATE = """Examples:
+
+\b
+  counterrank validate ab-test.parquet --arm variant --html validation.html
+  counterrank validate ab-test.parquet --arm variant --estimators iips --json - | jq .summary
+
+The log holds the rows of all arms. `propensity` is the serving arm's; each arm has a column of its own name with its
+probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage or bad input.
+"""
+
+
+@click.command("validate", epilog=_VALIDATE)
+@log_argument
+@click.option(
+    "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
+)
+@click.option(
+    "--estimators",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="Which one to judge.",
+)
+@level_option("level of the intervals")
+@seed_option
+@json_option
+@html_option
+@quiet_option
+@reading_options
+def validate(log: str, **options: Any) -> None:
+    """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
+    from counterrank import evaluation
+
+    read, piped = opened(log, options)
+    asked = {name: options[name] for name in ("estimators", "level", "seed")}
+    with showing_progress(enabled=not options["quiet"]):
+        result = evaluation.validate(log, options["arm"], **asked, **read)
+    hand_over(result, options, result.to_json, piped=piped)

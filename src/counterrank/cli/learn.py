@@ -1,20 +1,24 @@
 """counterrank learn: from a log to a better policy with a certificate."""
 
 import os
+from functools import partial
 from typing import Any
 
 import click
 
-from counterrank.cli.console import (
+from counterrank.cli.options import (
+    hand_over,
+    html_option,
     json_option,
-    printing_to_stdout,
+    level_option,
+    log_argument,
+    opened,
     quiet_option,
-    results_console,
+    reading_options,
     seed_option,
+    segment_option,
     showing_progress,
-    write,
 )
-from counterrank.cli.reading import inputs, reading, reading_options
 
 _EPILOG = """Examples:
 
@@ -28,7 +32,7 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 
 
 @click.command("learn", epilog=_EPILOG)
-@click.argument("log", type=click.Path())
+@log_argument
 @click.option(
     "--out",
     required=True,
@@ -64,14 +68,8 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     show_default=True,
     help="free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
 )
-@click.option("--level", default=0.95, show_default=True, help="Confidence of the certificate.")
-@click.option(
-    "--segment",
-    "segments",
-    multiple=True,
-    metavar="COLUMN",
-    help="Look at this column's groups too.",
-)
+@level_option("of the certificate")
+@segment_option("Look at this column's groups too.")
 @click.option(
     "--reward-range",
     metavar="LOW,HIGH",
@@ -87,46 +85,31 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 )
 @seed_option
 @json_option
-@click.option(
-    "--html", "html_path", type=click.Path(dir_okay=False), help="Write one HTML page; - is stdout."
-)
+@html_option
 @quiet_option
 @reading_options
-def command(log: str, **options: Any) -> None:
+def learn(log: str, **options: Any) -> None:
     """Learn a policy that is better than today's with stated confidence, or say what is missing for
     one.
 
     LOG must say how today's policy draws: scores of all candidates with --logger, or whole
     distributions.
     """
+    from counterrank import learning
     from counterrank.atomic import write_bytes
     from counterrank.errors import require
-    from counterrank.learning import learn
-    from counterrank.readers import check_outputs
 
-    out, json_path, html_path = options["out"], options["json_path"], options["html_path"]
+    out, onnx_path = options["out"], options["onnx_path"]
     if not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    piped = printing_to_stdout(json_path, html_path)
-    read_from = inputs(log, options)
-    read = reading(options)
-    onnx_path = options["onnx_path"]
-    outputs = {"--out": out, "--onnx": onnx_path, "--json": json_path, "--html": html_path}
-    check_outputs(read_from, outputs)
+    read, piped = opened(log, options, **{"--out": out, "--onnx": onnx_path})
     if onnx_path:
         require("onnx", extra="onnx")
     with showing_progress(enabled=not options["quiet"]):
-        result = learn(
+        result = learning.learn(
             log,
-            model=options["model"],
-            path=options["path"],
-            grade=options["grade"],
-            level=options["level"],
-            seed=options["seed"],
-            segments=options["segments"],
             reward_range=_range(options["reward_range"]),
-            despite_audit=options["despite_audit"],
-            resume=options["resume"],
+            **{name: options[name] for name in _AS_GIVEN},
             **read,
         )
     certified = result.certificate.certified
@@ -135,15 +118,14 @@ def command(log: str, **options: Any) -> None:
         result.save(out)
         if onnx_path:
             write_bytes(onnx_path, graph)
-    if json_path:
-        write(json_path, result.to_json(policy=os.path.basename(out) if certified else None))
-    if html_path:
-        write(html_path, result.to_html())
-    if not (options["quiet"] or piped):
-        results_console().print(result)
+    written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
+    hand_over(result, options, written, piped=piped)
     if not certified:
         click.echo(str(result.certificate), err=True)
         raise click.exceptions.Exit(1)
+
+
+_AS_GIVEN = ("model", "path", "grade", "level", "seed", "segments", "despite_audit", "resume")
 
 
 def _range(text: str | None) -> tuple[float, float] | None:

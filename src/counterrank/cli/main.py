@@ -14,27 +14,24 @@ import click
 from counterrank._version import __version__
 from counterrank.errors import CounterrankError
 
-#: Commands and where they live; a module is loaded when its command is used, so that --help stays
-#: quick.
+#: Commands in the order of a first day's work, where they live and what they do; a module is loaded
+#: when its command is used, so that --help stays quick.
 _COMMANDS = {
-    "evaluate": (
-        "counterrank.cli.evaluate",
-        "Estimate what target policies would earn, from a log.",
-    ),
-    "run": ("counterrank.cli.run", "Run the evaluation that a job file describes."),
-    "check": ("counterrank.cli.check", "Audit a log and its propensities."),
+    "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
+    "run": ("run", "Run what a job file describes: an evaluation, or learning."),
+    "check": ("evaluate", "Audit a log and its propensities."),
     "validate": (
-        "counterrank.cli.validate",
+        "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
-    "learn": ("counterrank.cli.learn", "Learn a better policy from a log, with a certificate."),
-    "simulate": ("counterrank.cli.simulate", "Write a simulated log with a known true value."),
-    "reproduce": ("counterrank.cli.reproduce", "Reproduce the figures and tables of the paper."),
-    "serve": ("counterrank.cli.serve", "Browse and compare past evaluations on this machine."),
-    "outcome": ("counterrank.cli.outcome", "Record what a policy earned once it was shown."),
-    "warmup": ("counterrank.cli.warmup", "Compile ahead of time what an evaluation needs."),
-    "demo": ("counterrank.cli.demo", "Evaluate two policies on an embedded log of an online shop."),
-    "estimators": ("counterrank.cli.estimators", "List the estimators and what each does."),
+    "learn": ("learn", "Learn a better policy from a log, with a certificate."),
+    "simulate": ("simulate", "Write a simulated log with a known true value."),
+    "reproduce": ("simulate", "Reproduce the figures and tables of the paper."),
+    "serve": ("tools", "Browse and compare past evaluations on this machine."),
+    "outcome": ("tools", "Record what a policy earned once it was shown."),
+    "warmup": ("tools", "Compile ahead of time what an evaluation needs."),
+    "demo": ("tools", "Evaluate two policies on an embedded log of an online shop."),
+    "estimators": ("tools", "List the estimators and what each does."),
 }
 
 
@@ -51,7 +48,8 @@ class LazyGroup(click.Group):
             return None
         import importlib
 
-        command: click.Command = importlib.import_module(_COMMANDS[name][0]).command
+        module = importlib.import_module(f"counterrank.cli.{_COMMANDS[name][0]}")
+        command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

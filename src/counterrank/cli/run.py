@@ -1,4 +1,4 @@
-"""counterrank run: an evaluation written down in a file, for a job that runs every night."""
+"""counterrank run: a whole evaluation, or learning, in one file, for a job that runs every night."""
 
 import difflib
 import os
@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from counterrank.cli.evaluate import command as evaluate
+from counterrank.cli.evaluate import evaluate
+from counterrank.cli.learn import learn
 from counterrank.errors import ConfigError
 
 _EPILOG = """A job file:
@@ -25,12 +26,14 @@ _EPILOG = """A job file:
   action = "items"
   reward = "clicked"
 
-Every option of `counterrank evaluate` is a key of the same name. Paths are relative to the file; in them {date} and
-{yesterday} are days like 2026-01-31 (UTC). Exit codes are those of `evaluate`.
+Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn] stands for `counterrank
+learn`: its options are keys of that table, how to read the log is said outside. Paths are relative to the file; in them
+{date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of the command.
 """
 
 #: A list reads better under the plural; both are understood.
 _PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
+_WRITTEN = ("json", "html", "out", "onnx")
 
 
 @click.command("run", epilog=_EPILOG)
@@ -38,29 +41,40 @@ _PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
 @click.option(
     "--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing."
 )
-def command(job: str, dry_run: bool) -> None:
-    """Run the evaluation that JOB describes, a TOML file with every option of `evaluate`."""
+def run(job: str, dry_run: bool) -> None:
+    """Run what JOB describes, a TOML file with every option of `evaluate`, or of `learn`."""
     import shlex
 
     from counterrank.readers import check_outputs, load_toml
 
-    content = load_toml(job)
-    arguments = list(_arguments(content, job))
+    command, content = _asked(load_toml(job), job)
+    arguments = list(_arguments(command, content, job))
     if dry_run:
-        click.echo(shlex.join(["counterrank", "evaluate", *arguments]))
+        click.echo(shlex.join(["counterrank", str(command.name), *arguments]))
         return
     folder = os.path.dirname(os.path.abspath(job))
-    written = {
-        f"--{name}": content[name] for name in ("json", "html") if content.get(name, "-") != "-"
-    }
+    written = {f"--{name}": content[name] for name in _WRITTEN if content.get(name, "-") != "-"}
     check_outputs([job], {option: _path(folder, str(path)) for option, path in written.items()})
-    code = evaluate.main(arguments, prog_name="counterrank run", standalone_mode=False)
+    code = command.main(arguments, prog_name="counterrank run", standalone_mode=False)
     if isinstance(code, int):
         raise click.exceptions.Exit(code)
 
 
-def _arguments(content: Mapping[str, Any], job: str) -> Iterator[str]:
-    """Yield the arguments of `evaluate`; what is no option, or no value of one, is named with its
+def _asked(content: Mapping[str, Any], job: str) -> tuple[click.Command, Mapping[str, Any]]:
+    """Return the command that a file stands for, and its keys: those of [learn] join the others."""
+    if "learn" not in content:
+        return evaluate, content
+    own = content["learn"]
+    if not isinstance(own, Mapping):
+        raise ConfigError(f"{job}: 'learn' is a table, [learn], with the options of learn")
+    outside = {name: value for name, value in content.items() if name != "learn"}
+    if twice := sorted(own.keys() & outside.keys()):
+        raise ConfigError(f"{job}: '{twice[0]}' stands both inside and outside of [learn]")
+    return learn, {**outside, **own}
+
+
+def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> Iterator[str]:
+    """Yield the arguments of the command; what is no option, or no value of one, is named with its
     file.
     """
     folder = os.path.dirname(os.path.abspath(job))
@@ -70,7 +84,7 @@ def _arguments(content: Mapping[str, Any], job: str) -> Iterator[str]:
             f"{job}: 'log' must name the log, like log = \"log.parquet\"; got {log!r}"
         )
     options = {
-        _key(option): option for option in evaluate.params if isinstance(option, click.Option)
+        _key(option): option for option in command.params if isinstance(option, click.Option)
     }
     for name, value in content.items():
         if name == "log":
@@ -84,7 +98,7 @@ def _arguments(content: Mapping[str, Any], job: str) -> Iterator[str]:
                 if near
                 else f"; known: log, {', '.join(sorted(options))}"
             )
-            raise ConfigError(f"{job}: '{name}' is no option of evaluate{hint}")
+            raise ConfigError(f"{job}: '{name}' is no option of {command.name}{hint}")
         yield from _option(options[key], name, value, folder, job)
     yield "--"
     yield _path(folder, log)

@@ -1,10 +1,12 @@
-"""counterrank simulate: a log whose true value is known."""
+"""Worlds whose truth is known: a simulated log, and the paper's figures and tables made anew."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from counterrank.cli.console import seed_option, showing_progress
+from counterrank.cli.options import seed_option, showing_progress
+from counterrank.paper import FIGURES
 
 #: Options whose name differs from that of the parameter; worlds call their actions items.
 _NAMES = {"rewards": "reward", "logging_": "logging", "target_kind": "target"}
@@ -93,23 +95,100 @@ _EPILOG = """Example:
     help="search, feed, shop: the new policy is near the old one, sharper, of scores that say "
     "nothing, or a top list.",
 )
-def command(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
+def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
     """Write a simulated log with a target policy `new`, whose true value is printed (and kept in
     Parquet metadata).
     """
-    from counterrank import simulate
+    from counterrank import simulate as worlds
     from counterrank.readers import check_outputs
 
     check_outputs([], {"--out": out})
     given = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
-    environment: simulate.Environment | simulate.World
+    environment: worlds.Environment | worlds.World
     if preset in _WORLDS:
         given |= {"K": k} if k is not None else {}
         given |= {"items": given.pop("actions")} if "actions" in given else {}
-        environment = simulate.world(preset, seed=seed, **given)
+        environment = worlds.world(preset, seed=seed, **given)
     else:
         given |= {"seed": seed} if preset != "published" else {}
-        environment = simulate.preset(preset, K=8 if k is None else k, **given)
+        environment = worlds.preset(preset, K=8 if k is None else k, **given)
     with showing_progress():
-        truth = simulate.write_log(environment, n, out, seed=seed)
+        truth = worlds.write_log(environment, n, out, seed=seed)
     click.echo(f"true value: {truth.value!r}")
+
+
+# The names stand on a line of their own that is never wrapped, so that scripts can read them.
+_HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
+
+FIGURE "all" makes every figure and a page of them; "page" makes the page from the results that are there.
+
+\b
+[{"|".join([*FIGURES, "all"])}]
+
+\b
+{chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
+"""
+
+
+@click.command("reproduce", help=_HELP)
+@click.argument("figure", type=click.Choice([*FIGURES, "all", "page"]), metavar="FIGURE")
+@click.option(
+    "--seeds",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Simulated data sets a point.",
+)
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False), help="Folder for results and figures."
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes (default: all cores).")
+@click.option(
+    "--preset",
+    type=click.Choice(["published", "paper", "random"]),
+    default="published",
+    show_default=True,
+)
+@click.option(
+    "--estimators", multiple=True, help="Only this estimator of the figure; repeat for more."
+)
+@click.option(
+    "--into",
+    type=click.Path(dir_okay=False),
+    help="page: the file to write instead of one in --out.",
+)
+@click.option(
+    "--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data."
+)
+@click.option(
+    "--log-b", type=click.Path(), help="real-world: the log of the policy to evaluate, to judge by."
+)
+@click.option(
+    "--target",
+    default="new",
+    show_default=True,
+    help="real-world: B's probabilities, a column of log A.",
+)
+def reproduce(
+    figure: str, log_a: str | None, log_b: str | None, target: str, **options: Any
+) -> None:
+    """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
+    from counterrank import paper
+
+    into = options.pop("into")
+    if into is not None and figure != "page":
+        raise click.UsageError("--into goes with page")
+    if figure == "page":
+        for line in paper.write_page(
+            Path(options["out"]), into and Path(into), preset=options["preset"]
+        ):
+            click.echo(line)
+        return
+    if (log_a is None) != (log_b is None) or (log_a and figure != "real-world"):
+        raise click.UsageError("--log-a and --log-b go together, with the figure real-world")
+    if log_a and log_b:
+        options["pair"] = (log_a, log_b, target)
+
+    with showing_progress():
+        for line in paper.reproduce(figure, **options):
+            click.echo(line)

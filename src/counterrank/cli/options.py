@@ -1,0 +1,323 @@
+"""What commands share: the options that say how to read a log, progress on stderr when it is a
+terminal, results on stdout or in files.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from counterrank.progress import reporting_to
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+log_argument = click.argument("log", type=click.Path())
+
+seed_option = click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+json_option = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False),
+    help="Write the result as JSON; - is stdout.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+html_option = click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False),
+    help="Write the report as one HTML file; - is stdout.",
+)
+
+
+def level_option(of: str) -> Callable[[Function], Function]:
+    """Return the option of a confidence level."""
+    return click.option("--level", default=0.95, show_default=True, help=f"Confidence {of}.")
+
+
+def segment_option(help_: str) -> Callable[[Function], Function]:
+    """Return the option that names columns of segments."""
+    return click.option("--segment", "segments", multiple=True, metavar="COLUMN", help=help_)
+
+
+time_option = click.option(
+    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit."
+)
+
+
+_OPTIONS = [
+    click.option(
+        "--columns",
+        metavar="ROLE=NAME,...",
+        help="What columns are called here, e.g. action=items,reward=clicks.",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="A TOML file with the options on columns.",
+    ),
+    click.option(
+        "--context", metavar="NAME,...", help="Context columns (default: names starting with x_)."
+    ),
+    click.option(
+        "--propensity-kind",
+        type=click.Choice(["factored", "prefix", "position", "joint"]),
+        help="What the numbers are: P(a_k|x) of each item (factored, the default); given the "
+        "items above (prefix); "
+        "of this item at this position (position); one for the whole ranking (joint).",
+    ),
+    click.option(
+        "--unit", metavar="NAME", help="Column of users or sessions whose rows belong together."
+    ),
+    click.option(
+        "--logger",
+        metavar="KIND[:OPTION=VALUE,...]",
+        help="How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
+        "(temperature), top, epsilon (epsilon), rand-top-n (n) or swap (probability).",
+    ),
+    click.option(
+        "--policy",
+        "policies",
+        multiple=True,
+        metavar="NAME=KIND[:...]",
+        help="The same for a target policy with scores in NAME_scores, or a file of a saved "
+        "policy; repeatable.",
+    ),
+    click.option(
+        "--items",
+        type=click.Path(),
+        metavar="FILE",
+        help="Features of items: a file with a column `item` (or `item_id`) and one column a feature.",
+    ),
+    click.option(
+        "--missing-reward",
+        type=click.Choice(["error", "zero"]),
+        help="What a missing reward is: an error (the default), or zero.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="The decimal sign of numbers in text (default: .).",
+    ),
+    click.option(
+        "--renumber",
+        is_flag=True,
+        default=None,
+        help="Close gaps in positions (slots of ads, filtered items): what stands below moves up.",
+    ),
+    click.option(
+        "--encode-actions/--no-encode-actions",
+        default=None,
+        help="Number the items anew, as is done for names (default: where ids are huge).",
+    ),
+    click.option(
+        "--format",
+        "format_",
+        metavar="NAME",
+        help="parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, "
+        "open-bandit, amazon-music, kuairand, seznam.",
+    ),
+]
+
+
+def reading_options(function: Function) -> Function:
+    """Add the reading options to a command."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the reader's keyword arguments from a command's options, taking them out of `options`.
+
+    What is said on the command line goes before the configuration file, whose [log] table (or the
+    whole file) has the same names.
+    """
+    config = options.pop("config", None)
+    given = {name: options.pop(option, None) for option, name in _ARGUMENTS.items()}
+    return {
+        **_from_file(config),
+        **{name: value for name, value in given.items() if value not in (None, ())},
+    }
+
+
+def inputs(log: str, options: dict[str, Any]) -> list[str | None]:
+    """Return the files a command reads, before `reading` takes their options away: no result may be
+    written there.
+    """
+    policies = [text.partition("=")[2] for text in options.get("policies") or ()]
+    curve = options.get("position_curve")
+    return [log, options.get("config"), options.get("items"), curve, *policies]
+
+
+def policy_names(given: Any) -> tuple[str, ...]:
+    """Return the names of target policies given as NAME=KIND texts or as a table.
+
+    >>> policy_names(("new=top", "old=softmax:temperature=2")), policy_names({"new": {"kind": "top"}})
+    (('new', 'old'), ('new',))
+    """
+    from counterrank.policies import parse_named_policy
+
+    names = (
+        given
+        if isinstance(given, Mapping)
+        else [parse_named_policy(text)[0] for text in given or ()]
+    )
+    return tuple(names)
+
+
+#: Command-line option and the reader's argument it stands for.
+_ARGUMENTS = {
+    "columns": "columns",
+    "context": "context",
+    "propensity_kind": "propensity_kind",
+    "unit": "unit",
+    "logger": "logger",
+    "policies": "policies",
+    "items": "items",
+    "missing_reward": "missing_reward",
+    "decimal": "decimal",
+    "renumber": "renumber",
+    "encode_actions": "encode_actions",
+    "format_": "format",
+}
+
+
+def _from_file(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    from counterrank.readers import log_table
+
+    return log_table(path)
+
+
+def results_console() -> "Console":
+    """Return a console on stdout; wide enough for the tables when stdout is a file."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class PlainNames(Console):
+        """A console on which text from a log cannot command the terminal."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield (
+                    segment
+                    if segment.control or segment.text.isprintable()
+                    else Segment(
+                        "".join(c for c in segment.text if c.isprintable() or c == "\n"),
+                        segment.style,
+                    )
+                )
+
+    return PlainNames(width=None if sys.stdout.isatty() else 110, highlight=False)
+
+
+def write(path: str, text: str) -> None:
+    """Write to a file, whole or not at all; `-` is stdout."""
+    from counterrank import atomic
+
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        atomic.write_text(path, text)
+
+
+def printing_to_stdout(*paths: str | None) -> bool:
+    """Return whether a result goes to stdout, which then holds nothing else; two of them are
+    refused.
+    """
+    used = Counter(paths)["-"]
+    if used > 1:
+        raise click.UsageError("only one result can go to stdout (-); give the other a file")
+    return used == 1
+
+
+def opened(log: str, options: dict[str, Any], **more: str | None) -> tuple[dict[str, Any], bool]:
+    """Return the reader's arguments and whether a result goes to stdout, once it is sure that no
+    result would be written over what is read, nor two into one place.
+    """
+    from counterrank.readers import check_outputs
+
+    outputs = {"--json": options.get("json_path"), "--html": options.get("html_path")}
+    piped = printing_to_stdout(*outputs.values())
+    read_from = inputs(log, options)
+    read = reading(options)
+    check_outputs(read_from, {**more, **outputs})
+    return read, piped
+
+
+def hand_over(
+    result: Any, options: Mapping[str, Any], to_json: Callable[[], str], *, piped: bool
+) -> None:
+    """Write a result where it was asked for, and print it where stdout is free."""
+    if options["json_path"]:
+        write(options["json_path"], to_json())
+    if options.get("html_path"):
+        write(options["html_path"], result.to_html())
+    if not (options.get("quiet") or piped):
+        results_console().print(result)
+
+
+class _Bar:
+    """Shows each pass as a bar with the time left."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self.progress = progress
+        self.task: TaskID | None = None
+
+    def begin(self, label: str, total: int | None) -> None:
+        """Start a new bar in place of the last."""
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+        self.task = self.progress.add_task(label or "working", total=total)
+
+    def advance(self, rows: int) -> None:
+        """Move the bar."""
+        if self.task is not None:
+            self.progress.advance(self.task, rows)
+
+
+@contextmanager
+def showing_progress(*, enabled: bool = True) -> Iterator[None]:
+    """Show the passes made inside the block, when stderr is a terminal."""
+    if not enabled or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with (
+        Progress(*columns, console=console, transient=True) as progress,
+        reporting_to(_Bar(progress)),
+    ):
+        yield

@@ -1,0 +1,154 @@
+"""The small commands, each a few lines around one function: the demo, the list of estimators, past
+evaluations in a browser, what was earned, and compiling ahead.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from counterrank.cli.options import results_console, showing_progress
+from counterrank.errors import CounterrankError
+
+
+@click.command("demo")
+@click.option(
+    "--out",
+    default="out/demo",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder to write to.",
+)
+def demo(out: str) -> None:
+    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and
+    certify it.
+    """
+    from counterrank.demo import run
+
+    with showing_progress():
+        run(out)
+
+
+@click.command("estimators")
+def estimators() -> None:
+    """List the names that --estimators takes, and what each does.
+
+    Any number can stand in order-2, dr-order-2, clip-order-2 and so on. Names with dr-, switch-, dm
+    and cascade-dr use a reward model and need whole distributions in the log (propensity_dist,
+    NAME_dist).
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    from counterrank.estimators import estimator_names
+
+    table = Table("name", "what it does", box=None, pad_edge=False)
+    # The recommended one first, then plain names before forms of them.
+    for name in sorted(estimator_names(), key=lambda name: (name != "auto", "-" in name)):
+        table.add_row(name, escape(_sentence(name)))
+    results_console().print(table)
+
+
+def _sentence(name: str) -> str:
+    from counterrank.estimators import get_estimator
+    from counterrank.report import describe
+
+    known = describe(name)
+    if known is not None:
+        return known[0]
+    try:
+        doc = (type(get_estimator(name)).__doc__ or "").strip().splitlines()
+    except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
+        doc = [str(problem)]
+    return doc[0] if doc else ""
+
+
+@click.command("serve")
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 picks a free one.",
+)
+@click.option("--open/--no-open", "open_browser", default=False, help="Open the page in a browser.")
+def serve(directory: str, port: int, open_browser: bool) -> None:
+    """List the evaluations in DIRECTORY, show their reports, compare two; for this machine only.
+
+    An evaluation is a JSON file written by `counterrank evaluate --json`.
+    """
+    from counterrank.serve import run
+
+    run(directory, port=port, open_browser=open_browser)
+
+
+_OUTCOME = """Example:
+
+\b
+  counterrank outcome runs/2026-01-31.json --earned 0.123 --stderr 0.004
+
+`counterrank serve runs` then shows predictions beside outcomes. The run's own file is not touched.
+"""
+
+
+@click.command("outcome", epilog=_OUTCOME)
+@click.argument("run", type=click.Path(dir_okay=False))
+@click.option(
+    "--earned", type=float, required=True, help="Reward per ranking of the policy in the A/B test."
+)
+@click.option("--stderr", type=float, default=0.0, show_default=True, help="Its standard error.")
+@click.option("--target", metavar="NAME", help="Which policy, where the run has several.")
+def outcome(run: str, earned: float, stderr: float, target: str | None) -> None:
+    """Record what a policy of RUN, a file of `evaluate --json`, earned when it was shown to users."""
+    from counterrank.serve import record
+
+    click.echo(f"recorded in {record(run, earned, stderr, target)}")
+
+
+#: Enough for trees and regressions to be fitted; more would only take longer.
+_ROWS = 1_200
+
+
+@click.command("warmup")
+def warmup() -> None:
+    """Compile what an evaluation needs, so that the first one on this machine is as fast as the
+    next.
+
+    Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
+    when an image is built; a second call finds everything there and takes a few seconds.
+    """
+    from counterrank.demo import shop
+    from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
+    from counterrank.kernels.jit import FIRST_RUN
+
+    FIRST_RUN.told = True  # who asks for it need not be told
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.parquet"
+        shop.make_log(log, n=_ROWS)
+        # Once with the policies' whole distributions, once with the logged propensities alone.
+        evaluate(
+            log,
+            list(shop.TARGETS)[:1],
+            estimators=[*DEFAULT_ESTIMATORS, "aips"],
+            segments=["x_device"],
+        )
+        evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
+    compiled = (
+        f"{FIRST_RUN.seconds:.0f} s of compiling"
+        if FIRST_RUN.seconds > 0
+        else "nothing was left to compile"
+    )
+    click.echo(f"ready: {compiled}, {time.perf_counter() - start:.0f} s in all")
+
+
+def _without_distributions(log: Path) -> Path:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(log)
+    kept = [name for name in table.column_names if not name.endswith("_dist")]
+    path = log.with_name("bare.parquet")
+    pq.write_table(table.select(kept), path)
+    return path
