@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.finish import estimate_from
-from counterrank.estimators.auto.members import corrected, members_of, tails_of, weights_of
+from counterrank.estimators.auto.members import (
+    MODELS,
+    corrected,
+    members_of,
+    tails_of,
+    weights_of,
+)
 from counterrank.estimators.auto.nuisances import (
     ClosedForm,
     Drawn,
@@ -21,6 +27,7 @@ from counterrank.estimators.auto.nuisances import (
 from counterrank.estimators.auto.rule import Decision, decide
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
+from counterrank.estimators.auto.two_phase import SAMPLING_STREAM, Rough, calibration
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.estimate import Estimate
 from counterrank.estimators.rewards import trained
@@ -32,6 +39,7 @@ from counterrank.models import (
     fits_in_memory,
     has_distribution,
 )
+from counterrank.policies import RowRandom
 from counterrank.ratios import ratios_of
 
 Floats = NDArray[np.float64]
@@ -62,12 +70,17 @@ class AutoPlan(Plan[AutoState]):
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         self.own = corrected(self.members)
         rows = workspace.source.n or int(SETTINGS["training_rows"].value)
+        # Share of the rows that models and own-position weights are asked about.
+        self.rate = nuisances.rate if isinstance(nuisances, Drawn) else 1.0
         # Without a model nothing stands in for the weight that a limit takes away.
         self.limit = (
-            max(SETTINGS["clip"].value * rows**0.5, 1.0) if nuisances is not None else np.inf
+            max(SETTINGS["clip"].value * (rows * self.rate) ** 0.5, 1.0)
+            if nuisances is not None
+            else np.inf
         )
         # Blocks spread over the whole log rather than its first rows: logs change over time.
-        self.stride = -(-rows // int(SETTINGS["fold_rows"].value))
+        self.block = SETTINGS["fold_block"].value / self.rate
+        self.stride = -(-int(rows * self.rate) // int(SETTINGS["fold_rows"].value))
 
     def partial(self, view: View) -> Part[AutoState]:
         """Sum every member's contributions."""
@@ -77,36 +90,77 @@ class AutoPlan(Plan[AutoState]):
 
     def _partial(self, view: View) -> Part[AutoState]:
         batch = view.batch
-        weights = weights_of(view, self.members, self.limit)
-        look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(view)
-        totals = self._totals(batch, weights, look)
-        error = batch.reward - look.q
-        columns = np.stack(
-            [batch.reward.T, *((look.mean + w * error).T for w in weights.values())], axis=1
-        )
-        shown = batch.action >= 0
-        sums = [
-            (float((w * shown).sum()), float(((w * shown) ** 2).sum())) for w in weights.values()
-        ]
+        rows = self._asked(batch)
+        near = view if rows is None else View(batch.take(rows), view.target)
+        look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(near)
+        weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
+        columns, totals = self._contributions(near.batch, weights, look)
+        shown = near.batch.action >= 0
+        sums = {
+            name: np.array([(w * shown).sum(), ((w * shown) ** 2).sum()]) / self.rate
+            for name, w in weights.items()
+        }
+        controls = self._controls(view)
+        if rows is not None:
+            rough = self._rough(view)
+            sums |= {name: np.array([w.sum(), (w**2).sum()]) for name, w in rough.richer.items()}
+            columns, totals = rough.corrected(columns, totals, rows, self.rate)
+            controls = calibration(totals[0], rows, self.rate)
         mean_weight = weights[self.own].mean(axis=1)
-        some = _some(batch, self.stride)
-        part = View(batch.take(some), view.target)
+        some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
+        part = View(near.batch.take(some), view.target)
         state = AutoState(
             n=batch.n,
             **summed(
-                np.ascontiguousarray(columns), totals, self._controls(view), batch.position_weights,
+                np.ascontiguousarray(columns), totals, controls, batch.position_weights,
                 batch.bucket if self.workspace.by_unit else None,
             ),
-            weight=np.array([one for one, _ in sums]),
-            square=np.array([two for _, two in sums]),
-            slots=float(shown.sum()),
+            weight=np.array([sums[name][0] for name in self.members]),
+            square=np.array([sums[name][1] for name in self.members]),
+            slots=float(shown.sum()) / self.rate,
             tails=tails_of(part, self.members, self._draws(part)),
             ratio=(view.ratios.rho**2).sum(axis=0) if view.ratios.kind == "factored" else np.zeros(0),
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
-            mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]),
+            mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
         )  # fmt: skip
         return Part(state, totals[1 : 1 + len(self.members)].T)
+
+    def _asked(self, batch: RankingLog) -> Ints | None:
+        """Return the rows of a batch that models are asked about, drawn by their numbers; None for
+        all.
+        """
+        if self.rate == 1.0:
+            return None
+        draws = RowRandom(batch.numbers, [self.workspace.seed, SAMPLING_STREAM])
+        return np.flatnonzero(draws.random(batch.n) < self.rate)
+
+    def _rough(self, view: View) -> "Rough":
+        """Return the members with the mean reward of a position for a model, on all rows."""
+        assert isinstance(self.nuisances, Drawn)
+        batch = view.batch
+        cheap = view.ratios.kind != "policy"
+        weights = weights_of(
+            view, tuple(m for m in self.members if m != "iips" or cheap), self.limit
+        )
+        # Marginals of rankings without repeats cost more than all the rest: ones stand for them.
+        weights = {name: weights.get(name, weights[MODELS]) for name in self.members}
+        q = np.where(batch.action >= 0, self.nuisances.level, 0.0)
+        delta = batch.position_weights * (batch.reward - q)
+        M = len(self.nuisances.shares)
+        means = np.tile(q @ batch.position_weights, (M, 1))
+        look = Outlook(q, q, delta, means, np.broadcast_to(delta, (M, *delta.shape)))
+        shown = batch.action >= 0
+        richer = {name: weights[name] * shown for name in self.members[2:]}
+        return Rough(*self._contributions(batch, weights, look), richer)
+
+    def _contributions(
+        self, batch: RankingLog, weights: dict[str, Floats], look: Outlook
+    ) -> tuple[Floats, Floats]:
+        """Return rewards and members at each position (K, 1 + J, n), and row totals (T, n)."""
+        error = batch.reward - look.q
+        members = ((look.mean + w * error).T for w in weights.values())
+        return np.stack([batch.reward.T, *members], axis=1), self._totals(batch, weights, look)
 
     def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
         """Return row totals (T, n): what was earned, the members, the own-position member by each
@@ -135,12 +189,14 @@ class AutoPlan(Plan[AutoState]):
         error does to them.
         """
         J = len(self.members)
+        out = np.zeros((0 if self.nuisances is None else self.nuisances.folds, J))
         if self.nuisances is None or view.batch.n == 0:
-            return np.zeros((0 if self.nuisances is None else self.nuisances.folds, J))
-        looks = (self.nuisances.outlook(view, fold) for fold in range(self.nuisances.folds))
-        return np.stack(
-            [self._totals(view.batch, weights, look)[1 : 1 + J].sum(axis=1) for look in looks]
-        )
+            return out
+        # Members that the models do not enter stay at zero: no fit moves them.
+        for fold in range(len(out)):
+            totals = self._totals(view.batch, weights, self.nuisances.outlook(view, fold))
+            out[fold, : len(weights)] = totals[1 : 1 + len(weights)].sum(axis=1)
+        return out
 
     def _draws(self, view: View) -> Ints | None:
         if not isinstance(self.nuisances, Drawn) or view.batch.n == 0:
@@ -182,13 +238,6 @@ class AutoPlan(Plan[AutoState]):
     def combination(self, state: AutoState) -> Floats:
         """Return the weights of the members in the estimate."""
         return self.decision(state)[1].weights
-
-
-def _some(batch: RankingLog, stride: int) -> Ints:
-    """Return the rows of this batch in every `stride`-th block of the log: most batches of a long
-    log have none.
-    """
-    return np.flatnonzero(batch.numbers // int(SETTINGS["fold_block"].value) % stride == 0)
 
 
 def _nothing(batch: RankingLog) -> Outlook:
@@ -246,7 +295,10 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
         return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)
     if can_sample(first, target) or has_distribution(first, target):
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
-        return found, (_DRAWN.format(kind=kind, draws=found.draws),)
+        flags = (_DRAWN.format(kind=kind, draws=found.draws),)
+        if found.rate < 1.0:
+            flags += (_SAMPLED.format(share=found.rate, n=workspace.source.n),)
+        return found, flags
     return None, (_why(target, kind, factored=kind == "factored"),)
 
 
@@ -257,6 +309,11 @@ _LONG = (
 _DRAWN = (
     "drawn-mean: the reward models' mean under the target ('{kind}' propensities) is an average "
     "over {draws} drawn rankings a row, whose error is inside the standard error"
+)
+_SAMPLED = (
+    "sampled-rows: what the models and own-position weights say is asked of {share:.1%} of the "
+    "{n:,} rankings, drawn at random, and added to what all of them earned; the standard error "
+    "includes it"
 )
 
 

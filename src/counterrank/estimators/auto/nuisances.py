@@ -128,6 +128,9 @@ class Drawn:
     draws: int
     seed: int
     details: dict[str, Any] = field(default_factory=dict)
+    #: Share of the rows that are asked about, and the mean reward of each position (K,) for others.
+    rate: float = 1.0
+    level: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def folds(self) -> int:
@@ -199,7 +202,17 @@ def fit_drawn(workspace: Workspace, variants: tuple[Variant, ...] = VARIANTS) ->
     details = [
         {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
     ]
-    return Drawn(tuple(models), shares, draws_for(workspace.source.n), seed, {"models": details})
+    n, most = workspace.source.n, SETTINGS["asked_rows"].value
+    asked = n if n is None else min(n, int(most))
+    return Drawn(
+        tuple(models),
+        shares,
+        draws_for(asked),
+        seed,
+        {"models": details},
+        rate=1.0 if n is None else min(most / n, 1.0),
+        level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
+    )
 
 
 def draws_for(rows: int | None) -> int:

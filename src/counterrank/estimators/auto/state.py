@@ -187,11 +187,12 @@ def _controlled(
     centre, of_h = state.total[T:] / n, spread[T:, T:]
     mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
     # Controls may be collinear (weights of the same ratios): the smallest eigenvalues are noise.
-    beta = mixed @ np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
+    inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
+    beta = mixed @ inverse
     # What the logger earned is no estimate: it is left alone.
     beta[:, 0] = 0.0
     cross = mixed @ beta.swapaxes(1, 2) / n
     explained = beta @ of_h @ beta.swapaxes(1, 2) / n
     through = np.eye(T, T + H)
-    through[:, T:] = -np.einsum("k,kch->ch", state.alpha, beta)
+    through[1:, T:] = -spread[1:T, T:] @ inverse
     return at - beta @ centre, at_covariance - cross - cross.swapaxes(1, 2) + explained, through
