@@ -295,10 +295,9 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
         return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)
     if can_sample(first, target) or has_distribution(first, target):
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
-        flags = (_DRAWN.format(kind=kind, draws=found.draws),)
-        if found.rate < 1.0:
-            flags += (_SAMPLED.format(share=found.rate, n=workspace.source.n),)
-        return found, flags
+        drawn = _DRAWN.format(kind=kind, draws=found.draws)
+        sampled = _SAMPLED.format(share=found.rate, n=workspace.source.n or 0)
+        return found, (drawn, sampled) if found.rate < 1.0 else (drawn,)
     return None, (_why(target, kind, factored=kind == "factored"),)
 
 
