@@ -23,7 +23,7 @@ from counterrank.cli.options import reading
 from counterrank.errors import CounterrankError
 from counterrank.readers.options import ReadOptions
 from counterrank.sources import scan_log
-from counterrank.sources.opening import opened
+from counterrank.sources.files import opened
 
 #: Pieces that parsers trip over.
 TOKENS = [

@@ -37,8 +37,7 @@ from counterrank.inference import critical_value
 from counterrank.learning.learner import _fitted
 from counterrank.learning.settings import SETTINGS
 from counterrank.models import ALL, rankings_of
-from counterrank.simulate import World
-from counterrank.simulate.kernels import clicks
+from counterrank.simulate import World, clicks
 from counterrank.simulate.worlds import KINDS, parameters
 
 SEEDS = {"develop": 1_000_003, "fresh": 7_000_003, "third": 13_000_003, "fourth": 19_000_003}

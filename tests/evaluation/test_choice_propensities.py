@@ -15,9 +15,8 @@ from counterrank.cli.main import main
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.policies import Candidates, ItemFeatures, Scored, parse_policy
 from counterrank.propensity_models import estimate_propensities, estimated_source
-from counterrank.propensity_models.choice import Choices, fit_choice, known_of
+from counterrank.propensity_models.choice import Choices, choice_loss, fit_choice, known_of
 from counterrank.propensity_models.estimate import FITTED_ROWS, fitted_rows
-from counterrank.propensity_models.kernels.choices import choice_loss
 from counterrank.readers import read_log
 from counterrank.source import MemorySource
 from counterrank.sources import scan_log

@@ -11,8 +11,14 @@ from counterrank.errors import ConfigError, PropensityError
 from counterrank.log import LOGGING
 from counterrank.policies.enumerated import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
-from counterrank.propensity_models.methods import Features, fit_logistic, log_softmax
-from counterrank.propensity_models.model import Recipe, calibrate, fit_model
+from counterrank.propensity_models.model import (
+    Features,
+    Recipe,
+    calibrate,
+    fit_logistic,
+    fit_model,
+    log_softmax,
+)
 from counterrank.source import MemorySource
 
 

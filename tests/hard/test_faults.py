@@ -197,7 +197,7 @@ def told(capsys, monkeypatch, *arguments):
 def never_read(monkeypatch):
     """Outputs are refused before anything is read."""
     monkeypatch.setattr(
-        "counterrank.sources.opening.open_source", lambda *_, **__: pytest.fail("it was read")
+        "counterrank.sources.files.open_source", lambda *_, **__: pytest.fail("it was read")
     )
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
@@ -301,7 +301,7 @@ def test_a_fault_of_ours_has_a_code_of_its_own(log_file, capsys, monkeypatch):
     def broken(*arguments, **options):
         raise ZeroDivisionError("division by \x1b[31mzero")
 
-    monkeypatch.setattr("counterrank.sources.opening.open_source", broken)
+    monkeypatch.setattr("counterrank.sources.files.open_source", broken)
     code, said = told(capsys, monkeypatch, "evaluate", log_file, "--target", "new")
     assert (
         code == 70

@@ -9,8 +9,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError
-from counterrank.simulate import WORLDS, World, true_value, world
-from counterrank.simulate.kernels import clicks
+from counterrank.simulate import WORLDS, World, clicks, true_value, world
 from counterrank.simulate.worlds import KINDS, parameters
 
 

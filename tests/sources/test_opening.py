@@ -8,7 +8,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, MissingExtraError
-from counterrank.sources.opening import open_source, opened
+from counterrank.sources.files import open_source, opened
 
 NEW = {"estimators": ["rips"]}
 # Dask's own call of pandas.

@@ -9,8 +9,18 @@ from counterrank.simulate.draw import (
     draw,
     sigmoid,
 )
-from counterrank.simulate.environment import Environment, Linear, Which, whole
-from counterrank.simulate.presets import PRESETS, paper, preset, published, random, real_world
+from counterrank.simulate.environment import (
+    PRESETS,
+    Environment,
+    Linear,
+    Which,
+    paper,
+    preset,
+    published,
+    random,
+    real_world,
+    whole,
+)
 from counterrank.simulate.truth import Truth, true_value
 from counterrank.simulate.worlds import WORLDS, DrawnWorld, World, world
 from counterrank.simulate.write import batches, write_log

@@ -1,13 +1,21 @@
-"""The parameters of a simulated world of rankings: contexts, behaviours, rewards and two policies."""
+"""Simulated worlds of rankings: contexts, behaviours, rewards and two policies; and the named ones.
+
+The published environment, the one of the paper's text, ones drawn afresh, and the real-world shape.
+"""
 
 import hashlib
+import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from counterrank.behavior import mask
 from counterrank.errors import ConfigError
 from counterrank.policies import Bools, Floats
 
@@ -217,3 +225,315 @@ def whole(name: str, value: Any, least: int) -> int:
     if not isinstance(value, Integral) or value < least:
         raise ConfigError(f"{name} is {value!r}; it is a whole number, {least} or more")
     return int(value)
+
+
+Form = Literal["published", "paper"]
+
+#: lambda_z = exp((2 delta - 1) gamma_z), from the most to the least complex behaviour (section
+#: 4.1).
+GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
+
+
+@cache
+def _constants() -> dict[str, Any]:
+    text = files("counterrank.simulate").joinpath("data/published.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def published_masks(K: int) -> tuple[tuple[str, ...], Bools]:
+    """Return names and masks (6, K, K) behind the published figures; K is one of 4, 6, ..., 14.
+
+    >>> names, masks = published_masks(8)
+    >>> names, masks.sum(axis=(1, 2)).tolist()
+    (('S', 'R6', 'R3', 'C3', 'C2', 'I1'), [64, 46, 29, 54, 49, 22])
+    """
+    table = _constants()["masks"]
+    if str(K) not in table:
+        raise ConfigError(
+            f"the published environment has no K={K}; choose {', '.join(table)} or preset 'random'"
+        )
+    rows = table[str(K)]
+    masks = [[[bit == "1" for bit in row] for row in grid] for grid in rows.values()]
+    return tuple(rows), np.array(masks)
+
+
+def published(
+    K: int = 8,
+    *,
+    delta: float = 0.6,
+    epsilon: float = 0.3,
+    sigma: float = 0.5,
+    lam: float | None = None,
+    base_context: BaseContext = "other",
+) -> Environment:
+    """Return the environment behind the published figures, constants included.
+
+    Policies ignore the context; the base reward sees another context; the noise of a ranking is
+    shared by its positions; the interaction shrinks as 8 / K. Rows are independent;
+    `counterrank.paper` has the original's own draws.
+
+    >>> published(K=4).interaction[1].round(3).tolist()
+    [-1.111, 3.932, 0.563]
+    """
+    c = _constants()
+    names, masks = published_masks(K)
+    coef = np.array(c["base_coef"])
+    return Environment(
+        name="published",
+        masks=masks,
+        behavior_names=names,
+        behavior_coef=np.array(c["behavior_coef"]),
+        lam=behavior_weight(delta, lam),
+        base=Linear(
+            coef / c["base_sd"],
+            (np.array(c["base_intercept"]) - c["base_mean"]) / c["base_sd"],
+        ),
+        interaction=np.array(c["interaction_at_8"]) * (8 / K),
+        # The original shares one coefficient vector over actions, which softmax and argmin cancel.
+        logging=Linear(np.zeros_like(coef), np.log(c["logging_probability"])),
+        epsilon=epsilon,
+        sigma=sigma,
+        noise_shared=True,
+        sigmoid_base=True,
+        base_context=base_context,
+    )
+
+
+def paper(
+    K: int = 8,
+    *,
+    delta: float = 0.6,
+    epsilon: float = 0.3,
+    sigma: float = 0.5,
+    lam: float | None = None,
+    actions: int = 3,
+    seed: int = 0,
+) -> Environment:
+    """Return one draw of the environment that the paper's text describes; `seed` names the draw.
+
+    Not in the text, chosen here: 3 actions, and standard normal bias terms of the base reward.
+    """
+    return random(
+        seed,
+        form="paper",
+        K=K,
+        actions=actions,
+        delta=delta,
+        epsilon=epsilon,
+        sigma=sigma,
+        lam=lam,
+        name="paper",
+    )
+
+
+def real_world(*, seed: int = 0) -> Environment:
+    """Return a world of the shape of section 5: 2 actions, 6 positions, 5 features, 0/1 clicks.
+
+    Two context-dependent softmax policies and the behaviours S, C, I and P2 (the first two and its
+    own).
+    """
+    rng = np.random.default_rng([whole("seed", seed, 0), 5])
+    K, A, d = 6, 2, 5
+    names = ("S", "C", "I", "P2")
+    masks = np.stack([mask(name, K) for name in names])
+    old = Linear(rng.uniform(-0.5, 0.5, (A, d)), rng.uniform(-0.5, 0.5, A))
+    return Environment(
+        name="real-world",
+        masks=masks,
+        behavior_names=names,
+        behavior_coef=rng.uniform(0, 1, (4, d)),
+        lam=np.ones(4),
+        base=Linear(rng.uniform(-0.5, 0.5, (A, d)), rng.uniform(-2.5, -1.0, A)),
+        interaction=rng.normal(0, 0.25, (A, A)),
+        logging=old,
+        target=Linear(
+            old.coef + rng.uniform(-0.5, 0.5, (A, d)),
+            old.bias + rng.uniform(-0.75, 0.75, A),
+        ),
+        reward_model="binary",
+    )
+
+
+def random(  # noqa: PLR0913
+    seed: int = 0,
+    *,
+    form: Form = "published",
+    reward: RewardModel = "pairwise",
+    K: int = 8,
+    actions: int = 3,
+    d: int = 5,
+    delta: float | None = 0.6,
+    epsilon: float = 0.3,
+    sigma: float = 0.5,
+    lam: float | None = None,
+    context_policies: bool | None = None,
+    logging: LoggingKind = "factored",
+    positional: bool = False,
+    name: str = "random",
+) -> Environment:
+    """Return an environment whose parameters come from `seed` alone.
+
+    `form` "published": base 1 + sigmoid, seen with another context, normal W x 8/K, shared noise,
+    policies without context; "paper": linear base, uniform W, independent noise, policies with
+    context. `context_policies` overrides the latter; `positional` adds position effects to both
+    policies.
+
+    >>> random(1, reward="binary", K=4, actions=10).interaction.shape
+    (10, 10)
+    """
+    if form not in ("published", "paper"):
+        raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
+    for option, value, least in (
+        ("K", K, 1),
+        ("actions", actions, 2),
+        ("d", d, 1),
+        ("seed", seed, 0),
+    ):
+        whole(option, value, least)
+    as_published = form == "published"
+    rng = np.random.default_rng([seed, 23])
+    names, masks = six(K, rng, as_published=as_published)
+    contextual = (not as_published) if context_policies is None else context_policies
+    old = _policy(rng, actions, d, contextual=contextual)
+    base = _sigmoid_base(rng, actions, d) if as_published else _linear_base(rng, actions, d)
+    effect, triple = _effects(rng, reward, K, actions, as_published=as_published)
+    shift = 0.5 * rng.standard_normal((K, actions))
+    if reward == "binary":  # a base of one logit around -0.5 keeps both outcomes common
+        base = _standardised(base, centre=-0.5)
+    new = Linear(-0.5 * old.coef, -0.5 * old.bias) if logging == "plackett-luce" else None
+    return Environment(
+        name=name,
+        masks=masks,
+        behavior_names=names,
+        behavior_coef=rng.uniform(0, 1, (len(names), d)),
+        lam=behavior_weight(delta, lam),
+        base=base,
+        interaction=effect,
+        triple=triple,
+        logging=Linear(old.coef, old.bias + shift) if positional else old,
+        target=new,
+        epsilon=epsilon,
+        sigma=sigma,
+        noise_shared=as_published,
+        sigmoid_base=as_published and reward != "binary",
+        base_context="other" if as_published and reward != "binary" else "own",
+        reward_model=reward,
+        logging_kind=logging,
+    )
+
+
+def _policy(rng: np.random.Generator, A: int, d: int, *, contextual: bool) -> Linear:
+    coef = rng.uniform(0, 1, (A, d))
+    return Linear(coef if contextual else np.zeros((A, d)), rng.uniform(0, 1, A))
+
+
+def _linear_base(rng: np.random.Generator, A: int, d: int) -> Linear:
+    return Linear(rng.standard_normal((A, d)), rng.standard_normal(A))
+
+
+def _sigmoid_base(rng: np.random.Generator, A: int, d: int) -> Linear:
+    common = rng.uniform(-1, 1, d)
+    return _standardised(
+        Linear(common + rng.uniform(-1, 1, (A, d)), rng.uniform(-1, 1, A)), centre=0.0
+    )
+
+
+def _standardised(base: Linear, *, centre: float) -> Linear:
+    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean
+    `centre`.
+    """
+    mean = base.bias.mean()
+    sd = np.sqrt((base.coef**2).sum(axis=1).mean() + base.bias.var())
+    return Linear(base.coef / sd, (base.bias - mean) / sd + centre)
+
+
+def _effects(
+    rng: np.random.Generator, reward: RewardModel, K: int, A: int, *, as_published: bool
+) -> tuple[Floats, Floats | None]:
+    """Return pair effects (A, A) and three-way effects (A, A, A), sized to stay comparable over K."""
+    if as_published or reward != "pairwise":
+        normal = rng.standard_normal((A, A))
+        effect = np.tril(normal) + np.tril(normal, -1).T
+        effect *= {
+            "pairwise": 8.0,
+            "triple": 4.0,
+            "binary": 4.0,
+            "multiplicative": 1.6,
+        }.get(reward, 8.0) / K
+    else:
+        effect = rng.uniform(0, 1, (A, A))
+    if reward != "triple":
+        return effect, None
+    cube = rng.standard_normal((A, A, A)) * (8.0 / (K * max(K - 1, 1)))
+    return effect, cube + cube.transpose(0, 2, 1)
+
+
+def behavior_weight(delta: float | None, lam: float | None) -> Floats:
+    """Return lambda_z of the six behaviours: exp((2 delta - 1) gamma_z), or the constant `lam` for
+    all.
+
+    >>> behavior_weight(0.6, None).round(3).tolist()
+    [1.35, 1.197, 1.062, 0.942, 0.835, 0.741]
+    """
+    if lam is not None:
+        return np.full(
+            len(GAMMA),
+            between("lam", lam, 0.0, 1e6, meaning="a sharpness, between 0 and a million"),
+        )
+    if delta is None:
+        raise ConfigError(
+            "neither delta nor lam is given; pass one of them, for instance delta=0.6"
+        )
+    share = between(
+        "delta", delta, 0.0, 1.0, meaning="a complexity, between 0 (simple) and 1 (complex)"
+    )
+    weight: Floats = np.exp((2 * share - 1) * np.array(GAMMA))
+    return weight
+
+
+def scattered(K: int, h: int, rng: np.random.Generator, *, replace: bool) -> Bools:
+    """Return k itself and h random others; drawn with replacement, some coincide and fewer remain."""
+    if not replace:
+        return mask(f"R{h}", K, rng=rng)
+    found = np.eye(K, dtype=bool)
+    for k in range(K if K > 1 else 0):
+        found[k, rng.choice(np.delete(np.arange(K), k), size=h)] = True
+    return found
+
+
+def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[str, ...], Bools]:
+    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their
+    place.
+    """
+    far = 3 if as_published else 2
+    names = ("S", "R6", "R3", f"C{far}", f"C{far - 1}", "I1")
+    drawn = {name: scattered(K, int(name[1]), rng, replace=as_published) for name in ("R6", "R3")}
+    return names, np.stack([drawn[name] if name in drawn else mask(name, K) for name in names])
+
+
+PRESETS: dict[str, Callable[..., Environment]] = {
+    "published": published,
+    "paper": paper,
+    "random": random,
+    "real-world": real_world,
+}
+Preset = Literal["published", "paper", "random", "real-world"]
+
+
+def preset(name: str, **options: Any) -> Environment:
+    """Return the environment called `name`; options are those of its function.
+
+    >>> preset("published", K=4, delta=0.2).K
+    4
+    """
+    if name not in PRESETS:
+        raise ConfigError(f"no environment is called {name!r}; choose one of {', '.join(PRESETS)}")
+    make = PRESETS[name]
+    known = make.__code__.co_varnames[: make.__code__.co_argcount + make.__code__.co_kwonlyargcount]
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"preset {name!r} has no option {option!r}; it has {', '.join(known)}"
+            )
+    return make(**options)

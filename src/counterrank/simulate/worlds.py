@@ -25,8 +25,8 @@ from counterrank.policies import (
     PolicySpec,
     parse_policy,
 )
+from counterrank.simulate import clicks
 from counterrank.simulate.environment import TARGET, Linear, Which, whole
-from counterrank.simulate.kernels import clicks
 
 Behavior = Literal["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]
 Logger = Literal["plackett-luce", "epsilon", "swap", "mixture"]

@@ -11,9 +11,16 @@ import pyarrow as pa
 from counterrank.errors import EngineError, LogError, require
 from counterrank.readers import ReadOptions, as_table
 from counterrank.source import default_threads
-from counterrank.sources.cluster import FilesOnCluster, FrameOnCluster, filtered_names
+from counterrank.sources.cluster import (
+    FilesOnCluster,
+    FrameOnCluster,
+    Outcome,
+    Work,
+    filtered_names,
+    one_line,
+    outcome_of,
+)
 from counterrank.sources.files import FileSource
-from counterrank.sources.work import Outcome, Work, one_line, outcome_of
 
 #: No more results than this come home one by one; neighbours are added on the workers.
 RESULTS = 256

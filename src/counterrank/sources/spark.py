@@ -15,9 +15,15 @@ import pyarrow as pa
 from counterrank.errors import EngineError, LogError, require
 from counterrank.readers import ReadOptions
 from counterrank.source import default_threads
-from counterrank.sources.cluster import FilesOnCluster, FrameOnCluster, filtered_names
+from counterrank.sources.cluster import (
+    FilesOnCluster,
+    FrameOnCluster,
+    Outcome,
+    Work,
+    filtered_names,
+    outcome_of,
+)
 from counterrank.sources.files import FileSource
-from counterrank.sources.work import Outcome, Work, outcome_of
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256

@@ -94,7 +94,7 @@ def expected(
 
 
 @jit
-def draw(
+def draw(  # noqa: PLR0913
     kind: Ints,
     appeal: Floats,
     hold: Floats,
