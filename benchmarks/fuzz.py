@@ -21,7 +21,7 @@ import numpy as np
 import counterrank as cr
 from counterrank.cli.options import reading
 from counterrank.errors import CounterrankError
-from counterrank.readers.options import ReadOptions
+from counterrank.readers.spec import ReadOptions
 from counterrank.sources import scan_log
 from counterrank.sources.files import opened
 

@@ -10,7 +10,7 @@ import pytest
 
 import counterrank
 from counterrank.errors import LogError
-from counterrank.readers import bounds as streams
+from counterrank.readers import files as streams
 from counterrank.readers import read_log
 
 SOURCE = Path(counterrank.__file__).parent

@@ -22,8 +22,8 @@ from counterrank.readers import (
     read_vw_ccb,
     read_vw_slates,
 )
-from counterrank.readers.adapters import amazon_music
-from counterrank.readers.adapters.seznam import HEAD, NAMES
+from counterrank.readers.adapters import datasets
+from counterrank.readers.adapters.datasets import HEAD, NAMES
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -403,7 +403,7 @@ def test_amazon_music_with_vectors(tmp_path):
 
 
 def test_amazon_music_in_several_files_and_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(amazon_music, "_ROWS", 1)
+    monkeypatch.setattr(datasets, "MUSIC_ROWS", 1)
     for k in range(2):
         write_music(tmp_path / f"{k}.parquet")
     log = read_amazon_music(tmp_path, position_weights=[1, 0.5, 0.25])
@@ -540,10 +540,10 @@ def test_seznam_with_a_header_and_of_another_width(tmp_path):
 
 def test_registry():
     for name in registry.ADAPTERS:
-        assert callable(registry.adapter(name))
-    assert registry.adapter("parquet") is None and "seznam" in registry.ADAPTERS
+        assert callable(registry.adapter_of(name))
+    assert registry.adapter_of("parquet") is None and "seznam" in registry.ADAPTERS
     with pytest.raises(ConfigError, match="did you mean 'vw-ccb'"):
-        registry.adapter("vw-cbb")
+        registry.adapter_of("vw-cbb")
 
 
 @pytest.mark.parametrize("name", registry.ADAPTERS)

@@ -3,6 +3,7 @@ format.
 """
 
 import json
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,6 @@ from counterrank.errors import ConfigError, CounterrankError, LogError, Propensi
 from counterrank.fingerprint import fingerprint
 from counterrank.policies import Candidates, parse_policy
 from counterrank.readers import concat, from_frame, read_log
-from counterrank.readers.spec import LogSpec
 from counterrank.sources import scan_log
 
 SPECS = {
@@ -259,7 +259,7 @@ def test_features_of_items_from_a_file(tmp_path, named):
     np.testing.assert_allclose(found[..., 2], np.where(ids < 11, ids / 10, np.nan))
     np.testing.assert_allclose(found[..., 3], np.where(ids < 11, ids % 2, np.nan))
     spec = scan_log(path, items=items, targets=("new",), **READ).spec
-    again = LogSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    again = pickle.loads(pickle.dumps(spec))
     np.testing.assert_array_equal(
         again.candidates.item_features.values, spec.candidates.item_features.values
     )

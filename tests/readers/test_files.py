@@ -188,7 +188,7 @@ def test_csv_types_hold_beyond_the_first_block(tmp_path, monkeypatch):
 
 
 def test_packed_files_do_not_unpack_without_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.bounds.HARMLESS", 1 << 20)
+    monkeypatch.setattr("counterrank.readers.files.HARMLESS", 1 << 20)
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(b"action_1,reward_1,propensity_1\n" + b"0,0,1\n" * 2_000_000))
     for read in (read_log, lambda path: list(scan_log(path).batches())):
@@ -197,8 +197,8 @@ def test_packed_files_do_not_unpack_without_bound(tmp_path, monkeypatch):
 
 
 def test_parquet_that_claims_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.bounds.MOST_EXPANSION", 10)
-    monkeypatch.setattr("counterrank.readers.bounds.HARMLESS_VALUES", 1000)
+    monkeypatch.setattr("counterrank.readers.files.MOST_EXPANSION", 10)
+    monkeypatch.setattr("counterrank.readers.files.HARMLESS_VALUES", 1000)
     path = tmp_path / "log.parquet"
     n = 100_000
     pq.write_table(

@@ -1,6 +1,5 @@
 """A stream is the same log: same sums, same buckets, parts that another process can read."""
 
-import json
 import pickle
 from dataclasses import replace
 
@@ -8,17 +7,17 @@ import numpy as np
 import pytest
 
 from counterrank.errors import ConfigError, LogError
-from counterrank.readers import parts as parts_module
 from counterrank.readers import read_log
-from counterrank.readers.parts import Part, batch_rows, read_part, sample_rows
-from counterrank.readers.reading import concat
+from counterrank.readers import survey as parts_module
+from counterrank.readers.reading import concat, read_part
 from counterrank.readers.spec import CandidateSpec, Field, LogSpec
+from counterrank.readers.survey import batch_rows, sample_rows
 from counterrank.sources import scan_log
 
 
 @pytest.fixture
 def many_parts(kit, tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.parts.BATCH_ROWS", 50)
+    monkeypatch.setattr("counterrank.readers.survey.BATCH_ROWS", 50)
     path = kit.write(kit.make(n=1000, ragged=True), tmp_path / "log.parquet", row_group_size=25)
     return scan_log(path, targets="new", segments="country"), kit.log(kit.make(n=1000, ragged=True))
 
@@ -69,11 +68,11 @@ def test_a_failing_step_is_raised(many_parts):
 
 def test_parts_can_be_read_elsewhere(many_parts):
     source, log = many_parts
-    spec = LogSpec.from_dict(json.loads(json.dumps(source.spec.to_dict())))
+    spec = pickle.loads(pickle.dumps(source.spec))
     assert spec == source.spec
     for part in source.parts[::7]:
-        again = Part.from_dict(json.loads(json.dumps(part.to_dict())))
-        assert again == part == pickle.loads(pickle.dumps(part))
+        again = pickle.loads(pickle.dumps(part))
+        assert again == part
         found = concat(list(read_part(again, spec)))
         rows = slice(part.start, part.start + part.rows)
         np.testing.assert_array_equal(found.action, log.action[rows])
@@ -190,7 +189,7 @@ def test_few_batches_are_alive_at_a_time(many_parts):
 
 
 def test_parts_without_the_segment_are_not_opened(kit, tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.readers.parts.BATCH_ROWS", 20)
+    monkeypatch.setattr("counterrank.readers.survey.BATCH_ROWS", 20)
     columns = kit.make(n=100)
     columns["day"] = [i // 10 for i in range(100)]
     path = kit.write(columns, tmp_path / "log.parquet", row_group_size=20)

@@ -10,27 +10,32 @@ from counterrank.readers.adapters import (
     read_vw_ccb,
     read_vw_slates,
 )
-from counterrank.readers.bounds import TooLargeError
-from counterrank.readers.columns import action_ids, numbers
 from counterrank.readers.decoding import decode
-from counterrank.readers.files import expand
-from counterrank.readers.options import Options, ReadOptions, load_toml, log_table
+from counterrank.readers.files import TooLargeError, expand
 from counterrank.readers.outputs import check_outputs
-from counterrank.readers.parts import (
+from counterrank.readers.reading import (
+    as_table,
+    concat,
+    from_frame,
+    from_table,
+    read_log,
+    read_part,
+)
+from counterrank.readers.schema import resolve
+from counterrank.readers.spec import Field, LogSpec, Options, ReadOptions, load_toml, log_table
+from counterrank.readers.survey import (
     Part,
+    Survey,
     Where,
+    allowed,
     batch_rows,
     plan,
     pruned,
-    read_part,
     rows_each,
     sample_rows,
 )
-from counterrank.readers.reading import as_table, concat, from_frame, from_table, read_log
-from counterrank.readers.schema import resolve
-from counterrank.readers.spec import Field, LogSpec
-from counterrank.readers.survey import Survey
 from counterrank.readers.tables import read_table
+from counterrank.readers.values import action_ids, numbers
 
 __all__ = [
     "ADAPTERS",
@@ -43,6 +48,7 @@ __all__ = [
     "TooLargeError",
     "Where",
     "action_ids",
+    "allowed",
     "as_table",
     "batch_rows",
     "check_outputs",

@@ -1,17 +1,73 @@
-"""Which files a path means, and what format each has: by its name, checked against its first bytes."""
+"""Files: which a path means, what format each has, and what keeps a bad one from doing harm.
+
+A name tells the format and the first bytes check it. No file takes more than it may: bytes are
+unpacked up to a sane amount, tables are held while they fit.
+"""
 
 import glob
 import os
-from collections.abc import Iterator
+import re
+import zlib
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote
 
-from counterrank.errors import LogError
-from counterrank.readers.messages import guard
+import pyarrow as pa
+
+from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.texts import suggestion
+
+
+def not_utf8(what: str) -> LogError:
+    """Return the error about bytes that are no UTF-8 text."""
+    return LogError(
+        f"{what} holds text that is not UTF-8; write it again in UTF-8, with iconv -f latin1 -t "
+        "utf-8, say"
+    )
+
+
+@contextmanager
+def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
+    """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it
+    in our own.
+    """
+    try:
+        yield
+    except CounterrankError as problem:
+        if not prefix or what in str(problem):
+            raise
+        raise type(problem)(f"{what}: {problem}") from None
+    except FileNotFoundError:
+        raise LogError(f"there is no file {what}") from None
+    except PermissionError:
+        raise LogError(f"no permission to read {what}") from None
+    except IsADirectoryError:
+        raise LogError(f"{what} is a folder, not a file") from None
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        raise not_utf8(what) from None
+    except MemoryError:
+        raise LogError(f"{what} is damaged, or needs more memory than there is") from None
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
+        raise _damaged(what, problem) from None
+    except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
+        raise LogError(f"{what} has content that cannot be used: {_first_line(problem)}") from None
+
+
+def _damaged(what: str, problem: BaseException) -> LogError:
+    if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
+        return not_utf8(what)
+    return LogError(
+        f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}"
+    )
+
+
+def _first_line(problem: BaseException) -> str:
+    text = str(problem).strip().splitlines()
+    return text[0][:300] if text else type(problem).__name__
+
 
 Value = str | int | None
 
@@ -30,31 +86,6 @@ class DataFile:
     partitions: tuple[tuple[str, Value], ...] = ()
     decimal: str = "."
     stamp: tuple[int, int, int] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serialisable content."""
-        return {
-            "path": self.path,
-            "format": self.format,
-            "compression": self.compression,
-            "partitions": [list(pair) for pair in self.partitions],
-            "decimal": self.decimal,
-            "stamp": self.stamp,
-        }
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self:
-        """Return the file written by `to_dict`."""
-        partitions = tuple((key, value) for key, value in content["partitions"])
-        stamp = None if content["stamp"] is None else tuple(content["stamp"])
-        return cls(
-            content["path"],
-            content["format"],
-            content["compression"],
-            partitions,
-            content["decimal"],
-            stamp,
-        )
 
     def refuse_change(self) -> None:
         """Raise if the file is no longer the one that was found: sums over two versions of it mean
@@ -256,3 +287,164 @@ def _split(name: str) -> tuple[str, str | None]:
     if packed:
         suffixes.pop()
     return (suffixes[-1] if suffixes else ""), packed
+
+
+#: Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust
+#: memory.
+MOST_RATIO = 400
+#: Below this size nobody is hurt.
+HARMLESS = 1 << 30
+
+
+class TooLargeError(LogError):
+    """A file that does not fit into memory whole; a stream of it may."""
+
+
+class Unpacked:
+    """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
+
+    def __init__(self, file: DataFile, *, growth: float = 0.0) -> None:
+        self.file, self.growth, self.allowed = file, growth, limit() if growth else None
+        self.name = file.path
+        self.limit = max(HARMLESS, MOST_RATIO * os.path.getsize(file.path))
+        self.count = 0
+        self.closed = False
+        self._stream = pa.input_stream(file.path, compression=file.compression)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return up to `size` more bytes."""
+        chunk = bytes(self._stream.read(None if size is None or size < 0 else size))
+        self.count += len(chunk)
+        _refuse(self.file, int(self.growth * self.count), self.allowed)
+        if self.count > self.limit:
+            raise LogError(
+                f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
+                "size; if that is right, unpack it yourself or convert it to Parquet"
+            )
+        return chunk
+
+    def readable(self) -> bool:
+        """Always: it is open for reading."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self.closed = True
+        self._stream.close()
+
+    def __enter__(self) -> "Unpacked":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
+    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where
+    all are kept.
+    """
+    if file.compression is None:
+        _refuse(file, int(growth * os.path.getsize(file.path)), limit() if growth else None)
+        return pa.input_stream(file.path, compression=None)
+    return pa.PythonFile(Unpacked(file, growth=growth), mode="r")
+
+
+def unpacked_size(file: DataFile, most: int) -> int:
+    """Return how many bytes the file unpacks to, counting no further than `most`."""
+    if file.compression is None:
+        return min(os.path.getsize(file.path), most)
+    with Unpacked(file) as stream:
+        return len(stream.read(most))
+
+
+#: Environment variable with the bytes a log may take in memory; without it, what is free now.
+LIMIT = "COUNTERRANK_MEMORY_LIMIT"
+#: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
+MOST_EXPANSION = 20_000
+HARMLESS_VALUES = 1 << 27
+
+
+def limit() -> int | None:
+    """Return how many bytes a log may take: what the user allows, else what is free; None where
+    that is not known.
+    """
+    given = os.environ.get(LIMIT)
+    if given is None:
+        return _free()
+    if not given.isdecimal() or int(given) == 0:
+        raise ConfigError(f"{LIMIT} is {given!r}; give a number of bytes, such as 8000000000")
+    return int(given)
+
+
+def _free() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            found = {line.split(":")[0]: int(line.split()[1]) for line in file if line.split()[1:]}
+        return found["MemAvailable"] * 1024
+    except (
+        OSError,
+        KeyError,
+        ValueError,
+    ):  # not Linux: the pass over the file still ends in a clear message
+        return None
+
+
+def column_chunks(meta: Any, names: Container[str] | None = None) -> Iterator[tuple[int, str, Any]]:
+    """Yield (row group, column, its metadata) for the stored parts of some columns, or of all."""
+    for group in range(meta.num_row_groups):
+        for j in range(meta.num_columns):
+            chunk = meta.row_group(group).column(j)
+            name = chunk.path_in_schema.partition(".")[0]
+            if names is None or name in names:
+                yield group, name, chunk
+
+
+def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> None:
+    """Raise before anything is allocated when a Parquet file declares more than a log may hold.
+
+    A number takes eight bytes in memory however well it was packed, text at least its unpacked
+    size.
+    """
+    numbers = taken = 0
+    for _, _, chunk in column_chunks(opened.metadata, None if columns is None else set(columns)):
+        numbers += max(chunk.num_values, 0)
+        taken += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
+    size = os.path.getsize(file.path)
+    if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
+        raise LogError(
+            f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made "
+            "to harm"
+        )
+    _refuse(file, taken, limit())
+
+
+def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
+    """Yield the tables of a file as long as they fit together: what text unpacks to shows only
+    while it is read.
+    """
+    allowed, taken = limit(), 0
+    for table in tables:
+        taken += table.nbytes
+        _refuse(file, taken, allowed)
+        yield table
+
+
+def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
+    if allowed is not None and taken > allowed:
+        raise TooLargeError(
+            f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or more "
+            f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
+            f"and patterns of files are), or allow more with {LIMIT}=BYTES"
+        )
+
+
+def _size(number: int) -> str:
+    """Return bytes as people write them.
+
+    >>> _size(512), _size(3_400_000), _size(12 * 10**9)
+    ('512 bytes', '3.4 MB', '12 GB')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return f"{number} bytes"

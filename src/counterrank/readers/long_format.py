@@ -1,6 +1,8 @@
 """One row a (ranking, position) turned into one row a ranking."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.errors import LogError
+from counterrank.errors import CounterrankError, LogError
 from counterrank.readers import values
 from counterrank.readers.spec import Field, LogSpec
 
@@ -222,3 +224,43 @@ def _as_lists(spec: LogSpec) -> LogSpec:
     targets = {name: field if single else listed(field) for name, field in spec.targets.items()}
     dists = {name: listed(field) for name, field in spec.dists.items()}
     return replace(spec, layout="list", fields=fields, targets=targets, dists=dists)
+
+
+def whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Table]:
+    """Yield long-format pieces cut between rankings, never inside one."""
+    rest: pa.Table | None = None
+    for piece in pieces:
+        table = (
+            piece if rest is None else pa.concat_tables([rest, piece], promote_options="permissive")
+        )
+        cut = _last_ranking(values.plain(values.one_chunk(table[ranking])))
+        rest = table.slice(cut)
+        if cut:
+            yield table.slice(0, cut)
+    if rest is not None and rest.num_rows:
+        yield rest
+
+
+def _last_ranking(ids: pa.Array) -> int:
+    """The row at which the last ranking starts."""
+    differs = pc.fill_null(pc.not_equal(ids, ids[len(ids) - 1]), True).to_numpy(
+        zero_copy_only=False
+    )
+    rows = np.flatnonzero(differs)
+    return int(rows[-1]) + 1 if len(rows) else 0
+
+
+@contextmanager
+def naming_rankings(ids: pa.Array, start: int) -> Iterator[None]:
+    """Say "ranking 'r7'" where an error says "row 7": the ranking's rows stand elsewhere in the
+    file.
+    """
+    try:
+        yield
+    except CounterrankError as problem:
+
+        def named(found: re.Match[str]) -> str:
+            index = int(found[1]) - start
+            return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else found[0]
+
+        raise type(problem)(re.sub(r"\brow (\d+)", named, str(problem), count=1)) from None

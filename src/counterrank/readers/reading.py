@@ -1,51 +1,54 @@
-"""A log whole in memory: from files, from tables of other libraries, from pieces."""
+"""A log whole in memory or part by part: from files, from tables of other libraries, from pieces."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard, Unpack
+from functools import wraps
+from typing import Any, Protocol, TypeGuard, Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterrank.errors import LogError
+from counterrank import validation
+from counterrank.errors import CounterrankError, LogError
 from counterrank.log import Probabilities, RankingLog
 from counterrank.policies import Candidates, Policy, Scored
 from counterrank.propensity import Propensity
-from counterrank.readers import tables
+from counterrank.readers import tables, values
 from counterrank.readers.decoding import decode
-from counterrank.readers.files import DataFile, expand
-from counterrank.readers.messages import guard
-from counterrank.readers.options import Options, ReadOptions
-from counterrank.readers.parts import opening, refuse_folders
+from counterrank.readers.files import DataFile, expand, guard
+from counterrank.readers.long_format import whole_rankings
 from counterrank.readers.schema import resolve
-from counterrank.readers.survey import Survey
+from counterrank.readers.spec import LogSpec, Options, ReadOptions
+from counterrank.readers.survey import (
+    Part,
+    Survey,
+    Where,
+    allowed,
+    batch_rows,
+    opening,
+    refuse_folders,
+)
+
+Path = str | os.PathLike[str]
 
 
-def read_log(
-    path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[Options]
-) -> RankingLog:
+def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
     `format` names one of these or an adapter (`counterrank.readers.ADAPTERS`); options as in
     `ReadOptions`.
     """
-    return load(path, ReadOptions.of(**options), format=format)
-
-
-def load(
-    path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None
-) -> RankingLog:
-    """Return the log at `path`; the form of `read_log` for ready-made options."""
+    given = ReadOptions.of(**options)
     if format is not None:
-        from counterrank.readers.adapters import adapter
+        from counterrank.readers.adapters import adapter_of
 
-        if (reader := adapter(format)) is not None:
-            return reader(path, options)
-    files = expand(path, format, decimal=options.decimal)
+        if (reader := adapter_of(format)) is not None:
+            return reader(path, given)
+    files = expand(path, format, decimal=given.decimal)
     with guard(os.fspath(path), prefix=True):
-        return from_table(_everything(files, options), options)
+        return from_table(_everything(files, given), given)
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
@@ -62,6 +65,40 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
         )
     except (pa.ArrowTypeError, pa.ArrowInvalid) as problem:
         raise LogError(f"the files disagree about the types of their columns: {problem}") from None
+
+
+#: What an adapter makes of a path: rows, the options they are read with, notes for the log.
+Converted = tuple[pa.Table, ReadOptions, tuple[str, ...]]
+
+
+class Adapter(Protocol):
+    """A reader of another format, with options by name or ready-made."""
+
+    __name__: str
+
+    def __call__(
+        self, path: Path, options: ReadOptions | None = None, **named: Unpack[Options]
+    ) -> RankingLog:
+        """Return the log at `path`."""
+
+
+def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
+    """Make a reader of a function that converts another format to our own columns."""
+
+    @wraps(convert)
+    def read(
+        path: Path, options: ReadOptions | None = None, **named: Unpack[Options]
+    ) -> RankingLog:
+        table, own, notes = convert(path, ReadOptions.of(**named) if options is None else options)
+        with guard(os.fspath(path), prefix=True):
+            log = from_table(table, own)
+        # A copy would check every number a second time.
+        object.__setattr__(log, "notes", (*log.notes, *notes))
+        return log
+
+    # Who asks for help sees what may be given by name.
+    del read.__dict__["__wrapped__"]
+    return read
 
 
 def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
@@ -151,25 +188,27 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
         return first
     sets = _candidates([piece.candidates for piece in pieces])
     rules = {name: policy.rule for name, policy in first.targets.items() if _to_bind_again(policy)}
+    arrays: dict[str, Any] = {
+        name: _arrays([getattr(piece, name) for piece in pieces]) for name in _BY_ROW
+    }
+    named: dict[str, Any] = {
+        group: {
+            name: _arrays([getattr(piece, group)[name] for piece in pieces])
+            for name in getattr(first, group)
+        }
+        for group in ("dists", "columns")
+    }
     joined = replace(
         first,
+        **arrays,
+        **named,
         candidates=sets,
-        action=np.concatenate([piece.action for piece in pieces]),
-        reward=np.concatenate([piece.reward for piece in pieces]),
         propensity=_joined([piece.propensity for piece in pieces], sets),
-        context=_arrays([piece.context for piece in pieces]),
-        unit=_arrays([piece.unit for piece in pieces]),
-        behavior=_arrays([piece.behavior for piece in pieces]),
         targets={
             name: _joined([piece.targets[name] for piece in pieces], sets)
             for name in first.targets
             if name not in rules
         },
-        dists={name: _arrays([piece.dists[name] for piece in pieces]) for name in first.dists},
-        columns={
-            name: _arrays([piece.columns[name] for piece in pieces]) for name in first.columns
-        },
-        bucket=np.concatenate([piece.bucket for piece in pieces]),
         selected=_places(pieces),
         notes=tuple(dict.fromkeys(note for piece in pieces for note in piece.notes)),
     )
@@ -178,6 +217,10 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
         if rules
         else joined
     )
+
+
+#: Arrays with an entry a ranking, None in all pieces or in none.
+_BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket")
 
 
 def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:
@@ -215,3 +258,80 @@ def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabil
         raise LogError("policies given as objects cannot be put together; use their probabilities")
     kind = parts[0].kind if isinstance(parts[0], Propensity) else "factored"
     return Propensity(kind, np.concatenate(values))
+
+
+def read_part(
+    part: Part, spec: LogSpec, *, where: Where | None = None, rows: int | None = None
+) -> Iterator[RankingLog]:
+    """Yield the rankings of a part in batches; `where` keeps one segment. Memory is that of a batch
+    or two.
+    """
+    rows = rows or batch_rows(spec)
+    columns = tuple(dict.fromkeys([*spec.columns, *(where or ())]))
+    if part.groups:
+        pieces = tables.row_groups(part.file, part.groups, columns, rows=rows)
+    else:
+        pieces = tables.batches(part.file, columns, rows=rows, types=csv_types(spec))
+    if spec.layout == "long":
+        pieces = whole_rankings(pieces, spec.ranking or "")
+    start, row = part.start, 0
+    for table in pieces:
+        with guard(part.file.path, prefix=True):
+            log, count = _decoded(table, spec, (start, row), where)
+        start, row = start + count, row + table.num_rows
+        # A suspended generator keeps its variables alive: let go of each batch before the next is
+        # read.
+        del table
+        if log is not None:
+            yield log
+        del log
+
+
+def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
+    """Return the types of CSV columns, so that later blocks are read like the first."""
+    numbers = [*spec.fields.items(), *spec.targets.items(), *spec.dists.items()]
+    types = {
+        name: pa.float64()
+        for role, field in numbers
+        for name in field.columns
+        if role != "action" and field.form in ("wide", "scalar")
+    }
+    if spec.action_names is not None or spec.fields["action"].form == "text":
+        types |= {name: pa.string() for name in spec.fields["action"].columns}
+    types |= {name: pa.string() for name in spec.categories}
+    return types
+
+
+def _decoded(
+    table: pa.Table, spec: LogSpec, at: tuple[int, int], where: Where | None
+) -> tuple[RankingLog | None, int]:
+    """The rankings of a piece that belong to the segment, and how many there are in all."""
+    start, row = at
+    if not where or spec.layout == "long":
+        log = decode(table, spec, start=start, first_row=row)
+        if not where:
+            return log, log.n
+        rows = np.flatnonzero(_matches({name: log.columns[name] for name in where}, where))
+        return (log.take(rows) if len(rows) else None), log.n
+    keep = _matches({name: values.objects(values.one_chunk(table[name])) for name in where}, where)
+    if not keep.any():
+        return None, table.num_rows
+    bucket = validation.buckets(None, table.num_rows, start=start)[keep]
+    try:
+        log = decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket)
+    except CounterrankError as problem:
+        raise type(problem)(
+            f"{problem} (row numbers count the selected rows, from {start})"
+        ) from None
+    object.__setattr__(log, "selected", start + np.flatnonzero(keep))
+    return log, table.num_rows
+
+
+def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:
+    keep = np.ones(len(next(iter(columns.values()))), dtype=bool)
+    for name, wanted in where.items():
+        hit = np.zeros(len(keep), dtype=bool)
+        for value in allowed(wanted):
+            hit |= np.asarray(columns[name] == value, dtype=bool)
+        keep &= hit
+    return keep

@@ -1,6 +1,6 @@
 """Which column is what: from options and the first rows to a LogSpec."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -13,8 +13,7 @@ from counterrank.log import LOGGING
 from counterrank.policies import PolicySpec
 from counterrank.propensity import MEANING
 from counterrank.readers import values
-from counterrank.readers.options import ROLES, ReadOptions
-from counterrank.readers.spec import CandidateSpec, Field, LogSpec
+from counterrank.readers.spec import ROLES, CandidateSpec, Field, LogSpec, ReadOptions
 from counterrank.texts import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, say, suggestion
 
 #: Rows looked at to tell text that holds lists from text that holds names.
@@ -41,43 +40,41 @@ class _Resolver:
         if action.form == "scalar" and not long:
             self.refuse_unmarked_positions()
         fields = {"action": action, "reward": self.field("reward")}
-        notes = [] if long or not self.is_whole(fields["reward"], action) else [REWARD_PER_RANKING]
-        propensity = None if options.logger is not None else self.propensity()
-        if propensity is None and options.logger is None:
-            notes.append(MISSING_PROPENSITY)
-        unknown = (
-            propensity is None and options.logger is None and self.scores_of(LOGGING) is not None
-        )
+        # One reward a ranking, not one a position.
+        whole = fields["reward"].form == "scalar" and action.form != "scalar"
+        notes = [REWARD_PER_RANKING] if whole else []
+        propensity, logger = self.logging_policy()
         if propensity is not None:
             fields["propensity"] = propensity
+        elif options.logger is None:
+            notes.append(MISSING_PROPENSITY)
         targets, guessed = self.targets(fields)
         dists = self.dists(targets) if options.dists else {}
         context = self.context()
-        ranking, position = (
-            (self.single("ranking"), self.single("position")) if long else (None, None)
-        )
-        unit, behavior = self.single("unit"), self.single("behavior")
+        roles = ("ranking", "position", "unit", "behavior") if long else ("unit", "behavior")
+        single = {role: self.single(role) for role in roles}
+        parts = self.candidates(action, long, logger)
+        beside = () if parts is None else parts.fields
         # Text that only looks like lists of probabilities may still be a segment.
         sure = [
             field for name, field in targets.items() if name not in guessed or field.form != "text"
         ]
-        # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
-        # a fixed order they give no weight that could be taken for a propensity.
-        parts = self.candidates(action, long, PolicySpec("top") if unknown else options.logger)
-        beside = () if parts is None else parts.fields
-        used = _used(
-            [*fields.values(), *sure, *dists.values(), *beside], [ranking, position, unit, behavior]
-        )
-        segments = self.segments(used)
+        used = {
+            name
+            for field in (*fields.values(), *sure, *dists.values(), *beside)
+            for name in field.columns
+        }
+        segments = self.segments(used | {name for name in single.values() if name})
+        asked = options.segments or options.keep
         return LogSpec(
             layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
             fields=fields,
             targets=targets,
             dists=dists,
-            ranking=ranking,
-            position=position,
-            unit=unit,
-            behavior=behavior,
+            ranking=single.get("ranking"),
+            position=single.get("position"),
+            unit=single["unit"],
+            behavior=single["behavior"],
             context=context,
             segments=segments,
             candidates=parts,
@@ -85,10 +82,7 @@ class _Resolver:
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
             renumber=options.renumber,
-            guessed=(
-                *guessed,
-                *(name for name in segments if not options.segments and name not in options.keep),
-            ),
+            guessed=(*guessed, *(name for name in segments if name not in asked)),
             notes=tuple(notes),
         )
 
@@ -121,33 +115,37 @@ class _Resolver:
     def field(self, role: str) -> Field:
         """Return where a role or policy is, or say which columns there are."""
         found = self.find(self.options.column(role))
-        if found is not None:
-            return found
-        name = self.options.column(role)
-        shown = name if isinstance(name, str) else ", ".join(name)
-        if role not in ROLES and self.find(f"{shown}_scores") is not None:
-            raise LogError(
-                f"policy '{role}' has scores in '{shown}_scores', but no probabilities; say how "
+        if found is None:
+            raise self.no_role(role) if role in ROLES else self.no_policy(role)
+        return found
+
+    def no_policy(self, name: str) -> LogError:
+        shown = _shown(self.options.column(name))
+        if self.find(f"{shown}_scores") is not None:
+            return LogError(
+                f"policy '{name}' has scores in '{shown}_scores', but no probabilities; say how "
                 "it ranks by them, as plackett-luce, softmax, top or another kind: "
-                f"--policy {role}=plackett-luce (policies={{'{role}': 'plackett-luce'}} in Python)"
+                f"--policy {name}=plackett-luce (policies={{'{name}': 'plackett-luce'}} in Python)"
             )
-        hint = suggestion(shown, self.names)
-        others = [other for other in self.missing() if other != role] if role in ROLES else []
+        return LogError(
+            f"there is no column '{shown}' for the target policy {name}"
+            f"{suggestion(shown, self.names)}, nor '{shown}_1'; columns are {listed(self.names)}. "
+            f"{_map_names({name: 'NAME'})}"
+        )
+
+    def no_role(self, role: str) -> LogError:
+        """One message names all that is missing, and maps it to columns whose names are usual."""
+        shown = _shown(self.options.column(role))
+        others = [other for other in self.missing() if other != role]
         also = f" (nor for {', '.join(others)})" if others else ""
-        mapping = {one: self.usual(one) or "NAME" for one in (role, *others)}
-        if role in ROLES and self.usual("position") and not self.is_long:
-            mapping = {
-                "ranking": self.usual("ranking") or "NAME",
-                "position": self.usual("position") or "",
-                **mapping,
-            }
-        wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
-        python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
-        raise LogError(
-            f"there is no column '{shown}' for the "
-            f"{role if role in ROLES else f'target policy {role}'}{hint}, nor '{shown}_1'{also}; "
-            f"columns are {listed(self.names)}. Map names with --columns {wanted} "
-            f"(columns={{{python}}} in Python){self.known_format() if role in ROLES else ''}"
+        wanted = (role, *others)
+        if self.usual("position") and not self.is_long:
+            wanted = ("ranking", "position", *wanted)
+        return LogError(
+            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor "
+            f"'{shown}_1'{also}; columns are {listed(self.names)}. "
+            f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
+            f"{self.known_format()}"
         )
 
     def missing(self) -> list[str]:
@@ -167,12 +165,8 @@ class _Resolver:
     def find(self, name: str | tuple[str, ...]) -> Field | None:
         """Return the field of that name, or those names, if it is there in any form."""
         if isinstance(name, tuple):
-            missing = [part for part in name if part not in self.names]
-            if missing:
-                near = suggestion(missing[0], self.names)
-                raise LogError(
-                    f"there is no column '{missing[0]}'{near}; columns are {listed(self.names)}"
-                )
+            for part in name:
+                self.require(part)
             return Field(name, "wide") if len(name) > 1 else self.find(name[0])
         if name in self.names:
             return Field((name,), self.form(name))
@@ -252,9 +246,15 @@ class _Resolver:
         ranking, position = (self.options.column(role) for role in ("ranking", "position"))
         return ranking in self.names and position in self.names
 
-    def is_whole(self, reward: Field, action: Field) -> bool:
-        """Whether there is one reward a ranking, not one a position."""
-        return reward.form == "scalar" and (action.form != "scalar")
+    def logging_policy(self) -> tuple[Field | None, PolicySpec | None]:
+        """Return where the propensities are, or how the logger ranked by its scores."""
+        if self.options.logger is not None:
+            return None, self.options.logger
+        found = self.propensity()
+        # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
+        # a fixed order they give no weight that could be taken for a propensity.
+        kept = found is None and self.scores_of(LOGGING) is not None
+        return found, PolicySpec("top") if kept else None
 
     def propensity(self) -> Field | None:
         found = self.find(self.options.column("propensity"))
@@ -271,8 +271,7 @@ class _Resolver:
                 f"{say('--estimate-propensity', 'plackett-luce')} of evaluate learns it"
             )
         if self.options.require_propensity or "propensity" in self.options.columns:
-            name = self.options.column("propensity")
-            shown = name if isinstance(name, str) else ", ".join(name)
+            shown = _shown(self.options.column("propensity"))
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
@@ -300,44 +299,34 @@ class _Resolver:
         guesses = {stem: field for stem, field in self.guesses() if not taken & set(field.columns)}
         return found | guesses, list(guesses)
 
-    def guesses(self) -> Iterable[tuple[str, Field]]:
+    def guesses(self) -> Iterator[tuple[str, Field]]:
         """Fields that may be target policies: lists or numbered columns of fractions."""
-        stems = {stem for stem, found in self.runs.items() if "1" in found} - {"x", ""}
         context = set(self.context())
         for name in self.names:
-            if (
-                name in context
-                or name.endswith(_BESIDE)
-                or name == "candidates"
-                or name.startswith("z_")
-            ):
+            if name not in context and not _is_beside(name) and self.may_be_policy(name):
+                yield name, Field((name,), self.form(name))
+        for stem in sorted(stem for stem, found in self.runs.items() if "1" in found):
+            if stem in ("x", "") or stem.endswith(_BESIDE) or stem in self.names:
                 continue
-            kind, form = self.table.schema.field(name).type, self.form(name)
-            fraction = kind.value_type if form == "list" else kind
-            written = form == "text" and not self.is_long
-            if written or ((form == "list" or self.is_long) and pa.types.is_floating(fraction)):
-                yield name, Field((name,), form)
-        for stem in sorted(stems):
-            columns = (
-                self.numbered(stem) if not stem.endswith(_BESIDE) and stem not in self.names else ()
-            )
+            columns = self.numbered(stem)
             kinds = [self.table.schema.field(name).type for name in columns]
             if columns and all(map(pa.types.is_floating, kinds)) and not context & set(columns):
                 yield stem, Field(columns, "wide")
+
+    def may_be_policy(self, name: str) -> bool:
+        kind, form = self.table.schema.field(name).type, self.form(name)
+        if form == "text":
+            return not self.is_long
+        if form == "list":
+            return bool(pa.types.is_floating(kind.value_type))
+        return self.is_long and bool(pa.types.is_floating(kind))
 
     def candidates(
         self, action: Field, long: bool, logger: PolicySpec | None
     ) -> CandidateSpec | None:
         """Return where candidates, scores and features of candidates are, if this log has any."""
         options = self.options
-        policies = {} if logger is None else {LOGGING: logger}
-        wanted = options.policies if options.targets is None else options.targets
-        policies |= {name: options.policies[name] for name in wanted if name in options.policies}
-        if logger is not None and not logger.needs_scores:
-            raise ConfigError(
-                "the logger's scores stand in the log: give its kind, such as plackett-luce, and "
-                "no file"
-            )
+        policies = self.scored_policies(logger)
         scores = {
             name: self.scores(name) for name, policy in policies.items() if policy.needs_scores
         }
@@ -347,10 +336,7 @@ class _Resolver:
             items = Field(action.columns, "scalar") if scores or self.has_unshown() else None
         if not policies and items is None and options.items is None:
             return None
-        forms = ("scalar",) if long else ("list", "text")
-        named = [name for name in self.names if name.startswith("z_")] if items is not None else []
-        found = [Field((name,), self.form(name)) if long else self.beside(name) for name in named]
-        features = tuple(field for field in found if field is not None and field.form in forms)
+        features = () if items is None else self.features(long)
         return CandidateSpec(
             items=items,
             scores=scores,
@@ -360,16 +346,34 @@ class _Resolver:
             item_file=options.items,
         )
 
+    def scored_policies(self, logger: PolicySpec | None) -> dict[str, PolicySpec]:
+        """Return how scores become policies, by name; the logger is `LOGGING`."""
+        if logger is not None and not logger.needs_scores:
+            raise ConfigError(
+                "the logger's scores stand in the log: give its kind, such as plackett-luce, and "
+                "no file"
+            )
+        named = self.options.policies
+        wanted = named if self.options.targets is None else self.options.targets
+        first = {} if logger is None else {LOGGING: logger}
+        return first | {name: named[name] for name in wanted if name in named}
+
+    def features(self, long: bool) -> tuple[Field, ...]:
+        """Return the columns z_... with one entry a candidate."""
+        named = [name for name in self.names if name.startswith("z_")]
+        if long:
+            found = [Field((name,), self.form(name)) for name in named]
+            return tuple(field for field in found if field.form == "scalar")
+        listed = [self.beside(name) for name in named]
+        return tuple(field for field in listed if field and field.form in ("list", "text"))
+
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can
         stand.
         """
         found = self.find(name)
-        if (
-            found is not None
-            and found.form == "scalar"
-            and values.is_text(self.table.schema.field(found.name).type)
-        ):
+        scalar = found is not None and found.form == "scalar"
+        if found and scalar and values.is_text(self.table.schema.field(found.name).type):
             return Field(found.columns, "text")
         return found
 
@@ -383,10 +387,10 @@ class _Resolver:
         return None
 
     def scores(self, name: str) -> Field:
-        key = f"{name}_scores"
         found = self.scores_of(name)
         if found is not None:
             return found
+        key = f"{name}_scores"
         raise LogError(
             f"there is no column '{key}' with the scores of "
             f"{'the logger' if name == LOGGING else f'policy {name}'}{suggestion(key, self.names)}; "
@@ -428,23 +432,18 @@ class _Resolver:
                 for n in self.names
                 if n.startswith("x_") and not values.is_list(schema.field(n).type)
             )
-        for name in self.options.context:
-            self.require(name, "context")
-        return self.options.context
+        return self.required(self.options.context, "context")
 
     def segments(self, used: set[str]) -> tuple[str, ...]:
         if self.options.segments is not None:
-            for name in self.options.segments:
-                self.require(name, "segment")
-            return self.options.segments
-        for name in self.options.keep:
-            self.require(name, "segment")
+            return self.required(self.options.segments, "segment")
+        kept = self.required(self.options.keep, "segment")
         guessed: list[str] = []
         if self.in_memory:
             guessed = [
                 f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)
             ]
-        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *self.options.keep]))
+        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *kept]))
 
     def single(self, role: str) -> str | None:
         name = self.options.column(role)
@@ -454,18 +453,23 @@ class _Resolver:
             self.require(name, role)
         return name if name in self.names else None
 
-    def require(self, name: str, role: str) -> None:
-        if name not in self.names:
-            near = suggestion(name, self.names)
-            raise LogError(
-                f"there is no column '{name}' for {role}{near}; columns are {listed(self.names)}"
-            )
-        if role in ("context", "segment") and not values.is_scalar(
-            self.table.schema.field(name).type
-        ):
+    def required(self, names: tuple[str, ...], role: str) -> tuple[str, ...]:
+        """Return columns that the user named and that have one value a ranking."""
+        for name in names:
+            self.require(name, role)
             kind = self.table.schema.field(name).type
+            if not values.is_scalar(kind):
+                raise LogError(
+                    f"column '{name}' holds {kind}; a {role} column needs one value a ranking"
+                )
+        return names
+
+    def require(self, name: str, role: str = "") -> None:
+        if name not in self.names:
+            wanted = f" for {role}" if role else ""
             raise LogError(
-                f"column '{name}' holds {kind}; a {role} column needs one value a ranking"
+                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}; columns are "
+                f"{listed(self.names)}"
             )
 
 
@@ -494,8 +498,19 @@ _SIGNATURES = {
 }
 
 
-def _used(fields: Iterable[Field], single: Iterable[str | None]) -> set[str]:
-    return {name for field in fields for name in field.columns} | {name for name in single if name}
+def _shown(column: str | tuple[str, ...]) -> str:
+    return column if isinstance(column, str) else ", ".join(column)
+
+
+def _map_names(mapping: Mapping[str, str]) -> str:
+    wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
+    python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
+    return f"Map names with --columns {wanted} (columns={{{python}}} in Python)"
+
+
+def _is_beside(name: str) -> bool:
+    """Whether a column belongs to the candidates or stands beside a policy's own."""
+    return name.endswith(_BESIDE) or name == "candidates" or name.startswith("z_")
 
 
 def _counts_up(column: pa.ChunkedArray) -> bool:

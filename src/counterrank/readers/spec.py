@@ -1,10 +1,316 @@
-"""LogSpec: how a data set lies on disk, once that has been found out."""
+"""What is said about a log: options by the user, and LogSpec, how the data lie, once that was found out."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, TypedDict
 
-from counterrank.policies import ItemFeatures
+from counterrank.errors import ConfigError
+from counterrank.policies import (
+    ItemFeatures,
+    PolicySpec,
+    parse_named_policy,
+    parse_policy,
+    policy_from_table,
+)
+from counterrank.propensity import MEANING
+from counterrank.texts import suggestion
+
+#: What a column can be to a log. Any other key of `columns` is the name of a target policy.
+ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior", "candidates")
+
+#: A target policy that needs no column of some formats: every candidate equally likely.
+UNIFORM = "uniform"
+
+Names = str | Iterable[str] | None
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+
+    columns: Mapping[str, Any] | str
+    context: Names
+    segments: Names
+    keep: Names
+    targets: Names
+    propensity_kind: str | None
+    unit: str | None
+    behavior: str | None
+    position_weights: Any
+    missing_reward: str
+    require_propensity: bool
+    encode_actions: bool | None
+    dists: bool
+    decimal: str
+    renumber: bool
+    logger: Any
+    policies: Any
+    items: str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How to read a log.
+
+    `columns` maps what we call a column to what the data calls it, {"action": "items"}, or to a
+    list of columns, {"action": ["slot_a", "slot_b"]}; a text "action=items,reward=clicks" says the
+    same. `context` None means the columns that start with x_. `propensity_kind` None means
+    factored, or what an adapter knows of its format. `segments` None carries scalar columns (at
+    most 100) in memory and none in a stream, and those named in `keep`. `targets` None finds list
+    columns of probabilities in memory and asks for none in a stream. `missing_reward` "zero" reads
+    an absent reward as 0. `require_propensity` False reads a log that has none. `encode_actions`
+    gives integer ids the codes 0..A-1, as is always done for names; None does so for huge ids.
+    `dists` False leaves whole distributions unread. `decimal` "," reads 0,5 as a half, in text and
+    CSV. `logger` says how the scores in `propensity_scores` became rankings,
+    "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
+    NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
+    (slots of ads, items that were filtered out): the rest moves up.
+
+    >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
+    'clicks'
+    """
+
+    columns: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    context: tuple[str, ...] | None = None
+    segments: tuple[str, ...] | None = None
+    keep: tuple[str, ...] = ()
+    targets: tuple[str, ...] | None = None
+    propensity_kind: str | None = None
+    unit: str | None = None
+    behavior: str | None = None
+    position_weights: str | tuple[float, ...] = "uniform"
+    missing_reward: str = "error"
+    require_propensity: bool = True
+    encode_actions: bool | None = None
+    dists: bool = True
+    decimal: str = "."
+    renumber: bool = False
+    logger: PolicySpec | None = None
+    policies: Mapping[str, PolicySpec] = field(default_factory=dict)
+    items: str | None = None
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return options from keyword arguments, command-line texts or a TOML table."""
+        known = [item.name for item in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise ConfigError(
+                    f"there is no option '{key}'{suggestion(key, known)}; options are "
+                    f"{', '.join(known)}"
+                )
+        values: dict[str, Any] = {key: _CLEAN[key](key, value) for key, value in given.items()}
+        return cls(**values)._checked()
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
+        """Return options from the [log] table of a TOML file, or from the whole file when there is
+        none.
+        """
+        table = log_table(path)
+        try:
+            return cls.of(**table | more)
+        except ConfigError as problem:
+            raise ConfigError(f"{os.fspath(path)}: {problem}") from None
+
+    def column(self, role: str) -> str | tuple[str, ...]:
+        """Return what the data calls a role or target."""
+        named = {"unit": self.unit, "behavior": self.behavior}.get(role)
+        return named or self.columns.get(role, role)
+
+    def over(self, columns: Mapping[str, str], context: Iterable[str], kind: str) -> Self:
+        """Return these options over what a format implies."""
+        return replace(
+            self,
+            columns={**columns, **self.columns},
+            context=tuple(context) if self.context is None else self.context,
+            propensity_kind=self.propensity_kind or kind,
+        )
+
+    def is_named(self, role: str) -> bool:
+        """Whether the user pointed at a column for this role, so that its absence is an error."""
+        return role in self.columns or bool(
+            {"unit": self.unit, "behavior": self.behavior}.get(role)
+        )
+
+    def _checked(self) -> Self:
+        if self.propensity_kind is not None and self.propensity_kind not in MEANING:
+            near = suggestion(self.propensity_kind, MEANING)
+            raise ConfigError(
+                f"propensity kind '{self.propensity_kind}' is unknown{near}; use "
+                f"{', '.join(MEANING)}"
+            )
+        if self.missing_reward not in ("error", "zero"):
+            raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
+        if self.decimal not in (".", ","):
+            raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
+        named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
+        known = [
+            *ROLES,
+            *named[1:],
+            *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
+        ]
+        for role in self.columns:
+            if role not in known and (self.targets is not None or suggestion(role, ROLES)):
+                raise ConfigError(
+                    f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
+                    f"known: {', '.join(known)}"
+                )
+        return self
+
+
+def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the [log] table of a TOML file, or the whole file when there is none, with the names
+    of options.
+    """
+    content = load_toml(path)
+    table = content.get("log", content)
+    if not isinstance(table, dict):
+        raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
+    beside = {
+        key: content[key]
+        for key in ("logger", "policies", "items")
+        if key in content and key not in table
+    }
+    return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
+
+
+def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a TOML file, or say what is wrong with it."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as problem:
+        raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {problem}") from None
+
+
+def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
+    if isinstance(given, str):
+        given = _pairs(given)
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}"
+        )
+    return {str(role): _column(role, value) for role, value in given.items()}
+
+
+def _column(role: str, value: Any) -> str | tuple[str, ...]:
+    if isinstance(value, str) and value:
+        return value.removesuffix("_*")
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for role, column in (_pair(part) for part in text.split(",") if part.strip()):
+        if role in found:
+            raise ConfigError(
+                f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one "
+                "column, or in a TOML file "
+                f'a list of them, {role} = ["{found[role]}", "{column}"]'
+            )
+        found[role] = column
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    role, sign, column = text.partition("=")
+    if not sign or not role.strip() or not column.strip():
+        raise ConfigError(
+            f"columns: '{text.strip()}' is not understood; write pairs like "
+            "action=items,reward=clicks"
+        )
+    return role.strip(), column.strip()
+
+
+def _names(key: str, given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    found = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(item, str) for item in found):
+        raise ConfigError(f"{key} must be column names, got {given!r}")
+    return tuple(dict.fromkeys(found))
+
+
+def _weights(key: str, given: Any) -> str | tuple[float, ...]:
+    if isinstance(given, str):
+        return given
+    try:
+        return tuple(float(value) for value in given)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{key} must be 'uniform', 'dcg' or one number a position; got {given!r}"
+        ) from None
+
+
+def _text(key: str, given: Any) -> str | None:
+    if given is None or isinstance(given, str):
+        return given
+    raise ConfigError(f"{key} must be a text, got {given!r}")
+
+
+def _switch(key: str, given: Any) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise ConfigError(f"{key} must be true or false, got {given!r}")
+
+
+def _policy(where: str, given: Any) -> PolicySpec | None:
+    if given is None or isinstance(given, PolicySpec):
+        return given
+    if isinstance(given, Mapping):
+        return policy_from_table(given, f"[{where}]")
+    if isinstance(given, str):
+        return parse_policy(given)
+    raise ConfigError(
+        f"{where} must be a text like plackett-luce:temperature=1, or a table with kind; got "
+        f"{given!r}"
+    )
+
+
+def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, Mapping):
+        pairs = [parse_named_policy(text) for text in given]
+        for name, _ in pairs:
+            if sum(name == other for other, _ in pairs) > 1:
+                raise ConfigError(f"policy '{name}' is given twice")
+        return dict(pairs)
+    return {
+        str(name): spec
+        for name, one in given.items()
+        if (spec := _policy(f"{key}.{name}", one)) is not None
+    }
+
+
+_CLEAN: dict[str, Callable[[str, Any], Any]] = {
+    "columns": _mapping,
+    "context": _names,
+    "segments": _names,
+    "keep": lambda key, given: _names(key, given) or (),
+    "targets": _names,
+    "position_weights": _weights,
+    "propensity_kind": _text,
+    "unit": _text,
+    "behavior": _text,
+    "missing_reward": _text,
+    "require_propensity": _switch,
+    "encode_actions": lambda key, given: None if given is None else _switch(key, given),
+    "dists": _switch,
+    "decimal": _text,
+    "renumber": _switch,
+    "logger": _policy,
+    "policies": _policies,
+    "items": lambda key, given: None if given is None else os.fspath(given),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +362,6 @@ class CandidateSpec:
         listed = () if self.items is None else (self.items,)
         return (*listed, *self.scores.values(), *self.features)
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return the spec written by `LogSpec.to_dict`."""
-        values = dict(content)
-        values["items"] = None if values["items"] is None else _field(values["items"])
-        values["scores"] = {key: _field(item) for key, item in values["scores"].items()}
-        values["features"] = tuple(_field(item) for item in values["features"])
-        values["categories"] = {key: tuple(labels) for key, labels in values["categories"].items()}
-        if values["item_features"] is not None:
-            given = values["item_features"]
-            labels = {key: tuple(names) for key, names in given["categories"].items()}
-            values["item_features"] = ItemFeatures(given["values"], tuple(given["names"]), labels)
-        return cls(**values)
-
-
-def _field(content: Mapping[str, Any]) -> Field:
-    return Field(tuple(content["columns"]), content["form"], content["size"])
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSpec:
@@ -123,29 +411,3 @@ class LogSpec:
     def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
         """Return the same spec with other position weights."""
         return replace(self, position_weights=weights)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serialisable content."""
-        content = asdict(self)
-        if self.candidates is not None and self.candidates.item_features is not None:
-            content["candidates"]["item_features"]["values"] = (
-                self.candidates.item_features.values.tolist()
-            )
-        return content
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Return the spec written by `to_dict`, also after a trip through JSON."""
-        values = dict(content)
-        for name in ("fields", "targets", "dists"):
-            values[name] = {key: _field(item) for key, item in values[name].items()}
-        values["categories"] = {key: tuple(labels) for key, labels in values["categories"].items()}
-        for name in ("context", "segments", "guessed", "notes"):
-            values[name] = tuple(values[name])
-        if values["action_names"] is not None:
-            values["action_names"] = tuple(values["action_names"])
-        if not isinstance(values["position_weights"], str):
-            values["position_weights"] = tuple(values["position_weights"])
-        if values["candidates"] is not None:
-            values["candidates"] = CandidateSpec.from_dict(values["candidates"])
-        return cls(**values)

@@ -1,18 +1,24 @@
-"""What only a look at all rows can tell: the longest ranking, the vocabularies. Surveys of pieces
-add up.
+"""Before the first pass over files: what only a look at all rows can tell, and the parts to read.
+
+The longest ranking and the vocabularies are those of all rows, so that pieces agree; surveys of
+pieces add up. Parts are light descriptions that another process can read by itself.
 """
 
+import os
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterrank.errors import LogError
-from counterrank.readers import columns, values
-from counterrank.readers.options import ReadOptions
-from counterrank.readers.spec import CandidateSpec, Field, LogSpec
+from counterrank.readers import tables, values
+from counterrank.readers.files import DataFile, column_chunks, expand, guard
+from counterrank.readers.long_format import whole_rankings
+from counterrank.readers.schema import resolve
+from counterrank.readers.spec import CandidateSpec, Field, LogSpec, ReadOptions
 
 #: More distinct names than this are ids or free text, not a vocabulary.
 MOST_LABELS = 1_000_000
@@ -114,7 +120,7 @@ class Survey:
         )
         if parts.item_file is None:
             return found
-        from counterrank.readers.candidates import read_item_features
+        from counterrank.readers.decoding import read_item_features
 
         return replace(found, item_features=read_item_features(parts.item_file, names, size))
 
@@ -129,7 +135,7 @@ class Survey:
         return (
             0
             if some is None
-            else int(columns.entry_counts(_lists(sample[some.name], some)).mean()) + 1
+            else int(values.entry_counts(values.as_lists(sample[some.name], some.name)).mean()) + 1
         )
 
     def _length(self, table: pa.Table) -> None:
@@ -150,12 +156,12 @@ class Survey:
         elif action.form in ("wide", "scalar"):
             self.longest = len(action.columns)
         else:
-            array = _lists(table[action.name], action)
-            self.longest = max(self.longest, int(columns.entry_counts(array).max(initial=0)))
+            array = values.as_lists(table[action.name], action.name)
+            self.longest = max(self.longest, int(values.entry_counts(array).max(initial=0)))
 
     def _items(self, array: pa.Array, name: str, item: Field) -> None:
         if item.form in ("list", "text"):
-            array = _lists(pa.chunked_array([array]), item).flatten()
+            array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
         named = values.is_text(array.type) and not (item.form == "text" and _all_whole(array))
@@ -194,14 +200,13 @@ def _ordered(labels: set[str]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def _lists(column: pa.ChunkedArray, item: Field) -> pa.Array:
-    array = values.one_chunk(column)
-    return array if values.is_list(array.type) else values.parse_lists(array, item.name, 0)
-
-
 def _entries(column: pa.ChunkedArray, item: Field) -> pa.Array:
     """Return the single values of a column, of lists or not."""
-    return values.one_chunk(column) if item.form == "scalar" else _lists(column, item).flatten()
+    return (
+        values.one_chunk(column)
+        if item.form == "scalar"
+        else values.as_lists(column, item.name).flatten()
+    )
 
 
 def _all_whole(array: pa.Array) -> bool:
@@ -213,8 +218,276 @@ def _all_whole(array: pa.Array) -> bool:
 def _actions_of(sample: pa.Table, item: Field) -> int:
     if item.form not in ("list", "text"):
         return len(item.columns)
-    array = _lists(sample[item.name], item).drop_null()
+    array = values.as_lists(sample[item.name], item.name).drop_null()
     while values.is_list(array.type):
-        size = int(columns.entry_counts(array).max(initial=0))
+        size = int(values.entry_counts(array).max(initial=0))
         array = array.flatten()
     return size
+
+
+#: Rankings in a batch, and numbers in a batch where rankings are long.
+BATCH_ROWS = 65_536
+BATCH_NUMBERS = 8_000_000
+#: Numbers held by a sample of a log that is too large for memory: half a gigabyte at most.
+SAMPLE_NUMBERS = 64_000_000
+
+#: Segment to read: the value or values a column must have.
+Where = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first
+    ranking.
+    """
+
+    file: DataFile
+    start: int
+    rows: int | None = None
+    groups: tuple[int, ...] = ()
+
+
+def allowed(wanted: Any) -> list[Any]:
+    """Return the values that a segment's entry, one value or several, lets through."""
+    return list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+
+
+def batch_rows(spec: LogSpec) -> int:
+    """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
+    return min(BATCH_ROWS, max(1, BATCH_NUMBERS // _width(spec))) * rows_each(spec)
+
+
+def sample_rows(spec: LogSpec, rows: int) -> int:
+    """Return how many of `rows` rankings a sample may hold: fewer where a ranking has tens of
+    thousands of numbers.
+    """
+    return min(rows, max(1, SAMPLE_NUMBERS // _width(spec)))
+
+
+def _width(spec: LogSpec) -> int:
+    """Return how many numbers a ranking has, about."""
+    policies = len(spec.fields) + len(spec.targets)
+    width = (
+        spec.K * policies
+        + len(spec.context)
+        + sum(max(d.size, 1) * spec.K for d in spec.dists.values())
+    )
+    if spec.candidates is not None:
+        width += spec.candidates.count * (1 + len(spec.candidates.fields))
+    return max(width, 1)
+
+
+def rows_each(spec: LogSpec) -> int:
+    """Return how many rows of a file a ranking takes, about."""
+    if spec.layout != "long":
+        return 1
+    return max(spec.K, spec.candidates.count if spec.candidates is not None else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A spec for all files, the parts to read and the number of rankings, where known."""
+
+    spec: LogSpec
+    parts: tuple[Part, ...]
+    n: int | None
+
+
+def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> Plan:
+    """Return how to read the files at `path` in parts."""
+    files, sample = opening(expand(path, format, decimal=options.decimal))
+    with guard(files[0].path, prefix=True):
+        survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
+        refuse_folders(survey.spec, files)
+        survey.absorb(sample.slice(0, sample.num_rows))
+    counts = _counts(files, survey, sample)
+    if not any(count != 0 for count in counts):
+        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+    with guard(files[0].path, prefix=True):
+        spec = survey.finish(sample)
+    parts, n = _parts(files, spec, counts)
+    return Plan(spec, parts, n)
+
+
+def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
+    """Return the files from the first that has rows, and its first rows; Spark writes part files
+    without any.
+    """
+    for index, file in enumerate(files):
+        sample = tables.sample(file)
+        if sample.num_rows:
+            return files[index:], sample
+    raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+
+
+def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
+    """Raise when the name of a folder would say what only the rows can: an item, a reward, a
+    probability.
+    """
+    fields = (*spec.fields.values(), *spec.targets.values(), *spec.dists.values())
+    taken = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
+    for file in files:
+        for key, value in file.partitions:
+            if key in taken:
+                raise LogError(
+                    f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', "
+                    "which each ranking has its own of; put it into the file and rename the folder"
+                )
+
+
+def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
+    """Return the parts that can hold rows of the segment, by folder names and Parquet's column
+    statistics.
+    """
+    wanted = {name: allowed(value) for name, value in where.items()}
+    ranges: dict[str, list[dict[str, tuple[Any, Any]]]] = {}
+    for part in parts:
+        if part.groups and part.file.path not in ranges:
+            ranges[part.file.path] = _ranges(part.file, wanted)
+    return tuple(part for part in parts if _may_match(part, wanted, ranges.get(part.file.path, [])))
+
+
+def _may_match(
+    part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[str, tuple[Any, Any]]]
+) -> bool:
+    if any(value not in wanted.get(key, [value]) for key, value in part.file.partitions):
+        return False
+    return not part.groups or any(_overlaps(ranges[group], wanted) for group in part.groups)
+
+
+def _overlaps(known: Mapping[str, tuple[Any, Any]], wanted: Mapping[str, list[Any]]) -> bool:
+    try:
+        return all(
+            any(low <= value <= high for value in wanted[name])
+            for name, (low, high) in known.items()
+        )
+    except TypeError:  # a text compared with a number: the statistics cannot tell
+        return True
+
+
+def _ranges(file: DataFile, names: Container[str]) -> list[dict[str, tuple[Any, Any]]]:
+    """Smallest and largest value of the named columns in each row group, where the file keeps them."""
+    meta = tables.metadata(file)
+    found: list[dict[str, tuple[Any, Any]]] = [{} for _ in range(meta.num_row_groups)]
+    for group, name, chunk in column_chunks(meta, names):
+        told = chunk.statistics
+        # Of a list the statistics are those of its entries, which no segment is.
+        if chunk.path_in_schema == name and told is not None and told.has_min_max:
+            found[group][name] = (told.min, told.max)
+    return found
+
+
+def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
+    """Rankings in each file; a pass over the surveyed columns where the schema does not tell
+    enough.
+    """
+    parquet = all(file.format == "parquet" for file in files)
+    if parquet and survey.spec.layout != "long":
+        if not _settled(files, survey, sample):
+            for file in files:
+                _look(file, survey)
+        return [int(tables.metadata(file).num_rows) for file in files]
+    simple = survey.spec.layout == "numbered" and not survey.labels and not survey.encode_actions
+    if len(files) == 1 and simple:
+        return [None]
+    return [_look(file, survey) for file in files]
+
+
+def _look(file: DataFile, survey: Survey) -> int:
+    """Survey one file; return its number of rankings."""
+    columns = tuple(
+        dict.fromkeys([*survey.columns, *([survey.spec.ranking] if survey.spec.ranking else [])])
+    )
+    count, last = 0, None
+    pieces = tables.batches(file, columns, types=_text_types(survey, file))
+    if survey.spec.ranking is not None:
+        pieces = whole_rankings(pieces, survey.spec.ranking)
+    for table in pieces:
+        with guard(file.path, prefix=True):
+            survey.absorb(table)
+            if survey.spec.ranking is None:
+                count += table.num_rows
+            else:
+                changes, last = _changes(
+                    values.plain(values.one_chunk(table[survey.spec.ranking])), last
+                )
+                count += changes
+    return count
+
+
+def _text_types(survey: Survey, file: DataFile) -> dict[str, pa.DataType]:
+    """CSV columns known to hold names stay text in every block."""
+    types = {name: pa.string() for name in survey.labels if name}
+    if survey.has_names or survey.spec.fields["action"].form == "text":
+        types |= {name: pa.string() for name in survey.spec.fields["action"].columns}
+    return types
+
+
+def _changes(ids: pa.Array, last: object) -> tuple[int, object]:
+    inside = pc.sum(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1))).as_py() or 0
+    first, final = ids[0].as_py(), ids[len(ids) - 1].as_py()
+    return inside + (first != last), final
+
+
+def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
+    """Whether the start and the metadata tell K and no vocabulary is open."""
+    action = survey.spec.fields["action"]
+    if survey.labels or survey.encode_actions:
+        return False
+    if action.form in ("wide", "scalar"):
+        return _largest_known(files, survey)
+    if action.form == "text" or not _largest_known(files, survey):
+        return False
+    counts = values.entry_counts(values.one_chunk(sample[action.name]))
+    return bool((counts == counts[0]).all()) and all(
+        _entries_a_row(f, action.name) in (counts[0], None) for f in files
+    )
+
+
+def _largest_known(files: list[DataFile], survey: Survey) -> bool:
+    """Whether metadata tell the largest id among the candidates, which the survey then knows."""
+    parts = survey.spec.candidates
+    if parts is None or parts.items is None:
+        return True
+    for file in files:
+        for _, _, chunk in column_chunks(tables.metadata(file), parts.items.columns):
+            told = chunk.statistics
+            if told is None or not told.has_min_max or not isinstance(told.max, int):
+                return False
+            survey.largest = max(survey.largest, told.max)
+    return True
+
+
+def _entries_a_row(file: DataFile, name: str) -> float | None:
+    """Entries of a list column a row, over a whole Parquet file; None where there are no rows."""
+    meta = tables.metadata(file)
+    total = sum(chunk.num_values for _, _, chunk in column_chunks(meta, (name,)))
+    return float(total / meta.num_rows) if meta.num_rows else None
+
+
+def _parts(
+    files: list[DataFile], spec: LogSpec, counts: list[int | None]
+) -> tuple[tuple[Part, ...], int | None]:
+    parts: list[Part] = []
+    start = 0
+    for file, count in zip(files, counts, strict=True):
+        if file.format == "parquet" and spec.layout != "long":
+            parts += _groups(file, start)
+        elif count != 0:
+            parts.append(Part(file, start, count))
+        start += count or 0
+    return tuple(parts), None if None in counts else start
+
+
+def _groups(file: DataFile, start: int) -> Iterator[Part]:
+    """Row groups, small neighbours together."""
+    meta = tables.metadata(file)
+    sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
+    group: list[int] = []
+    rows = 0
+    for g, size in enumerate(sizes):
+        group.append(g)
+        rows += size
+        if rows and (rows >= BATCH_ROWS or g == len(sizes) - 1):
+            yield Part(file, start, rows, tuple(group))
+            start, group, rows = start + rows, [], 0

@@ -11,9 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterrank.errors import LogError
-from counterrank.readers import bounds, values
-from counterrank.readers.files import DataFile, steady
-from counterrank.readers.messages import guard, not_utf8
+from counterrank.readers import values
+from counterrank.readers.files import (
+    DataFile,
+    Unpacked,
+    arrow_stream,
+    bounded,
+    guard,
+    not_utf8,
+    refuse_bomb,
+    steady,
+    unpacked_size,
+)
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
@@ -102,6 +111,12 @@ def open_parquet(file: DataFile) -> Any:
     return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=10_000_000)
 
 
+def metadata(file: DataFile) -> Any:
+    """Return what a Parquet file says of itself."""
+    with guard(file.path, prefix=True), steady(file), open_parquet(file) as opened:
+        return opened.metadata
+
+
 def _stored(file: DataFile, columns: Columns) -> list[str] | None:
     above = {key for key, _ in file.partitions}
     return None if columns is None else [name for name in columns if name not in above]
@@ -168,13 +183,13 @@ def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list
 def _parquet(file: DataFile, columns: Columns) -> pa.Table:
     with open_parquet(file) as opened:
         wanted = _present(opened.schema_arrow.names, columns, file)
-        bounds.refuse_bomb(opened, file, wanted)
+        refuse_bomb(opened, file, wanted)
         if not _holds_text(opened, wanted):
             return opened.read(columns=wanted)
         # A dictionary of long texts is small in the file and in its metadata, and huge once written
         # out.
         pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
-        found = list(bounds.bounded(map(_as_table, pieces), file))
+        found = list(bounded(map(_as_table, pieces), file))
         return pa.concat_tables(found) if found else opened.read(columns=wanted)
 
 
@@ -195,7 +210,7 @@ def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa
 
 
 def _arrow(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(bounds.bounded(_arrow_batches(file, columns, 0), file))
+    found = list(bounded(_arrow_batches(file, columns, 0), file))
     if not found:
         raise LogError(f"{file.path} is empty: it has columns but no rows")
     return pa.concat_tables(found)
@@ -247,7 +262,7 @@ def _csv_options(
 
 def _header(file: DataFile) -> tuple[str, list[str]]:
     """The delimiter and the names in the first line of a CSV file."""
-    with bounds.Unpacked(file) as stream:
+    with Unpacked(file) as stream:
         line = stream.read(1 << 20).partition(b"\n")[0]
     text = line.decode("utf-8-sig").strip("\r")
     if "\0" in text:
@@ -261,26 +276,26 @@ def _csv(file: DataFile, columns: Columns) -> pa.Table:
 
     options = _csv_options(file, columns)
     growth = 0.0
-    if bounds.unpacked_size(file, BLOCK) == BLOCK:
+    if unpacked_size(file, BLOCK) == BLOCK:
         # Types are guessed from the whole file, which is parsed in one go: what it will take is
         # told by its start.
-        with bounds.arrow_stream(file) as stream:
+        with arrow_stream(file) as stream:
             growth = next(iter(arrow_csv.open_csv(stream, **options))).nbytes / BLOCK
-    with bounds.arrow_stream(file, growth=growth) as stream:
+    with arrow_stream(file, growth=growth) as stream:
         return arrow_csv.read_csv(stream, **options)
 
 
 def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
     from pyarrow import csv as arrow_csv
 
-    with bounds.arrow_stream(file) as stream:
+    with arrow_stream(file) as stream:
         for batch in arrow_csv.open_csv(stream, **_csv_options(file, columns, types)):
             for first in range(0, batch.num_rows, rows):
                 yield pa.Table.from_batches([batch.slice(first, rows)])
 
 
 def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(bounds.bounded(_jsonl_blocks(file, columns), file))
+    found = list(bounded(_jsonl_blocks(file, columns), file))
     if not found:
         raise LogError(f"{file.path} is empty: there are no rows")
     return pa.concat_tables(found, promote_options="permissive")
@@ -346,7 +361,7 @@ def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _line_blocks(file: DataFile) -> Iterator[bytes]:
-    with bounds.Unpacked(file) as stream:
+    with Unpacked(file) as stream:
         rest = b""
         while chunk := stream.read(BLOCK):
             whole, newline, tail = (rest + chunk).rpartition(b"\n")

@@ -1,6 +1,6 @@
 """A log on a cluster: the same passes, sent to where the rows are, and what a worker does with them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from counterrank import validation
 from counterrank.errors import CounterrankError, EngineError, LogError
 from counterrank.log import RankingLog
 from counterrank.progress import reporter
@@ -106,7 +107,10 @@ class FramePass:
                 piece = table.slice(first, size)
                 start = index * ROWS_OF_A_PARTITION + row
                 log = decode(
-                    piece, self.spec, start=row, bucket=_row_buckets(start, piece.num_rows)
+                    piece,
+                    self.spec,
+                    start=row,
+                    bucket=validation.buckets(None, piece.num_rows, start=start),
                 )
                 object.__setattr__(log, "start", start)
                 row += piece.num_rows
@@ -172,16 +176,6 @@ class SurveyPass:
     def name(self, index: int) -> str:
         """Return "partition 3"."""
         return f"partition {index}"
-
-
-def _row_buckets(start: int, n: int) -> Any:
-    import numpy as np
-
-    from counterrank.kernels import hashing
-
-    result = np.empty(n, dtype=np.int64)
-    hashing.row_buckets(start, result)
-    return result
 
 
 Floats = NDArray[np.float64]
@@ -361,15 +355,6 @@ class FrameOnCluster(_ClusterSource):
             self._n = outcome.rows
             survey = outcome.state.survey
         return survey.finish(self.head)
-
-
-def filtered_names(where: Mapping[str, Any] | None) -> dict[str, list[Any]]:
-    """Return the allowed values of each column of a segment as lists."""
-    many = (list, tuple, set, frozenset)
-    return {
-        name: list(value) if isinstance(value, many) else [value]
-        for name, value in (where or {}).items()
-    }
 
 
 class _Count:

@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from counterrank.errors import EngineError, LogError, require
-from counterrank.readers import ReadOptions, as_table
+from counterrank.readers import ReadOptions, allowed, as_table
 from counterrank.source import default_threads
 from counterrank.sources.cluster import (
     FilesOnCluster,
     FrameOnCluster,
     Outcome,
     Work,
-    filtered_names,
     one_line,
     outcome_of,
 )
@@ -180,13 +179,13 @@ def _unpacked(payload: bytes) -> Work:
 
 
 def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
-    for name, allowed in filtered_names(where).items():
+    for name, wanted in (where or {}).items():
         if name not in frame.columns:
             raise LogError(
                 f"there is no column '{name}' to select by; columns are "
                 f"{', '.join(map(str, frame.columns))}"
             )
-        frame = frame[frame[name].isin(allowed)]
+        frame = frame[frame[name].isin(allowed(wanted))]
     return frame
 
 

@@ -18,6 +18,7 @@ from counterrank.readers import (
     Part,
     ReadOptions,
     Where,
+    allowed,
     batch_rows,
     concat,
     plan,
@@ -354,9 +355,7 @@ def _read(
 def _selected(log: RankingLog, where: Mapping[str, Any] | None) -> RankingLog:
     if not where:
         return log
-    from counterrank.sources.cluster import filtered_names
-
-    keep = [np.isin(_column(log, name), allowed) for name, allowed in filtered_names(where).items()]
+    keep = [np.isin(_column(log, name), allowed(wanted)) for name, wanted in where.items()]
     if not np.all(keep, axis=0).any():
         raise ConfigError(f"no ranking matches {dict(where)}")
     return log.where(np.all(keep, axis=0))

@@ -13,14 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from counterrank.errors import EngineError, LogError, require
-from counterrank.readers import ReadOptions
+from counterrank.readers import ReadOptions, allowed
 from counterrank.source import default_threads
 from counterrank.sources.cluster import (
     FilesOnCluster,
     FrameOnCluster,
     Outcome,
     Work,
-    filtered_names,
     outcome_of,
 )
 from counterrank.sources.files import FileSource
@@ -201,12 +200,12 @@ def _use_this_python(session: Any) -> None:
 
 
 def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
-    for name, allowed in filtered_names(where).items():
+    for name, wanted in (where or {}).items():
         if name not in frame.columns:
             raise LogError(
                 f"there is no column '{name}' to select by; columns are {', '.join(frame.columns)}"
             )
-        frame = frame.where(frame[_quoted(name)].isin(allowed))
+        frame = frame.where(frame[_quoted(name)].isin(allowed(wanted)))
     return frame
 
 
