@@ -97,12 +97,12 @@ def test_units_that_stick_to_one_draw_are_counted_as_units():
 
 def test_kernel_sums_as_its_naive_twin():
     rng = np.random.default_rng(0)
-    w, lengths, code = rng.random((3, 50)), rng.integers(1, 4, 50), rng.integers(0, 4, 50)
+    w, lengths, code = rng.random((50, 3)), rng.integers(1, 4, 50), rng.integers(0, 4, 50)
     out = np.zeros((4, 3, 3))
     grouped_sums(w, lengths, code, out)
     for g in range(4):
         for k in range(3):
-            part = w[k, (code == g) & (k < lengths)]
+            part = w[(code == g) & (k < lengths), k]
             np.testing.assert_allclose(
                 out[g, :, k], [len(part), part.sum(), (part**2).sum()], atol=1e-12
             )

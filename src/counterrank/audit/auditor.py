@@ -83,13 +83,15 @@ class Auditor:
         """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
         ratios = ratios or self.subject.ratios
         subject = replace(self.subject, ratios=ratios, whole=batch, known={}, seen=[])
-        heads = {most: _head(batch, most, subject) for most in {c.most for c in self.checks}}
-        looked = [heads[check.most] for check in self.checks]
+        parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
+        looked = [parts[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore"):
-            pairs = zip(self.checks, looked, strict=True)
-            parts = tuple(check.partial(part, subject) for check, part in pairs)
-        return Tallies(parts, tuple(part.n for part in looked))
+            tallies = tuple(
+                Tally() if part is None else check.partial(part, subject)
+                for check, part in zip(self.checks, looked, strict=True)
+            )
+        return Tallies(tallies, tuple(0 if part is None else part.n for part in looked))
 
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
@@ -99,11 +101,6 @@ class Auditor:
             for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True)
             for found in check.finish(tally, self.subject)
         ]
-
-
-def _head(batch: RankingLog, most: int | None, subject: Subject) -> RankingLog:
-    rows = batch.n if most is None else subject.looked_at(batch.n, most)
-    return batch if rows == batch.n else batch.take(slice(0, rows))
 
 
 def _on_rows(found: Finding, looked: int, n: int) -> Finding:

@@ -17,7 +17,9 @@ UNKNOWN_SHARE = 1 / 8
 #: Rows, in stretches spread over the log, of checks that no verdict rests on ...
 SAMPLED_ROWS = 65_536
 #: ... and of those that compare groups: an eighth of them shows a mean weight off by a twentieth.
-GROUPED_ROWS = 262_144
+GROUPED_ROWS = 131_072
+#: The length of a stretch: each costs the same few calls, however many rows it has.
+STRETCH_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,24 @@ class Subject:
         """
         share = UNKNOWN_SHARE if self.n is None else min(1.0, most / max(self.n, 1))
         return min(rows, -int(-rows * share // 1))
+
+    def stretch(self, batch: RankingLog, most: int | None) -> RankingLog | None:
+        """Return the rows of a batch that are seen by a check that looks at no more than about
+        `most` rows of the log, in stretches; None where no stretch begins here.
+
+        >>> log = RankingLog(action=[[0]] * 9000, reward=[[1]] * 9000, propensity=[[1.0]] * 9000)
+        >>> parts = [Subject(log, n=9000).stretch(part, 4500) for part in log.chunks(1000)]
+        >>> [None if part is None else part.n for part in parts]
+        [1000, None, 1000, None, 1000, None, 1000, None, 1000]
+        """
+        share = 1.0 if most is None else UNKNOWN_SHARE if self.n is None else most / max(self.n, 1)
+        if share >= 1:
+            return batch
+        size = min(batch.n, STRETCH_ROWS)
+        # How many stretches should have begun before the batch, and by its end.
+        before, after = (-int(-row * share // size) for row in (batch.start, batch.start + batch.n))
+        rows = min(batch.n, size * (after - before))
+        return batch if rows == batch.n else batch.take(slice(0, rows)) if rows else None
 
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""

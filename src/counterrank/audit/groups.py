@@ -144,7 +144,7 @@ class GroupWeights:
         for name, w in _weights(batch, subject):
             # Padding counts for nothing.
             w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-            tall = np.ascontiguousarray(w.T)
+            tall, rows = np.ascontiguousarray(w.T), np.ascontiguousarray(w)
             third = np.einsum("kn,kn,kn->k", tall, tall, tall)
             sums[f"all\t{name}"] = np.concatenate([weight_sums(w, batch, subject), third[None]])
             peaks[f"all\t{name}"] = np.abs(tall).max(axis=1, initial=0.0)
@@ -152,7 +152,7 @@ class GroupWeights:
                 sums[f"units\t{name}"] = _by_unit(batch, w)
             for kind, labels, codes in groups:
                 table = np.zeros((len(labels), 3, batch.K))
-                grouped_sums(tall, batch.lengths, codes, table)
+                grouped_sums(rows, batch.lengths, codes, table)
                 if any(cut.column == kind for cut in subject.cuts):
                     # The same groups in every batch: one table.
                     sums[f"cut\t{name}\t{kind}"] = table

@@ -119,8 +119,8 @@ def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) ->
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: How many rows are kept.
-KEPT = 10
+#: How many rows are kept, and in how many stretches of a batch they are looked for.
+KEPT, _STRETCHES = 10, 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,14 +146,16 @@ def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
     >>> both.rows.tolist(), both.totals.tolist()
     ([1, 3, 2, 0, 4], [-5.0, 3.0, 2.0, 1.0, 0.0])
     """
-    indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    near = np.arange(len(totals))
     if len(totals) > KEPT:
-        # All that tie with the tenth go on, so that ties are settled by row number and not by the
-        # cut of the log.
-        least = np.partition(np.abs(totals), -KEPT)[-KEPT]
-        near = np.abs(totals) >= least
-        indices, totals = indices[near], totals[near]
-    return TopRows(*_largest(indices, totals))
+        # The tenth of the largest of short stretches is no larger than the tenth of all. What ties
+        # with it goes on, so that ties are settled by row number and not by the cut of the log.
+        size, parts = np.abs(totals), min(len(totals), _STRETCHES)
+        peaks = size[: len(size) // parts * parts].reshape(parts, -1).max(axis=1)
+        near = np.flatnonzero(size >= np.partition(peaks, -KEPT)[-KEPT])
+    return TopRows(
+        *_largest(near + rows.start if isinstance(rows, slice) else rows[near], totals[near])
+    )
 
 
 def _largest(rows: Ints, totals: Floats) -> tuple[Ints, Floats]:

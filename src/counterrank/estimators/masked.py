@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,22 +50,60 @@ class WeightPlan(ContributionPlan):
     def partial(self, view: View) -> Part[Moments]:
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
         # The plain mean needs sums only: the fast way never stores w or y.
-        if self.detail or self.workspace.by_unit:
+        if self.workspace.by_unit or (self.detail and not self._one_weight):
             return super().partial(view)
-        rows = self.workspace.source.n
-        if self.fused is None or (rows is not None and rows < _FUSED_ROWS):
+        if not self._in_one_pass:
             state, totals = moments_of_weights(
                 self.weigh(view), view.rewards, view.batch.position_weights
             )
-        else:
-            kinds: set[str] = self.workspace.once(_FUSED, set)
-            state, totals = view.standard(self.fused, also=kinds)
-        return Part(state, totals[:, None])
+            return Part(state, totals[:, None])
+        assert self.fused is not None
+        kinds: set[str] = self.workspace.once(_FUSED, set)
+        state, totals = view.standard(self.fused, also=kinds)
+        if not self.detail:
+            return Part(state, totals[:, None])
+        gram, columns = _one_weight_gram(view, totals)
+        return Part(replace(state, gram=gram), columns.T)
+
+    @property
+    def _in_one_pass(self) -> bool:
+        rows = self.workspace.source.n
+        return self.fused is not None and (rows is None or rows >= _FUSED_ROWS)
+
+    @property
+    def _one_weight(self) -> bool:
+        """All positions have one weight, so one column of it stands for all."""
+        return self.fused == "joint" and self._in_one_pass and not self.workspace.by_unit
+
+    def combination(self, state: Moments) -> Floats:
+        """Return the combination of the row's total or, where all positions have one weight, of
+        its total, y and that weight (2+K,).
+        """
+        own = super().combination(state)
+        if state.gram is None or not self._one_weight:
+            return own
+        return np.append(own[: 1 + state.K], own[1 + state.K :].sum())
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return w r and w."""
         w = self.weigh(view)
         return w * view.reward, w
+
+
+def _one_weight_gram(view: View, totals: Floats) -> tuple[Floats, Floats]:
+    """Return the Gram matrix (2K+1, 2K+1) of y, w and b where w_k is prod_l rho_l at every k, and
+    the columns total, y and w (K+2, n).
+    """
+    length = view.batch.K
+    columns = np.empty((length + 3, view.batch.n))
+    columns[0], columns[-1] = totals, view.rewards.base
+    y, w = columns[1 : length + 1], columns[length + 1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.multiply.reduce(view.ratios.rho.T, axis=0, out=w)
+        np.multiply(view.reward.T, w, out=y)
+        small = columns[1:] @ columns[1:].T
+    places = np.r_[:length, [length] * length, length + 1]
+    return small[np.ix_(places, places)], columns[:-1]
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def make_partial(
         with np.errstate(over="ignore", invalid="ignore"):
             totals = totals_of(np.stack(columns).T, batch.bucket if by_unit else None)
         # Padding counts as 0, which is in the range anyway.
-        tall = np.ascontiguousarray(batch.reward.T)
+        tall = next(iter(views.values())).reward.T
         rewards = RewardRange(tall.min(axis=1, initial=0.0), tall.max(axis=1, initial=0.0))
         looked = (
             auditor.partial(batch, lambda _, name: views[name].ratios)

@@ -37,22 +37,48 @@ def absorb_integers(state: NDArray[np.uint64], values: NDArray[np.int64]) -> Non
         state[i, 0], state[i, 1] = first, second
 
 
+@helper
+def _word(value: np.float64, bits: np.uint64) -> np.uint64:
+    # Choices instead of branches: zeros among rewards cannot be foreseen.
+    word = np.uint64(0) if value == 0.0 else bits
+    return np.uint64(0x7FF8000000000000) if value != value else word
+
+
+@helper
+def _absorb_row(
+    first: np.uint64, second: np.uint64, values: NDArray[np.float64], bits: NDArray[np.uint64]
+) -> tuple[np.uint64, np.uint64]:
+    for k in range(values.shape[0]):
+        word = _word(values[k], bits[k])
+        first, second = _first(first, word), _second(second, word)
+    return first, second
+
+
 @jit
 def absorb_floats(
     state: NDArray[np.uint64], values: NDArray[np.float64], valid: NDArray[np.int64]
 ) -> None:
     """Take the first `valid[i]` floats of each row; every NaN is the same, and so are 0 and -0."""
-    bits = values.view(np.uint64)
-    for i in range(values.shape[0]):
-        # Both lanes stay in registers, and choices instead of branches: zeros among rewards cannot
-        # be foreseen.
-        first, second = state[i, 0], state[i, 1]
-        for k in range(valid[i]):
-            value = values[i, k]
-            word = np.uint64(0) if value == 0.0 else bits[i, k]
-            word = np.uint64(0x7FF8000000000000) if value != value else word
-            first, second = _first(first, word), _second(second, word)
-        state[i, 0], state[i, 1] = first, second
+    bits, i, n = values.view(np.uint64), 0, values.shape[0]
+    while i < n:
+        count = valid[i]
+        if i + 2 < n and valid[i + 1] == count and valid[i + 2] == count:
+            # Each word waits for the one before it: three rows at a time wait together.
+            a, b, c = state[i, 0], state[i + 1, 0], state[i + 2, 0]
+            d, e, f = state[i, 1], state[i + 1, 1], state[i + 2, 1]
+            for k in range(count):
+                x = _word(values[i, k], bits[i, k])
+                y = _word(values[i + 1, k], bits[i + 1, k])
+                z = _word(values[i + 2, k], bits[i + 2, k])
+                a, b, c = _first(a, x), _first(b, y), _first(c, z)
+                d, e, f = _second(d, x), _second(e, y), _second(f, z)
+            state[i, 0], state[i + 1, 0], state[i + 2, 0] = a, b, c
+            state[i, 1], state[i + 1, 1], state[i + 2, 1] = d, e, f
+            i += 3
+        else:
+            row = values[i, :count], bits[i, :count]
+            state[i, 0], state[i, 1] = _absorb_row(state[i, 0], state[i, 1], row[0], row[1])
+            i += 1
 
 
 @jit

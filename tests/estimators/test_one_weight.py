@@ -1,0 +1,44 @@
+"""One weight for all positions: the short Gram matrix says what the long one does."""
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.masked import _FUSED_ROWS
+from counterrank.sources import MemorySource
+
+
+@pytest.mark.parametrize("aggregate", ["ratio", "control"])
+def test_normalised_ips_of_a_large_log_is_that_of_its_long_columns(aggregate: str) -> None:
+    rng = np.random.default_rng(0)
+    n = _FUSED_ROWS
+    action = rng.integers(0, 2, (n, 3))
+    action[np.arange(3) >= rng.integers(1, 4, n)[:, None]] = -1
+    log = cr.RankingLog(
+        action=action,
+        reward=np.where(action < 0, 0.0, rng.random((n, 3))),
+        propensity=rng.uniform(0.3, 1, (n, 3)),
+        targets={"new": rng.uniform(0.3, 1, (n, 3))},
+    )
+    workspace = Workspace(MemorySource(log, threads=1), "new")
+    plan = cr.IPS(aggregate=aggregate).plan(workspace)
+    view = View(log, "new")
+    short, long = plan.partial(view), ContributionPlan.partial(plan, view)
+    assert short.totals.shape == (n, 5) and long.totals.shape == (n, 7)
+    np.testing.assert_allclose(short.state.gram, long.state.gram, rtol=1e-10)
+    np.testing.assert_allclose(short.state.positions, long.state.positions, rtol=1e-10)
+    combined = [
+        short.totals @ plan.combination(short.state),
+        long.totals @ ContributionPlan.combination(plan, long.state),
+    ]
+    np.testing.assert_allclose(*combined, rtol=1e-9, atol=1e-9)
+    one, other = plan.finish(short.state), plan.finish(long.state)
+    assert one.value == pytest.approx(other.value, rel=1e-12)
+    assert one.stderr == pytest.approx(other.stderr, rel=1e-9)
+    # The plain mean shares these columns.
+    plain = cr.IPS().plan(workspace)
+    np.testing.assert_allclose(
+        short.totals @ plain.combination(short.state), long.totals[:, 0], rtol=1e-12
+    )
