@@ -10,7 +10,7 @@ from scipy.stats import binom
 from counterrank.inference import betting_lower_bound
 from counterrank.inference.betting import tried
 from counterrank.kernels.bets import refuted
-from counterrank.learning.drawn import Drawn, best_of_shares
+from counterrank.learning.paths import Drawn, best_of_shares
 
 LAWS = {
     "rare": (lambda rng, n: (rng.random(n) < 0.02) * 1.0, 0.02, 0.0),

@@ -14,8 +14,8 @@ from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError
-from counterrank.learning.drawn import draw
 from counterrank.learning.learner import Rewards, Side, _split
+from counterrank.learning.paths import draw
 from counterrank.policies import BestOf
 
 
@@ -382,7 +382,7 @@ def test_learning_rows_that_show_no_gain_certify_nothing(log, monkeypatch):
 
 def test_an_interrupted_run_goes_on_where_it_was(log, tmp_path, monkeypatch):
     """Killed between two groups of rows: what was drawn is found again, and nothing differs."""
-    from counterrank.learning import drawn
+    from counterrank.learning import paths as drawn
 
     whole = cr.learn(log).to_json()
     monkeypatch.setattr(drawn, "_GROUP", 2)

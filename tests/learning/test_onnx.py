@@ -94,14 +94,32 @@ def test_the_file_is_written_and_says_what_it_is(tmp_path):
     assert '"kind": "best-of"' in told["counterrank"] and f'"m": {policy.m}' in told["counterrank"]
 
 
-def test_other_rewards_and_a_missing_extra_are_one_message(monkeypatch):
-    log = clicks_log(1, 500)
-    numbers = log.reward + np.random.default_rng(0).normal(size=log.reward.shape)
-    fold = np.arange(log.n) % 2
-    (model,) = fit_list_models(rankings_of(log), numbers, fold, folds=2, variants=(Variant(),))
-    policy = policy_of(log)
-    with pytest.raises(cr.CounterrankError, match="no ONNX form"):
-        replace(policy, scorer=Scorer(model)).to_onnx()
+def amounts_of(log: cr.RankingLog, negative: bool = False) -> cr.RankingLog:
+    """The same log with an amount for each click; with numbers below zero too where asked."""
+    noise = np.random.default_rng(4).normal(size=log.reward.shape)
+    return replace(log, reward=log.reward * np.exp(noise) + (noise if negative else 0.0))
+
+
+@pytest.mark.parametrize("rich", [False, True])
+@pytest.mark.parametrize("competition", [False, True])
+@pytest.mark.parametrize("negative", [False, True], ids=["amounts", "numbers"])
+def test_amounts_and_numbers_agree(rich, competition, negative):
+    log = amounts_of(rich_log(5) if rich else clicks_log(5, 500), negative)
+    rankings, fold = rankings_of(log), np.arange(log.n) % 2
+    variants = (Variant(competition=competition),)
+    (model,) = fit_list_models(rankings, log.reward, fold, folds=2, variants=variants)
+    policy = policy_of(log, grade="assumed")
+    agree(replace(policy, scorer=Scorer(model)), log)
+
+
+def test_boosted_amounts_agree():
+    pytest.importorskip("lightgbm")
+    log = amounts_of(rich_log(6, 1500))
+    agree(policy_of(log, model="boosting", grade="assumed"), log, within=1e-5)
+
+
+def test_a_missing_extra_is_one_message(monkeypatch):
+    policy = policy_of(clicks_log(1, 500))
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(cr.CounterrankError, match=r"counterrank\[onnx\]"):
         policy.to_onnx()

@@ -8,8 +8,7 @@ from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
 
 import counterrank as cr
 from counterrank.errors import LogError
-from counterrank.learning.side import Rewards
-from counterrank.learning.tilt import STRENGTHS, tilted
+from counterrank.learning.paths import STRENGTHS, Rewards, tilted
 
 PATH = {"path": "plackett-luce"}
 

@@ -258,11 +258,7 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
     "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
 )
 @click.option(
-    "--estimators",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    help="Which one to judge.",
+    "--estimators", default="auto", show_default=True, metavar="NAME", help="Which one to judge."
 )
 @level_option("level of the intervals")
 @seed_option

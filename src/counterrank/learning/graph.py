@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import PolicyError, require
-from counterrank.learning.boosting import Trees
 from counterrank.learning.policy import LearnedPolicy
+from counterrank.learning.scorer import Trees
 from counterrank.models import (
     ALL,
     CLICK_SETTINGS,
     MOST_LABELS,
+    AmountModel,
     BoostedModel,
     ClickModel,
+    Means,
+    NumberModel,
     Predictor,
     Scaling,
 )
@@ -116,21 +119,53 @@ class _Scorer:
 
     def list_value(self) -> str:
         """Return the expected total of each page (n,)."""
-        model, g = self.policy.scorer.model, self.graph
-        alpha = g.constant(self.policy.position_weights)
-        if isinstance(model, BoostedModel):
-            expected = self._trees(model, [float(k) for k in range(self.K)])
-        else:
-            expected = self._clicks(_click_model(model))
+        g, alpha = self.graph, self.graph.constant(self.policy.position_weights)
+        expected = self._expected(self.policy.scorer.model)
         return g.total(g.add("Mul", [expected, alpha]), 1)
+
+    def _expected(self, model: Any) -> str:
+        """Return the expected reward of each slot (n, K)."""
+        if isinstance(model, BoostedModel):
+            return self._trees(model, [float(k) for k in range(self.K)])
+        if isinstance(model, NumberModel):
+            return self._mean(model.mean)
+        if isinstance(model, AmountModel):
+            both = [self._clicks(model.clicks), self._mean(model.amount)]
+            return self.graph.add("Mul", both)
+        return self._clicks(model)
 
     def score(self) -> str:
         """Return the key of each item by itself (n, C)."""
         model = self.policy.scorer.model
-        if isinstance(model, BoostedModel):
-            return self._trees(model, None)
-        predictor = _click_model(model).predictor
-        return self._linear(predictor.first or predictor)
+        return (
+            self._trees(model, None) if isinstance(model, BoostedModel) else self._alone(model)[0]
+        )
+
+    def _alone(self, model: Any) -> tuple[str, str]:
+        """Return the key of each item by itself, and its strength: a chance, a number, or a chance
+        times an amount (n, C).
+        """
+        g = self.graph
+        if isinstance(model, NumberModel):
+            key = self._linear(model.mean.predictor.first or model.mean.predictor)
+            return key, key
+        if isinstance(model, AmountModel):
+            click, chance = self._alone(model.clicks)
+            most = g.constant(np.log(_most(model.amount) / model.amount.unit))
+            amount = g.add("Min", [self._linear(model.amount.predictor), most])
+            return g.add("Add", [click, amount]), g.add("Mul", [chance, g.add("Exp", [amount])])
+        key = self._linear(model.predictor.first or model.predictor)
+        return key, g.add("Sigmoid", [key])
+
+    def _mean(self, means: Means) -> str:
+        """Return the mean of each slot (n, K): of any number, or the amount of a click."""
+        g, places = self.graph, means.predictor.parameters.theta[-1, : self.K]
+        value = g.add("Add", [self._linear(means.predictor), g.constant(places)])
+        if means.positive:
+            value = g.add("Mul", [g.add("Exp", [value]), g.constant(means.unit)])
+            return g.add("Min", [value, g.constant(_most(means))])
+        value = g.add("Mul", [value, g.constant(means.unit)])
+        return g.add("Add", [value, g.constant(means.centre)])
 
     @property
     def K(self) -> int:  # noqa: N802
@@ -175,19 +210,29 @@ class _Scorer:
         return self.graph.add("Squeeze", [product, self.graph.whole(2)])
 
     def _rivals(self, predictor: Predictor) -> str:
-        """Return what the other slots mean to each (n, K, 4 or 5), standardised."""
+        """Return what the other slots mean to each (n, K, 4 to 6), standardised."""
         g, first = self.graph, predictor.first
-        if first is None or predictor.rivals is None or predictor.similarity is not None:
-            raise _no_form("likeness")
-        parts = self._rivalry(g.add("Sigmoid", [self._linear(first)]))
+        assert first is not None and predictor.rivals is not None
+        strength = self._linear(first)
+        parts = self._rivalry(g.add("Sigmoid", [strength]) if first.curved else strength)
+        if predictor.similarity is not None:
+            places = g.constant(predictor.similarity.place[-1])
+            place = g.add("Gather", [places, self._number(predictor)])
+            signed = g.add("Mul", [place, g.constant(predictor.similarity.sign[-1])])
+            parts.append(self._with_those_above(signed, place))
         scaling = first.encoding.features
         if scaling is not None and self.z is not None:
             z = self._scaled(self.z, scaling)
             size = g.add("Sqrt", [g.total(g.add("Mul", [z, z]), 2, keep=True)])
             unit = g.add("Div", [z, g.add("Max", [size, g.constant(1e-12)])])
-            above = g.add("CumSum", [unit, g.constant(1, np.int64)], exclusive=1)
-            parts.append(g.total(g.add("Mul", [unit, above]), 2))
+            parts.append(self._with_those_above(unit, unit))
         return self._scaled(self._stacked(parts), predictor.rivals)
+
+    def _with_those_above(self, own: str, others: str) -> str:
+        """Return the product of each slot with the sum of those above it (n, K)."""
+        g = self.graph
+        above = g.add("CumSum", [others, g.constant(1, np.int64)], exclusive=1)
+        return g.total(g.add("Mul", [own, above]), 2)
 
     def _rivalry(self, strength: str) -> list[str]:
         """Return strengths summed above, of the item before, at most above, and summed below."""
@@ -228,12 +273,10 @@ class _Scorer:
     def _trees(self, model: BoostedModel, places: Sequence[float] | None) -> str:
         """Return what trees expect of each slot (n, K), or of each item alone in the first place."""
         g, trees = self.graph, model.trees[ALL]
-        first = _click_model(model.first).predictor
         assert isinstance(trees, Trees)
-        key = self._linear(first.first or first)
+        key, strength = self._alone(model.first)
         zero = g.add("Mul", [key, g.constant(0.0)])
         place = zero if places is None else g.add("Add", [zero, g.constant(places)])
-        strength = g.add("Sigmoid", [key])
         rivals = [zero] * 4 if places is None else self._rivalry(strength)
         columns = [self._stacked([place, zero, key, *rivals])]
         if self.x is not None:
@@ -305,10 +348,9 @@ class _Scorer:
         return parts[0] if len(parts) == 1 else g.add("Concat", parts, axis=-1)
 
 
-def _click_model(model: Any) -> ClickModel:
-    if not isinstance(model, ClickModel):
-        raise _no_form(f"rewards of kind '{model.kind}'")
-    return model
+def _most(means: Means) -> float:
+    """Return the amount at which means end, however far a predictor runs."""
+    return float(means.number(np.array(np.inf)))
 
 
 def _no_form(what: str) -> PolicyError:

@@ -18,15 +18,20 @@ from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
-from counterrank.learning.boosting import fit_trees
-from counterrank.learning.drawn import Drawn, draw
+from counterrank.learning.paths import (
+    STRENGTHS,
+    Drawn,
+    Rewards,
+    Side,
+    Tilted,
+    check_joint,
+    draw,
+    tilted,
+)
 from counterrank.learning.policy import LearnedPolicy, sampler_of, scores_of
-from counterrank.learning.result import Certificate, Learned, Step
-from counterrank.learning.scorer import Scorer
+from counterrank.learning.result import Certificate, Learned, Step, exposure, segments_of
+from counterrank.learning.scorer import Scorer, fit_trees
 from counterrank.learning.settings import SETTINGS
-from counterrank.learning.side import Rewards, Side
-from counterrank.learning.tilt import STRENGTHS, Tilted, check_joint, tilted
-from counterrank.learning.watch import exposure, segments_of
 from counterrank.log import RankingLog
 from counterrank.models import (
     ALL,
@@ -390,10 +395,7 @@ def _misplaced(drawn: Drawn, units: "tuple[Ints, Floats] | None") -> bool:
 
 
 def _ladder() -> list[int]:
-    found = [1]
-    while 2 * found[-1] <= SETTINGS["largest_m"].value:
-        found.append(2 * found[-1])
-    return found
+    return [2**j for j in range(int(SETTINGS["largest_m"].value).bit_length())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,8 +461,7 @@ def _certified(
     return Certificate(
         grade=grade,
         level=level,
-        m=_draws(certifying, chosen),
-        strength=_strength(certifying, chosen),
+        **certifying.place(chosen),
         value=value,
         stderr=stderr,
         low=low,
@@ -488,16 +489,7 @@ def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
     w = side.weight(step)
     ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
     value = float(side.lifts(step, cap).mean())
-    m, strength = _draws(side, step), _strength(side, step)
-    return Step(m=m, strength=strength, value=value, low=promise, ess=ess)
-
-
-def _draws(side: Side | Tilted, step: Any) -> int:
-    return int(step) if isinstance(side, Side) else 1
-
-
-def _strength(side: Side | Tilted, step: Any) -> float | None:
-    return None if isinstance(side, Side) else float(step)
+    return Step(**side.place(step), value=value, low=promise, ess=ess)
 
 
 def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":

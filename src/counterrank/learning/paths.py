@@ -1,0 +1,314 @@
+"""Two paths from the logger to what was learned, and unbiased lifts along each.
+
+Best of m rests on fresh draws of the logger. With L draws of a row, B of them below the logged
+ranking, m C(B, m-1) / C(L, m-1) is the weight of best-of-m, and sum_j C(j-1, m-1) / C(L, m) q_(j)
+over the sorted draws its mean of the list value q: both are averages over all sets of m draws, so
+both are unbiased, for every m from the same draws.
+
+The Plackett-Luce path is today's scores plus t times the learned score, drawn item by item; or the
+learned score alone, where today's scores are not known. Its weights need the probability of the
+logged ranking and no sampler of the logger. They have no upper end, so there is no control variate:
+(w - 1) r is never below the largest r, taken negative, which is all that the bound asks for. It
+lies further away than that of best of m.
+"""
+
+import io
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import comb
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank._version import __version__
+from counterrank.atomic import write_bytes
+from counterrank.errors import LogError
+from counterrank.fingerprint import fingerprint_of
+from counterrank.learning.policy import LearnedPolicy
+from counterrank.log import RankingLog
+from counterrank.policies import Policy, drawn_weight, settled
+from counterrank.progress import reporter
+from counterrank.propensity import Propensity
+from counterrank.ratios import ratios_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+#: Takes rows of the log (b,) and rankings of them (b, D, K), returns list values (b, D).
+ListValue = Callable[[Ints, Ints], Floats]
+
+#: Rankings that are drawn and scored at a time. Memory stays bounded whatever the log's size, and
+#: arrays of their features small enough to be used again instead of asked for anew.
+_BLOCK = 8_192
+#: Blocks that are stored together: about a million rankings, some seconds of work.
+_GROUP = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many
+    lie below.
+    """
+
+    own: Floats
+    ordered: Floats
+    below: Ints
+
+    @property
+    def draws(self) -> int:
+        """Number of reference draws a row."""
+        return int(self.ordered.shape[1])
+
+    def weight(self, m: int) -> Floats:
+        """Return unbiased weights (n,) of best-of-m against the logger, each in [0, m]."""
+        return drawn_weight(self.below, self.draws, m)
+
+    def mean(self, m: int, cap: float) -> Floats:
+        """Return unbiased means (n,) of min(q, cap) under best-of-m."""
+        values: Floats = np.minimum(self.ordered, cap) @ best_of_shares(self.draws, m)
+        return values
+
+
+def best_of_shares(draws: int, m: int) -> Floats:
+    """Return how often each of L sorted draws is the best of m of them: C(j-1, m-1) / C(L, m).
+
+    >>> best_of_shares(3, 2).round(4).tolist()
+    [0.0, 0.3333, 0.6667]
+    """
+    whole = comb(draws, m)
+    return np.array([comb(j, m - 1) / whole for j in range(draws)])
+
+
+def draw(
+    log: RankingLog,
+    logger: Policy,
+    value: ListValue,
+    draws: int,
+    seeds: tuple[int, ...],
+    keep: Path | None = None,
+) -> Drawn:
+    """Return list values of the logged rankings and of `draws` fresh ones of each row.
+
+    Blocks of rows have streams of their own, a function of `seeds` and their number. With `keep`,
+    every few blocks are stored in that folder, and found again by a run that was interrupted.
+    """
+    told = reporter()
+    told.begin("drawing rankings", log.n)
+    size = max(1, _BLOCK // draws)
+    key = f"{__version__} {seeds} {draws} {fingerprint_of(log).of_rows}" if keep else ""
+    groups = []
+    for number, first in enumerate(range(0, log.n, size * _GROUP)):
+        rows = np.arange(first, min(first + size * _GROUP, log.n))
+        path = None if keep is None else keep / f"{'-'.join(map(str, seeds))}-{number}.npz"
+        own = settled(value(rows, log.action[rows][:, None, :])[:, 0])
+        found = None if path is None else _found(path, key, own, draws)
+        if found is None:
+            parts = [
+                _drawn(log.K, logger, value, rows[at : at + size], own[at : at + size], draws,
+                       np.random.default_rng([*seeds, number, at]))
+                for at in range(0, len(rows), size)
+            ]  # fmt: skip
+            found = _joined(parts)
+            if path is not None:
+                _stored(path, key, found)
+        groups.append(found)
+        told.advance(len(rows))
+    return _joined(groups)
+
+
+def _drawn(
+    K: int,
+    logger: Policy,
+    value: ListValue,
+    rows: Ints,
+    own: Floats,
+    draws: int,
+    rng: np.random.Generator,
+) -> Drawn:
+    count = len(rows)
+    if logger.n_rows == 1:
+        rankings = logger.sample(K, rng, size=count * draws).reshape(count, draws, K)
+    else:
+        rankings = logger.take(rows).sample(K, rng, size=draws)
+    drawn = settled(value(rows, rankings))
+    # Ties are broken by random keys: then ranks are uniform under the logger, whatever q is.
+    keys, mine = rng.random(drawn.shape), rng.random(count)
+    ties = drawn == own[:, None]
+    below = ((drawn < own[:, None]) | (ties & (keys < mine[:, None]))).sum(axis=1)
+    return Drawn(own, np.sort(drawn, axis=1), below)
+
+
+def _joined(parts: Sequence[Drawn]) -> Drawn:
+    return Drawn(
+        np.concatenate([part.own for part in parts]),
+        np.concatenate([part.ordered for part in parts]),
+        np.concatenate([part.below for part in parts]),
+    )
+
+
+def _stored(path: Path, key: str, drawn: Drawn) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, key=np.array(key), own=drawn.own, ordered=drawn.ordered, below=drawn.below)
+    write_bytes(path, buffer.getvalue())
+
+
+def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
+    """Return what was stored for these very rows under this very model; else None, and it is drawn
+    again.
+    """
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
+            found = Drawn(data["own"], data["ordered"], data["below"])
+            same = str(data["key"]) == key
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+    # The list values of the logged rankings tell another model, and another order of the rows.
+    whole = found.ordered.shape == (len(own), draws) and found.below.shape == own.shape
+    return found if same and whole and np.array_equal(found.own, own) else None
+
+
+class Place(TypedDict):
+    """A step of either path: best of m, or how often the learned score counts."""
+
+    m: int
+    strength: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """Totals of rankings (n,), moved so that none is below zero, and the largest they can be."""
+
+    totals: Floats
+    most: float
+    shift: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Rows of one side of the split, and what draws of the logger say about them under a model."""
+
+    log: RankingLog
+    rewards: Rewards
+    drawn: Drawn
+
+    def lifts(self, m: int, cap: float) -> Floats:
+        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as
+        control variate.
+
+        (w - 1)(r - c) + E_m c - E_1 c: the control has mean zero whatever q is.
+        """
+        w = self.drawn.weight(m)
+        control = np.minimum(self.drawn.own, cap)
+        gain: Floats = (
+            (w - 1.0) * (self.rewards.totals - control)
+            + self.drawn.mean(m, cap)
+            - self.drawn.mean(1, cap)
+        )
+        return gain
+
+    def expected(self, m: int) -> float:
+        """Return the lift that the model expects of best-of-m."""
+        return float((self.drawn.mean(m, np.inf) - self.drawn.mean(1, np.inf)).mean())
+
+    def weight(self, m: int) -> Floats:
+        """Return weights (n,) of best-of-m against the logger, each in [0, m]."""
+        return self.drawn.weight(m)
+
+    def today(self, n: int) -> float:
+        """Return the mean list value of the logger on the first n rows."""
+        return float(self.drawn.mean(1, np.inf)[:n].mean())
+
+    def place(self, m: int) -> "Place":
+        """Return what a step is called in a result."""
+        return {"m": m, "strength": None}
+
+    def lowest(self, m: int, cap: float) -> float:
+        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c
+        = 0.
+        """
+        return -max((m - 1) * cap, self.rewards.most)
+
+
+#: How much of the learned score is added: a click's log odds count once at 1.
+STRENGTHS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tilted:
+    """Rows of one side of the split, the list value of what they showed, and policies cut by the
+    folds that the score was not fitted to.
+    """
+
+    log: RankingLog
+    rewards: Rewards
+    own: Floats
+    policies: tuple[tuple[NDArray[np.bool_], LearnedPolicy], ...]
+    _known: dict[float, Floats] = field(default_factory=dict)
+
+    def weight(self, strength: float) -> Floats:
+        """Return weights (n,) against the logger, each at least 0."""
+        if strength not in self._known:
+            self._known[strength] = self._weight(strength)
+        return self._known[strength]
+
+    def _weight(self, strength: float) -> Floats:
+        out = np.empty(self.log.n)
+        for rows, policy in self.policies:
+            part = self.log.where(rows)
+            target = policy.plackett_luce(part, strength)
+            out[rows] = ratios_of(part.with_targets({"learned": target}), "learned").full()[:, 0]
+        return out
+
+    def lifts(self, strength: float, cap: float) -> Floats:
+        """Return unbiased paired lifts (n,) over the logger; too small where it never shows what
+        the policy would.
+        """
+        gain: Floats = (self.weight(strength) - 1.0) * self.rewards.totals
+        return gain
+
+    def expected(self, strength: float) -> float:
+        """Return the lift if rewards are what the model expects of each page."""
+        return float(((self.weight(strength) - 1.0) * self.own).mean())
+
+    def place(self, strength: float) -> "Place":
+        """Return what a step is called in a result."""
+        return {"m": 1, "strength": strength}
+
+    def lowest(self, strength: float, cap: float) -> float:
+        """Return a number below which no lift can lie: w = 0, r = most."""
+        return -self.rewards.most
+
+    def today(self, n: int) -> float:
+        """Return the mean list value of the logger on the first n rows."""
+        return float(self.own[:n].mean())
+
+
+def tilted(
+    log: RankingLog, rewards: Rewards, own: Floats, policy: LearnedPolicy, fold: "int | Ints"
+) -> Tilted:
+    """Return a side whose rows are weighed with scores that were not fitted to them."""
+    if isinstance(fold, int):
+        return Tilted(log, rewards, own, ((np.ones(log.n, dtype=bool), policy),))
+    folds = tuple(
+        (fold == f, replace(policy, scorer=replace(policy.scorer, fold=int(f))))
+        for f in np.unique(fold)
+    )
+    return Tilted(log, rewards, own, folds)
+
+
+def check_joint(log: RankingLog) -> None:
+    """Raise where the log does not say how probable each whole ranking was."""
+    given = log.propensity
+    supports = given.supports if isinstance(given, Propensity) else frozenset({"joint"})
+    if isinstance(given, Policy) and not {"prefix", "joint"} & given.capabilities:
+        supports = frozenset()
+    if "joint" not in supports:
+        raise LogError(
+            "the Plackett-Luce path weighs whole rankings, and this log has no probability of "
+            "them: log that of each item given those above (kind 'prefix'), or one number a "
+            "ranking (kind 'joint')"
+        )
