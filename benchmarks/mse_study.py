@@ -20,7 +20,7 @@ from counterrank.ratios import Ratios, ratios_of
 from counterrank.simulate import Environment, SimulatedLog, paper, published, random, true_value
 from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, Limits, Oracle, fit_cross_fitted
-from counterrank.tree.mse import FEASIBLE
+from counterrank.tree.objective import FEASIBLE
 
 Estimates = dict[str, float]
 CLASSIC = ("IPS", "IIPS", "RIPS")

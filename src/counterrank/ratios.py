@@ -81,9 +81,8 @@ class Ratios:
         if self.kind == "policy":
             return self._subsets(masks, choice)
         if len(masks) == 1:
-            return self._filled(
-                lambda rho, out: weights.one_mask(rho, np.ascontiguousarray(masks[0]), out)
-            )
+            one, full = np.ascontiguousarray(masks[0]), len(masks[0])
+            return self._filled(lambda rho, out: weights.ordered(rho, one, full, out))
         models, chosen = np.ascontiguousarray(masks), np.ascontiguousarray(choice)
         return self._filled(lambda rho, out: weights.masked(rho, models, chosen, out))
 
@@ -93,14 +92,35 @@ class Ratios:
         """
         from counterrank.kernels import weights
 
+        self._need_independence()
+        return self._filled(
+            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
+        )
+
+    def at_position(self, k: int, mask: Bools, order: int | None, out: Floats) -> None:
+        """Fill out (n,) with w_k of one position alone, the product of its items' ratios or
+        truncated at an order.
+
+        For products of ratios that `need_model` has allowed; policies share their work among
+        positions (`masked`).
+        """
+        from counterrank.kernels import weights
+
+        weights.at_position(self.rho.T, k, mask[k], len(mask) if order is None else order, out)
+
+    def need_model(self, mask: Bools, order: int | None) -> None:
+        """Raise unless these ratios can weigh a mask, or one truncated at an interaction order."""
+        if order is None:
+            self.need(capability_of(mask))
+        else:
+            self._need_independence()
+
+    def _need_independence(self) -> None:
         if self.kind != "factored":
             raise PropensityError(
                 "interaction-order weights need independent positions ('factored' propensities); "
                 f"these are '{self.kind}'. Without replacement the truncated product is biased"
             )
-        return self._filled(
-            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
-        )
 
     def need(self, capability: str) -> None:
         """Raise unless these ratios can give `capability` probabilities."""

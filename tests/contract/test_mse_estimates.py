@@ -11,7 +11,7 @@ import counterrank as cr
 from counterrank.testing import check_mse_estimate, random_log
 from counterrank.testing.mse import interacting_log
 from counterrank.tree import Oracle
-from counterrank.tree.mse import FEASIBLE, mse_estimate
+from counterrank.tree.objective import FEASIBLE, mse_estimate
 
 
 @pytest.mark.parametrize("name", FEASIBLE)

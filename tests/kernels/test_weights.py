@@ -52,7 +52,7 @@ def test_prefix_full_and_one_mask(shape):
     np.testing.assert_allclose(out, np.cumprod(rho, axis=0), rtol=1e-13)
     weights.full(rho, out)
     np.testing.assert_allclose(out, np.broadcast_to(rho.prod(axis=0), rho.shape), rtol=1e-13)
-    weights.one_mask(rho, mask, out)
+    weights.ordered(rho, mask, length, out)
     np.testing.assert_allclose(out, by_loops(rho, mask), rtol=1e-13)
 
 
@@ -105,7 +105,7 @@ def test_equal_policies_weigh_exactly_one(length):
     for fill in (
         lambda: weights.prefix(rho, out),
         lambda: weights.full(rho, out),
-        lambda: weights.one_mask(rho, np.tri(length, dtype=bool), out),
+        lambda: weights.ordered(rho, np.tri(length, dtype=bool), length, out),
         lambda: weights.ordered(rho, np.ones((length, length), dtype=bool), min(3, length), out),
     ):
         out[:] = np.nan

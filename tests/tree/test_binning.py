@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.tree.binning import make_bins
+from counterrank.tree.training import make_bins
 
 RNG = np.random.default_rng(0)
 

@@ -8,9 +8,8 @@ from counterrank.errors import BehaviorError
 from counterrank.ratios import ratios_of
 from counterrank.simulate import random, true_value
 from counterrank.tree import BehaviorTree, GoldenshlugerLepski, Limits, Oracle, Slope
-from counterrank.tree.growing import Scorer
-from counterrank.tree.kernels import search
-from counterrank.tree.mse import FEASIBLE, REMOVED, mse_estimate
+from counterrank.tree.growing import rows_of
+from counterrank.tree.objective import FEASIBLE, REMOVED, mse_estimate
 from counterrank.tree.pasif import odds_scale
 
 
@@ -32,17 +31,13 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     data.tails[:] = 1.0  # formulas without the correction; it has a test of its own
     position = data.position(tree, data.is_logged() > 0, n_apply=log.n, seed=0)
     objective = mse_estimate(mse).objective(position)
-    y = data.contributions(tree)
-    rows = objective.rows(y, data.is_logged())
-    node = (
-        choice.astype(np.int32)
-        if len(choice) == len(y)
-        else np.concatenate([choice, np.zeros(len(y) - len(choice))])
-    )
-    sums = rows.totals(node.astype(np.int32), len(y[0]))
-    scorer = Scorer(objective, sums)
-    total = sum(scorer.channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
-    value = search.score(total, np.zeros_like(total), scorer.rule, scorer.marks, np.inf)
+    y = data.y[tree]
+    rows = rows_of(objective, y, data.is_logged(), data.codes)
+    node = np.concatenate([choice, np.zeros(len(y) - len(choice))]).astype(np.int32)
+    sums = rows.totals(node, len(y[0]))
+    channels = objective.goal.channels(sums)
+    total = sum(channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
+    value = objective.goal.score(total)
     return y, float(value), position
 
 

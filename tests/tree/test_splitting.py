@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.tree.growing import Grower, Scorer, node_sums, prune
-from counterrank.tree.kernels import pruning, search
-from counterrank.tree.objective import Objective
+from counterrank.tree.growing import Grower, confirm, node_sums, rows_of, totals_of
+from counterrank.tree.objective import Objective, least_score
 from counterrank.tree.settings import Limits
 
 CONTAINING = np.array(
@@ -50,7 +49,7 @@ def grown(y: np.ndarray, codes: np.ndarray, goal: Objective, **limits: float) ->
         np.array([6] * codes.shape[1], dtype=np.int64),
         np.zeros(codes.shape[1], dtype=bool),
     )
-    grower.grow(goal.rows(y, np.ones(len(y))), codes)
+    grower.grow(rows_of(goal, y, np.ones(len(y)), codes))
     return grower
 
 
@@ -137,7 +136,7 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum():
     goal = objective(500)
     fast = grown(y, codes, goal, max_depth=3)
     slow = Grower(goal, fast.limits, *fast.features)
-    rows = goal.rows(y, np.ones(500))
+    rows = rows_of(goal, y, np.ones(500), codes)
     node = np.zeros(500, dtype=np.int32)
     slow.start(rows.totals(node, 1)[0])
     while len(slow.wants):
@@ -166,14 +165,11 @@ def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
     y, codes = data(seed, n=600)
     goal = objective(300)
     grower = grown(y[:300], codes[:300], goal, max_depth=3)
-    scorer = Scorer(goal, node_sums(grower, goal.rows(y[300:], np.ones(300)), codes[300:]))
-
-    def score(totals):
-        return search.score(totals, np.zeros_like(totals), scorer.rule, scorer.marks, np.inf)
-
-    before = score(pruning.totals_of(grower.tree, scorer.channels))
-    prune(grower, scorer)
-    total = pruning.totals_of(grower.tree, scorer.channels)
+    sums = node_sums(grower, rows_of(goal, y[300:], np.ones(300), codes[300:]))
+    channels, score = goal.goal.channels(sums), goal.goal.score
+    before = score(totals_of(grower.tree, channels))
+    confirm(grower, goal, sums)
+    total = totals_of(grower.tree, channels)
     after = score(total)
     assert after <= before * (1 + 1e-12)
     feature, left, right, model = grower.tree
@@ -184,12 +180,7 @@ def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
     ]
     for at in set(kept) & set(reachable(grower)):
         a, b = left[at], right[at]
-        merged = (
-            total
-            - scorer.channels[a, model[a]]
-            - scorer.channels[b, model[b]]
-            + scorer.channels[at, model[at]]
-        )
+        merged = total - channels[a, model[a]] - channels[b, model[b]] + channels[at, model[at]]
         assert score(merged) > after
 
 
@@ -214,12 +205,29 @@ def test_slope_refuses_contradicted_models():
     assert np.isfinite(grower.score)
 
 
-def test_score_stops_early_without_changing_the_answer():
-    totals = np.array([1.0, 3.0, 0.4, 0.1, 0.5, 0.2])
-    rule, marks = objective(50).rule, objective(50).marks
-    full = search.score(totals, np.zeros(6), rule, marks, np.inf)
-    assert search.score(totals, np.zeros(6), rule, marks, full * 1.01) == full
-    assert search.score(totals, np.zeros(6), rule, marks, full * 0.5) >= full * 0.5
+def test_scores_are_only_found_below_what_is_asked():
+    totals = np.array([1.0, 3.0, 0.4, 0.1, 0.5, 0.2]).reshape(1, 1, -1)
+    goal, nothing = objective(50).goal, np.zeros((1, 1, 6))
+    full = goal.score(totals)
+    assert goal.best(totals, nothing, below=full * 1.01) == (full, 0, 0, 0)
+    assert goal.best(totals, nothing, below=full) == (full, -1, -1, -1)
+    assert goal.best(totals, nothing, below=full * 0.5) == (full * 0.5, -1, -1, -1)
+
+
+@pytest.mark.parametrize("different", [True, False])
+def test_least_score_is_the_least_of_every_pair(different):
+    """Small whole numbers tie often: the first of them wins."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        left, right = rng.integers(0, 4, (2, 5, 3, 6)).astype(float)
+        goal = objective(50, kappa=float(rng.integers(0, 3))).goal
+        best, place = np.inf, (-1, -1, -1)
+        for i, a, b in np.ndindex(5, 3, 3):
+            value = goal.score(left[i, a] + right[i, b])
+            if value < best and not (different and a == b):
+                best, place = value, (i, a, b)
+        found = least_score(left, right, goal.rule, goal.targets, np.inf, different)
+        assert found == (best, *place)
 
 
 def test_categories_are_split_by_set():
@@ -237,7 +245,7 @@ def test_categories_are_split_by_set():
         contrast=(0, 1),
     )  # fmt: skip
     grower = Grower(goal, Limits(max_depth=1, min_leaf=50), np.array([6]), np.array([True]))
-    grower.grow(goal.rows(y, np.ones(n)), codes)
+    grower.grow(rows_of(goal, y, np.ones(n), codes))
     assert grower.tree[0, 0] == 0
     model = np.where(
         grower.goes_left[0], grower.tree[3, grower.tree[1, 0]], grower.tree[3, grower.tree[2, 0]]

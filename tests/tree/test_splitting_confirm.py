@@ -1,4 +1,4 @@
-"""The compiled steps that confirm a tree, each against a plain twin that recurses and sums
+"""The steps that confirm a tree, each against a plain twin that recurses and sums
 everything anew.
 
 All numbers are multiples of powers of two, so that both sides compute exactly and ties are ties on
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterrank.tree import growing
-from counterrank.tree.kernels import pruning, search
+from counterrank.tree.objective import TIE, Goal
 
 BINS = 6
 seeds = pytest.mark.parametrize("seed", range(40))
@@ -58,7 +58,7 @@ def naive_leaves(tree: np.ndarray, at: int = 0) -> list[int]:
 def naive_score(
     tree: np.ndarray, channels: np.ndarray, rule: np.ndarray, targets: np.ndarray
 ) -> float:
-    """Return the score of the tree's assignment, from the formula of `kernels.search`."""
+    """Return the score of the tree's assignment, from the formula of `tree.objective`."""
     total = np.sum([channels[at, tree[3, at]] for at in naive_leaves(tree)], axis=0)
     overlap, mean, kappa, lam, per_applied, per_grown = rule
     raw, second = np.split(total[2:], 2)
@@ -108,22 +108,30 @@ def naive_choice(tree: np.ndarray, goal: tuple[np.ndarray, ...], sweeps: int) ->
             chosen = 0
             for m, value in enumerate(options):
                 best = options[chosen]
-                if value < (best if np.isinf(best) else best - search.TIE * abs(best)):
+                if value < (best if np.isinf(best) else best - TIE * abs(best)):
                     chosen = m
             if options[chosen] < naive_score(tree, *goal):
                 tree = changed(tree, at, model=chosen)
     return tree
 
 
+def scoring(rule: np.ndarray, targets: np.ndarray) -> Goal:
+    """Return the rule as the tree takes it; channels are given, so no sums become channels."""
+    return Goal(np.empty((0, 0)), 3, rule, targets)
+
+
 @seeds
-def test_leaf_of_walks_each_row_down(seed):
+def test_routing_walks_each_row_down(seed):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng)
     goes_left = rng.random((tree.shape[1], BINS)) < 0.5
     codes = rng.integers(0, BINS, (50, 2)).astype(np.uint8)
-    found = np.full(50, -1, np.int32)
-    pruning.leaf_of(codes, tree, goes_left, found)
-    for row, leaf in zip(codes, found, strict=True):
+    index, found = rng.permutation(50)[:40], np.zeros(40, np.int32)
+    found[:5] = -1  # rows of no node stay where they are
+    for _ in range(8):
+        growing.route(index, codes, found, tree, goes_left)
+    assert (found[:5] == -1).all()
+    for row, leaf in zip(codes[index[5:]], found[5:], strict=True):
         at = 0
         while tree[0, at] >= 0:
             at = tree[1 if goes_left[at, row[tree[0, at]]] else 2, at]
@@ -136,7 +144,7 @@ def test_add_children_sums_the_leaves_below(seed):
     tree = random_tree(rng)
     sums = rng.integers(-50, 50, (tree.shape[1], 3)) / 4
     expected = np.array([sums[naive_leaves(tree, at)].sum(axis=0) for at in range(tree.shape[1])])
-    pruning.add_children(tree, sums)
+    growing.add_children(tree, sums)
     np.testing.assert_array_equal(sums, expected)
 
 
@@ -144,12 +152,12 @@ def test_add_children_sums_the_leaves_below(seed):
 def test_leaves_and_totals(seed):
     tree, channels, rule, targets = random_scene(seed)
     found = naive_leaves(tree)
-    assert pruning.leaves(tree).tolist() == found
-    totals = pruning.totals_of(tree, channels)
+    assert growing.leaves(tree) == found
+    totals = growing.totals_of(tree, channels)
     np.testing.assert_array_equal(
         totals, np.sum([channels[at, tree[3, at]] for at in found], axis=0)
     )
-    value = search.score(totals, np.zeros_like(totals), rule, targets, np.inf)
+    value = scoring(rule, targets).score(totals)
     assert value == naive_score(tree, channels, rule, targets)
 
 
@@ -159,7 +167,8 @@ def test_prune_undoes_what_the_twin_undoes(seed, share):
     tree, *goal = random_scene(seed)
     expected, gains = naive_prune(tree, tuple(goal), share), np.ones(tree.shape[1])
     before = tree.copy()
-    pruning.prune(tree, gains, *goal, share)
+    channels, rule, targets = goal
+    growing.prune(tree, gains, channels, scoring(rule, targets), share)
     np.testing.assert_array_equal(tree, expected)
     np.testing.assert_array_equal(gains, np.where((before[0] >= 0) & (expected[0] < 0), 0.0, 1.0))
 
@@ -181,7 +190,8 @@ def test_prune_keeps_some_splits_and_undoes_others():
 def test_choosing_again_chooses_what_the_twin_chooses(seed, sweeps):
     tree, *goal = random_scene(seed)
     expected = naive_choice(tree, tuple(goal), sweeps)
-    pruning.choose_again(tree, *goal, sweeps)
+    channels, rule, targets = goal
+    growing.choose_again(tree, channels, scoring(rule, targets), sweeps)
     np.testing.assert_array_equal(tree, expected)
 
 

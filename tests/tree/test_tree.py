@@ -7,7 +7,7 @@ import counterrank as cr
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.ratios import ratios_of
 from counterrank.tree import BehaviorTree
-from counterrank.tree.mse import GoldenshlugerLepski
+from counterrank.tree.objective import GoldenshlugerLepski
 from counterrank.tree.settings import Limits
 
 MODELS = ["S", "I"]

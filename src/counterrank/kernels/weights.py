@@ -15,6 +15,8 @@ Ints = NDArray[np.int64]
 
 #: Rows handled at a time where layouts change: a block of both sides fits the first-level cache.
 _BLOCK = 128
+#: Rows handled at a time where polynomials of ratios are built: a few degrees fit the same cache.
+_ORDER_BLOCK = 512
 
 
 @jit
@@ -81,63 +83,63 @@ def masked(rho: Floats, masks: NDArray[np.bool_], choice: Ints, out: Floats) -> 
             out[k, i] = product
 
 
-@jit
-def one_mask(rho: Floats, mask: NDArray[np.bool_], out: Floats) -> None:
-    """Fill w_k = prod over l with mask[k, l] of rho_l, the same mask (K, K) for every ranking."""
-    length, n = rho.shape
-    for k in range(length):
-        row = out[k]
-        for i in range(n):
-            row[i] = 1.0
-        for m in range(length):
-            if mask[k, m]:
-                for i in range(n):
-                    row[i] *= rho[m, i]
-
-
 @helper
 def _raise_degree(rho: Floats, lower: Floats, upper: Floats) -> None:
     """Add (rho - 1) lower to upper; rows of one table are known to be apart only as arguments."""
-    for i in range(upper.shape[0]):
+    for i in range(rho.shape[0]):
         upper[i] += (rho[i] - 1.0) * lower[i]
 
 
 @helper
-def _add(values: Floats, out: Floats) -> None:
+def _multiply(values: Floats, out: Floats) -> None:
     for i in range(out.shape[0]):
+        out[i] *= values[i]
+
+
+@helper
+def _add(values: Floats, out: Floats) -> None:
+    for i in range(values.shape[0]):
         out[i] += values[i]
 
 
 @jit
-def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> None:
-    """Fill the interaction-order weights inside a mask (K, K).
+def at_position(rho: Floats, k: int, relevant: NDArray[np.bool_], order: int, out: Floats) -> None:
+    """Fill out (n,) with w_k of the items relevant (K,), truncated at an interaction order.
 
     w_k(c, m) = rho_k * sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1),
     by the recurrence of elementary symmetric polynomials, O(K m) a position. At full order the
     plain product is used: the alternating sum loses all digits to cancellation for long rankings.
     """
     length, n = rho.shape
-    poly = np.empty((order, n))
-    for k in range(length):
-        row = out[k]
-        others = 0
-        for m in range(length):
-            others += mask[k, m] and m != k
-        for i in range(n):
-            row[i] = rho[k, i] if mask[k, k] else 1.0
-        if order - 1 >= others:
+    others = 0
+    for m in range(length):
+        others += relevant[m] and m != k
+    plain = order > others
+    poly = np.empty((1 if plain else order, _ORDER_BLOCK))
+    for first in range(0, n, _ORDER_BLOCK):
+        end = min(first + _ORDER_BLOCK, n)
+        row = out[first:end]
+        fill(row, 1.0)
+        if plain:
             for m in range(length):
-                if mask[k, m] and m != k:
-                    for i in range(n):
-                        row[i] *= rho[m, i]
+                if relevant[m]:
+                    _multiply(rho[m, first:end], row)
             continue
         for j in range(order):
             fill(poly[j], 1.0 if j == 0 else 0.0)
         for m in range(length):
-            if mask[k, m] and m != k:
+            if relevant[m] and m != k:
                 for j in range(order - 1, 0, -1):
-                    _raise_degree(rho[m], poly[j - 1], poly[j])
+                    _raise_degree(rho[m, first:end], poly[j - 1], poly[j])
         for j in range(1, order):
             _add(poly[j], poly[0])
-        for i in range(n):
-            row[i] *= poly[0, i]
+        _multiply(poly[0], row)
+        if relevant[k]:
+            _multiply(rho[k, first:end], row)
+
+
+@jit
+def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> None:
+    """Fill out (K, n) with the weights of one mask (K, K) for every ranking, as `at_position`."""
+    for k in range(rho.shape[0]):
+        at_position(rho, k, mask[k], order, out[k])

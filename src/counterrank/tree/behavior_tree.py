@@ -13,15 +13,20 @@ from counterrank.behavior import Candidate, candidates
 from counterrank.errors import BehaviorError
 from counterrank.log import Probabilities, RankingLog
 from counterrank.ratios import Ratios, ratios_of
-from counterrank.tree import picture, storage, words
-from counterrank.tree.forest import Forest, assemble, weights_by_choice
-from counterrank.tree.growing import Grower, Scorer, choose_again, finish, node_sums, prune
-from counterrank.tree.kernels.statistics import Rows
-from counterrank.tree.models import supported
-from counterrank.tree.mse import DEFAULT, mse_estimate
-from counterrank.tree.objective import MSEEstimate, Objective
+from counterrank.tree import storage, words
+from counterrank.tree.forest import Forest, assemble
+from counterrank.tree.growing import (
+    Grower,
+    Rows,
+    choose,
+    confirm,
+    finish,
+    node_sums,
+    rows_of,
+)
+from counterrank.tree.objective import DEFAULT, MSEEstimate, Objective, mse_estimate
 from counterrank.tree.settings import BINNING_STREAM, MOST_REWARD, Limits
-from counterrank.tree.training import Part, TrainingSet, prepare
+from counterrank.tree.training import TrainingSet, prepare, supported
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -110,21 +115,19 @@ class BehaviorTree:
                 trees.append(self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed))
         return [assemble(trees, data, mse=estimate.name, notes=notes) for trees in growers]
 
-    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
+    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Bools, Bools | None]:
         """Return the rows that grow and those that confirm, if any."""
         held = rows & data.held_out(self.limits.prune)
-        if (
-            not held.any() or not (rows & ~held).any()
-        ):  # so few units that all of them would only confirm
-            return data.part(rows), None
-        return data.part(rows & ~held), data.part(held)
+        if not held.any() or not (rows & ~held).any():
+            return rows, None  # so few units that all of them would only confirm
+        return rows & ~held, held
 
     def _grow_one(
         self,
         data: TrainingSet,
         tree: int,
-        growing: Part,
-        held: Part | None,
+        growing: Bools,
+        held: Bools | None,
         *,
         n_apply: int,
         seed: int,
@@ -134,28 +137,22 @@ class BehaviorTree:
         """
         estimate, use = mse_estimate(self.mse), data.is_logged()
 
-        def view(rows: Bools) -> tuple[Objective, Rows]:
-            objective = estimate.objective(data.position(tree, rows, n_apply=n_apply, seed=seed))
-            return objective, objective.rows(data.contributions(tree), use)
+        def view(some: Bools) -> tuple[Objective, Rows]:
+            objective = estimate.objective(data.position(tree, some, n_apply=n_apply, seed=seed))
+            return objective, rows_of(objective, data.y[tree], use, data.codes, data.part(some))
 
-        objective, rows = view(growing.rows)
+        objective, rows = view(growing)
         grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
-        grower.grow(rows.subset(growing.index), growing.codes)
+        grower.grow(rows)
         if held is not None:
-            objective, rows = view(held.rows)
-            confirming = node_sums(grower, rows.subset(held.index), held.codes)
-            if grower.count > 1:
-                prune(grower, Scorer(objective, confirming))
-            both = growing.rows | held.rows
-            objective, rows = view(both)
-            sums = grower.stats[: grower.count] + confirming
-            if len(
-                objective.replicates
-            ):  # their row weights differ from part to part: sums do not add
-                everyone = data.part(both)
-                sums = node_sums(grower, rows.subset(everyone.index), everyone.codes)
-            choose_again(grower, Scorer(objective, sums))
-            grower.stats, grower.objective = sums, objective
+            objective, rows = view(held)
+            confirming = node_sums(grower, rows)
+            confirm(grower, objective, confirming)
+            objective, rows = view(growing | held)
+            # Row weights of replicates differ from part to part: their sums do not add.
+            adds = not len(objective.replicates)
+            sums = grower.stats[: grower.count] + confirming if adds else node_sums(grower, rows)
+            choose(grower, objective, sums)
         finish(grower)
         return grower
 
@@ -174,7 +171,7 @@ class BehaviorTree:
 
     def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
         """Return importance weights (n, K) of a batch under its assigned models."""
-        return forest_weights(self.fitted, batch, ratios)
+        return self.fitted.weights(batch.context, ratios)
 
     def describe(self) -> dict[str, Any]:
         """Return groups, rules, models, estimates and feature importance as plain values for JSON."""
@@ -202,7 +199,7 @@ class BehaviorTree:
             raise BehaviorError(
                 f"there is no tree for position {position}; choose 1 to {len(forest.roots)}"
             )
-        return picture.svg(forest, position - 1)
+        return words.svg(forest, position - 1)
 
     def figure(self, path: "str | os.PathLike[str]", position: int = 1) -> None:
         """Write the tree of one position to an SVG file."""
@@ -217,8 +214,3 @@ class BehaviorTree:
 
     def __rich__(self) -> "RenderableType":
         return str(self) if self.forest is None else words.rich_table(self.forest)
-
-
-def forest_weights(forest: Forest, batch: RankingLog, ratios: Ratios) -> Floats:
-    """Return importance weights (n, K) of a batch under the models a forest assigns."""
-    return weights_by_choice(forest, forest.choice(batch.context, batch.n), ratios)

@@ -4,22 +4,61 @@ each row.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.behavior import Candidate
 from counterrank.errors import BehaviorError
+from counterrank.kernels.jit import jit
 from counterrank.ratios import Ratios
 from counterrank.tree.growing import Grower
-from counterrank.tree.kernels.prediction import assign
 from counterrank.tree.training import TrainingSet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@jit
+def assign(
+    context: Floats,
+    fold: Ints,
+    roots: Ints,
+    nodes: Ints,
+    threshold: Floats,
+    missing_left: Bools,
+    sets: Bools,
+    label: Ints,
+) -> Ints:
+    """Return the label (n, T) of each row's leaf in tree t of its fold (n,); roots (F, T).
+
+    nodes (N, 4) = feature (-1 in a leaf), left, right, first row of `sets` + 1 (0 for a number); a
+    number goes left when it is at most the threshold, a category when it is in its set; missing and
+    unknown ones by `missing_left`.
+    """
+    out = np.empty((fold.shape[0], roots.shape[1]), np.int64)
+    for i in range(out.shape[0]):
+        first = roots[fold[i] % roots.shape[0]]
+        for t in range(out.shape[1]):
+            at = first[t]
+            while nodes[at, 0] >= 0:
+                value = context[i, nodes[at, 0]]
+                go_left = missing_left[at]
+                if not np.isnan(value):
+                    if nodes[at, 3] == 0:
+                        go_left = value <= threshold[at]
+                    else:
+                        code = int(value)
+                        if 0 <= code < sets.shape[1]:
+                            go_left = sets[nodes[at, 3] - 1, code]
+                at = nodes[at, 1] if go_left else nodes[at, 2]
+            out[i, t] = label[at]
+    return out
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Forest:
     """Trees over the context, each leaf a behaviour model.
 
@@ -35,8 +74,8 @@ class Forest:
     roots: Ints
     nodes: Ints
     threshold: Floats
-    missing_left: NDArray[np.bool_]
-    sets: NDArray[np.bool_]
+    missing_left: Bools
+    sets: Bools
     model: Ints
     facts: Floats
     mse: str
@@ -57,33 +96,68 @@ class Forest:
 
     def leaves(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
         """Return each row's leaf in each tree (n, T)."""
-        return self._assigned(context, n, None, np.arange(len(self.nodes)))
-
-    def choice(
-        self, context: "ArrayLike | None", n: int | None = None, fold: Ints | None = None
-    ) -> Ints:
-        """Return the model of each row and position (n, K); `fold` (n,) chooses among the forests
-        of `joined`.
-        """
-        chosen = self._assigned(context, n, fold, self.model)
-        return chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
+        every = np.arange(len(self.nodes))
+        return self._assigned(self._context(context, n), None, every, self.roots[None])
 
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
         """Return the model of each row and position, an index into `candidates`: (n, K), or (n,)
         with one tree.
         """
-        chosen = self._assigned(context, n, None, self.model)
+        values = self._context(context, n)
+        chosen = self._assigned(values, None, self.model, self.roots[None])
         return chosen if self.per_position else chosen[:, 0]
 
-    def _assigned(
-        self, context: "ArrayLike | None", n: int | None, fold: Ints | None, label: Ints
-    ) -> Ints:
-        values = self._context(context, n)
-        roots = self.roots if self.roots.ndim == 2 else self.roots[None]
-        out = np.empty((len(values), roots.shape[1]), dtype=np.int64)
-        which = np.zeros(len(values), dtype=np.int64) if fold is None else fold
-        assign(
-            values,
+    def weights(
+        self, context: "ArrayLike | None", ratios: Ratios, fold: Ints | None = None
+    ) -> Floats:
+        """Return w (n, K): at row i and position k the weight of the model assigned there.
+
+        `fold` (n,) chooses among the forests of `joined`.
+        """
+        values = self._context(context, len(ratios.rho))
+        if ratios.kind == "policy":  # subset probabilities of all positions share their work
+            chosen = self._assigned(values, fold, self.model, np.atleast_2d(self.roots))
+            choice = chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
+            return ratios.by_choice(np.stack([c.mask for c in self.candidates]), choice)
+        for model in {m: self.candidates[m] for used in self._used for m in used}.values():
+            ratios.need_model(model.mask, model.order)
+        out = np.empty((self.K, len(values)))
+        labels: dict[int, Ints] = {}
+        for k in range(self.K):
+            tree = k if self.per_position else 0
+            first, *others = self._used[tree]
+            self._fill(out[k], k, first, ratios)
+            if others and tree not in labels:
+                roots = np.ascontiguousarray(np.atleast_2d(self.roots)[:, tree : tree + 1])
+                labels = {tree: self._assigned(values, fold, self.model, roots)[:, 0]}
+            for m in others:
+                w = np.empty(len(values))
+                self._fill(w, k, m, ratios)
+                np.copyto(out[k], w, where=labels[tree] == m)
+        return out.T
+
+    def _fill(self, out: Floats, k: int, m: int, ratios: Ratios) -> None:
+        model = self.candidates[m]
+        ratios.at_position(k, model.mask, model.order, out)
+
+    @cached_property
+    def _used(self) -> list[list[int]]:
+        """The models at the leaves of each tree, of all folds."""
+        roots = np.atleast_2d(self.roots)
+        tree_of = np.zeros(len(self.nodes), dtype=np.int64)
+        starts = np.argsort(roots, axis=None)
+        for flat in starts:  # the nodes of a tree stand together
+            tree_of[roots.flat[flat] :] = flat % roots.shape[1]
+        leaf = self.nodes[:, 0] < 0
+        return [
+            np.unique(self.model[leaf & (tree_of == t)]).tolist() for t in range(roots.shape[1])
+        ]
+
+    def _assigned(self, context: Floats, fold: Ints | None, label: Ints, roots: Ints) -> Ints:
+        """Return the label of each row's leaf (n, T) in the trees roots (F, T) of its fold."""
+        which = np.zeros(len(context), dtype=np.int64) if fold is None else fold
+        return assign(
+            context,
             which,
             roots,
             self.nodes,
@@ -91,9 +165,7 @@ class Forest:
             self.missing_left,
             self.sets,
             label,
-            out,
         )
-        return out
 
     def _context(self, context: "ArrayLike | None", n: int | None) -> Floats:
         width = len(self.context_names)
@@ -136,19 +208,6 @@ def joined(forests: Sequence[Forest]) -> Forest:
     )
 
 
-def weights_by_choice(forest: Forest, choice: Ints, ratios: Ratios) -> Floats:
-    """Return w (n, K): at row i and position k the weight of candidate choice[i, k]."""
-    used = np.unique(forest.model[forest.nodes[:, 0] < 0])
-    models = [forest.candidates[m] for m in used]
-    if len(used) == 1 and models[0].order is None:
-        return ratios.masked(models[0].mask)
-    out = ratios.by_choice(np.stack([c.mask for c in forest.candidates]), choice)
-    for m, c in zip(used, models, strict=True):
-        if c.order is not None:
-            out = np.where(choice == m, ratios.ordered(c.mask, c.order), out)
-    return np.asfortranarray(out)
-
-
 def assemble(
     growers: Sequence[Grower], data: TrainingSet, *, mse: str, notes: tuple[str, ...] = ()
 ) -> Forest:
@@ -161,7 +220,7 @@ def assemble(
     nodes[:, 3] = 0
     threshold, missing = np.full(total, np.nan), np.zeros(total, dtype=bool)
     model, facts = np.zeros(total, dtype=np.int64), np.full((total, 5), np.nan)
-    sets: list[NDArray[np.bool_]] = []
+    sets: list[Bools] = []
     for g, place, first in zip(growers, data.trees, roots, strict=True):
         part = slice(int(first), int(first) + g.count)
         model[part] = place.models[g.tree[3, : g.count]]
@@ -211,20 +270,20 @@ def facts_of(g: Grower) -> Floats:
     return facts
 
 
-def _threshold(edges: Floats, chosen: NDArray[np.int64]) -> float:
+def _threshold(edges: Floats, chosen: Ints) -> float:
     """Bins 1..b go left: values up to edge b. None goes left (only missing do): -inf; all: inf."""
     if len(chosen) == 0:
         return -np.inf
     return float(edges[len(chosen) - 1]) if len(chosen) <= len(edges) else np.inf
 
 
-def _category_set(codes: Floats) -> NDArray[np.bool_]:
+def _category_set(codes: Floats) -> Bools:
     out = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
     out[codes.astype(np.int64)] = True
     return out
 
 
-def _stacked(sets: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+def _stacked(sets: list[Bools]) -> Bools:
     out = np.zeros((len(sets), max((len(s) for s in sets), default=0)), dtype=bool)
     for row, members in zip(out, sets, strict=True):
         row[: len(members)] = members

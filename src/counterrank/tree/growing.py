@@ -1,33 +1,188 @@
 """One tree: grown level by level from histograms, its splits confirmed on other rows, its models
 chosen once more.
 
-The search tries thousands of splits and keeps the one whose estimated bias is smallest by luck; on
-other rows the same split has one score, without that luck. A split stays if it still lowers the
-objective there.
+Every (feature, threshold, left model, right model) is scored exactly: a split changes the channels
+of one leaf only, so its score needs the histogram of that leaf and the totals. The search tries
+thousands of splits and keeps the one whose estimated bias is smallest by luck; on other rows the
+same split has one score, without that luck. A split stays if it still lowers the objective there.
 """
+
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.tree.binning import Codes
-from counterrank.tree.kernels import pruning, search
-from counterrank.tree.kernels.statistics import Features, Nodes, Rows, add_histogram, route
-from counterrank.tree.objective import Objective
+from counterrank.kernels.jit import jit
+from counterrank.tree.objective import TIE, Goal, Objective
 from counterrank.tree.settings import SWEEPS, Limits
+from counterrank.tree.training import Codes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Places = NDArray[np.int32]
+
+
+@jit
+def add_histogram(rows: "Rows", node: Places, place: Ints, out: Floats) -> None:
+    """Add the statistics of the rows into out (nodes, d, bins, L) at the place of each row's
+    node (r,); -1 is passed over.
+
+    One vector a row, [u, u y_m (M), u y_a y_b (P), v_b z_m (B x M)], so that a bin is one
+    contiguous addition. It is formed here: reading it back would cost more than the products.
+    """
+    # Once: taking an array out of a tuple counts references.
+    chosen, codes, y, use, pairs, replicates, averaged = rows
+    models, features, width = y.shape[1], out.shape[1], out.shape[3]
+    row = np.empty(width)
+    for r in range(chosen.shape[0]):
+        if node[r] < 0 or place[node[r]] < 0:
+            continue
+        i, at = chosen[r], place[node[r]]
+        row[0] = use[i]
+        for m in range(models):
+            row[1 + m] = use[i] * y[i, m]
+        end = 1 + models
+        for p in range(pairs.shape[0]):
+            row[end + p] = row[1 + pairs[p, 0]] * y[i, pairs[p, 1]]
+        end += pairs.shape[0]
+        for b in range(replicates.shape[1]):
+            for m in range(models):
+                row[end + m] = replicates[i, b] * averaged[i, m]
+            end += models
+        for f in range(features):
+            cell = out[at, f, codes[i, f]]
+            for c in range(width):
+                cell[c] += row[c]
+
+
+@jit
+def route(index: Ints, codes: Codes, node: Places, tree: Ints, goes_left: Bools) -> None:
+    """Move each row index (r,) of a node (r,) that was split to the child its bin belongs to; tree
+    (4, nodes) as in `Grower`.
+    """
+    for r in range(index.shape[0]):
+        at = node[r]
+        if at >= 0 and tree[0, at] >= 0:
+            node[r] = tree[1, at] if goes_left[at, codes[index[r], tree[0, at]]] else tree[2, at]
+
+
+class Rows(NamedTuple):
+    """Rows chosen (r,) of a log, and what their statistics are formed from.
+
+    codes (n, d) are bins, y (n, M) contributions, use (n,) 0 or 1, pairs (P, 2) products to sum.
+    Replicates (n, B) are weighted sums of averaged (n, M), which is y unless an estimate weighs its
+    subsamples otherwise.
+    """
+
+    chosen: Ints
+    codes: Codes
+    y: Floats
+    use: Floats
+    pairs: Ints
+    replicates: Floats
+    averaged: Floats
+
+    def histograms(self, node: Places, place: Ints, wanted: int, bins: int) -> Floats:
+        """Return the sums (wanted, d, bins, L) at the place (nodes,) of each row's node (r,)."""
+        models = self.y.shape[1]
+        width = 1 + models + len(self.pairs) + self.replicates.shape[1] * models
+        out = np.zeros((wanted, self.codes.shape[1], bins, width))
+        add_histogram(self, node, place, out)
+        return out
+
+    def totals(self, node: Places, nodes: int) -> Floats:
+        """Return the sums in each node (nodes, L); rows of node -1 are passed over."""
+        one_bin = self._replace(codes=np.zeros((len(self.y), 1), dtype=np.uint8))
+        return one_bin.histograms(node, np.arange(nodes), nodes, 1)[:, 0, 0]
+
+
+def rows_of(
+    objective: Objective, y: Floats, use: Floats, codes: Codes, index: Ints | None = None
+) -> Rows:
+    """Return the rows behind an objective's statistics: of all, or those of `index`."""
+    by_row = objective.replicates.T if len(objective.replicates) else np.empty((len(y), 0))
+    return Rows(
+        np.arange(len(y)) if index is None else index,
+        codes,
+        y,
+        use,
+        objective.pairs,
+        np.ascontiguousarray(by_row),
+        y if objective.averaged is None else objective.averaged,
+    )
+
+
+class Features(NamedTuple):
+    """Bins in use (d,), the one for missing values included, and which features are categorical
+    (d,).
+    """
+
+    bins: Ints
+    categorical: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The ways to divide a node in two: N of them, features in order, missing values right, then
+    left.
+
+    sums (N, L) go left; `where` (3, N) = feature, missing left, bins taken of `order` (d, bins -
+    1).
+    """
+
+    sums: Floats
+    where: Ints
+    order: Ints
+
+    @classmethod
+    def of(cls, hist: Floats, features: Features, contrast: tuple[int, int], least: int) -> "Cuts":
+        """Return the cuts of a node's histogram (d, bins, L) with `least` rows on either side."""
+        order = bin_order(hist, features, contrast)
+        inner = np.take_along_axis(hist[:, 1:], order[:, :, None] - 1, axis=1)
+        taken = np.zeros_like(hist)
+        np.cumsum(inner, axis=1, out=taken[:, 1:])
+        missing = hist[:, :1]
+        sides = [taken, taken + missing] if missing[..., 0].any() else [taken]
+        left = np.stack(sides, axis=1)  # (d, sides, bins, L)
+        rows = left[..., 0]
+        # An empty bin moves nothing: the cut before it is the same, and so is the other side of no
+        # missing values.
+        moves = np.ones(rows.shape, dtype=bool)
+        moves[:, :, 1:] = inner[:, None, :, 0] > 0
+        moves[:, 1:] &= missing[:, :, None, 0] > 0
+        good = moves & (rows >= least) & (hist[0, :, 0].sum() - rows >= least)
+        return cls(left[good], np.array(np.nonzero(good)), order)
+
+
+def bin_order(hist: Floats, features: Features, contrast: tuple[int, int]) -> Ints:
+    """Return the bins 1.. of each feature in scanning order (d, bins - 1): as they are, or
+    categories by mean contrast.
+
+    The contrast is the mean difference between the densest and the sparsest model, the sign of the
+    bias at stake. Ordered by a mean, the best of all 2^(c-1) subsets is a prefix for one squared
+    error (Fisher 1958); for this objective it is a good guess in linear time.
+    """
+    order = np.tile(np.arange(1, hist.shape[1]), (len(hist), 1))
+    for f in np.flatnonzero(features.categorical):
+        cells = hist[f, 1:]
+        dense, sparse = (cells[:, 1 + m] for m in contrast)
+        key = np.full(len(cells), np.inf)
+        np.divide(dense - sparse, cells[:, 0], out=key, where=cells[:, 0] > 0)
+        order[f] = np.argsort(key, kind="stable") + 1
+    return order
 
 
 class Grower:
     """A growing tree: nodes in flat arrays, a frontier whose histograms it asks for, totals of the
     objective.
 
-    `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `stats` (nodes, L) the sums of
-    each node; `scores` (nodes,) the objective of the whole assignment once the node was decided.
-    Histograms may be summed by somebody else (`start` and `split`, for logs that are streamed) or
-    here, on rows in memory (`grow`).
+    `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `goes_left` (nodes, bins);
+    `stats` (nodes, L) the sums of each node; `scores` (nodes,) the objective of the whole
+    assignment once the node was decided, `gains` (nodes,) what its split took off, `totals` (C,)
+    the channels of the whole assignment. Histograms may be summed by somebody else (`start` and
+    `split`, for logs that are streamed) or here, on rows in memory (`grow`).
     """
 
     def __init__(
@@ -43,7 +198,7 @@ class Grower:
         self.scores = np.full(most, np.nan)
         self.gains = np.zeros(most)
         self.goes_left = np.zeros((most, int(bins.max(initial=1))), dtype=bool)
-        self.totals = np.zeros(self.goal.shape[1])
+        self.totals = np.zeros(self.goal.table.shape[1] // objective.models)
         self.least_gain = 0.0
         self.count = 1
         self.level = 0
@@ -52,7 +207,9 @@ class Grower:
     def start(self, stats: Floats) -> None:
         """Choose the root's model from the sums of all rows (L,)."""
         self.stats[0] = stats
-        search.choose_root(self.goal, self.nodes)
+        here = self.goal.channels(stats)
+        self.scores[0], self.tree[3, 0] = self.goal.best_model(np.zeros_like(here[0]), here)
+        self.totals = here[self.tree[3, 0]]
         # The least gain is a share of the root's score: MSEs have the rewards' unit squared.
         root = abs(float(self.scores[0]))
         self.least_gain = self.limits.min_gain * root if np.isfinite(root) else 0.0
@@ -64,43 +221,83 @@ class Grower:
         return np.empty(0, dtype=np.int64) if done else self.frontier
 
     def split(self, hist: Floats) -> None:
-        """Split the frontier, given its histograms (nodes, d, bins, L)."""
+        """Split the frontier in order, each node given all leaves so far, from its histograms
+        (nodes, d, bins, L).
+        """
         before, least = self.count, self.limits.leaf_rows(self.objective.n_grow)
-        bounds = np.array([least, self.least_gain, self.limits.max_leaves], dtype=np.float64)
-        self.count = search.split_level(
-            self.frontier, hist, self.features, self.goal, bounds, self.nodes, self.count
-        )
+        for node, cells in zip(self.frontier.tolist(), hist, strict=True):
+            around = self._settle(node)
+            # A binary tree of c nodes has (c + 1) / 2 leaves.
+            room = (self.count + 1) // 2 < self.limits.max_leaves
+            if room and self.stats[node, 0] >= 2 * least:
+                cuts = Cuts.of(cells, self.features, self.objective.contrast, least)
+                self._divide(node, cuts, cells, around)
         self.level += 1
         self.frontier = np.arange(before, self.count, dtype=np.int64)
 
-    def grow(self, rows: Rows, codes: Codes) -> None:
-        """Grow to the end on rows in memory, with bins `codes` (n, d)."""
-        node = np.zeros(len(codes), dtype=np.int32)
+    def _settle(self, node: int) -> Floats:
+        """Give a leaf the best model, given all other leaves; its own wins a tie.
+
+        Return its channels under each model on top of the other leaves' totals (M, C).
+        """
+        here, own = self.goal.channels(self.stats[node]), self.tree[3, node]
+        # Squared bias is of the whole assignment: which model suits a leaf depends on what the
+        # others have become since its parent was split.
+        others = self.totals - here[own]
+        now = self.goal.score(others + here[own])
+        value, model = self.goal.best_model(others, here)
+        if value < (now if np.isinf(now) else now - TIE * abs(now)):
+            own, now = model, value
+        self.tree[3, node], self.scores[node] = own, now
+        around: Floats = here + others
+        self.totals = around[own]
+        return around
+
+    def _divide(self, node: int, cuts: Cuts, cells: Floats, around: Floats) -> None:
+        """Split a node by the cut and the two models that lower the score most, if any does."""
+        now, left = float(self.scores[node]), self.goal.channels(cuts.sums)
+        right = around - left
+        found = self.goal.best(left, right, below=now - self.least_gain, different=True)
+        if found.at < 0:
+            return
+        feature, missing_left, taken = (int(v) for v in cuts.where[:, found.at])
+        sums, rows = cuts.sums[found.at], self.stats[node, 0]
+        self.goes_left[node, cuts.order[feature, :taken]] = True
+        # Where no value was missing, those to come follow the larger side.
+        known = cells[feature, 0, 0] > 0
+        self.goes_left[node, 0] = missing_left > 0 if known else 2 * sums[0] > rows
+        a, b = self.count, self.count + 1
+        self.tree[:3, node] = feature, a, b
+        self.tree[3, a], self.tree[3, b] = found.left, found.right
+        self.stats[a], self.stats[b] = sums, self.stats[node] - sums
+        self.totals = left[found.at, found.left] + right[found.at, found.right]
+        self.scores[node], self.gains[node] = found.score, now - found.score
+        self.count += 2
+
+    def grow(self, rows: Rows) -> None:
+        """Grow to the end on rows in memory."""
+        node = np.zeros(len(rows.chosen), dtype=np.int32)
         if not len(self.features.bins):
             self.start(rows.totals(node, 1)[0])
             return
-        hist = self.histograms(rows, codes, node, self.frontier)
+        hist = self.histograms(rows, node, self.frontier)
         self.start(hist[0, 0].sum(axis=0))
         while len(self.wants):
             parents = self.frontier
             self.split(hist)
             if len(self.wants):
-                route(codes, node, self.tree, self.goes_left)
-                hist = self._child_histograms(rows, codes, node, parents, hist)
+                route(rows.chosen, rows.codes, node, self.tree, self.goes_left)
+                hist = self._child_histograms(rows, node, parents, hist)
 
-    def histograms(self, rows: Rows, codes: Codes, node: NDArray[np.int32], wanted: Ints) -> Floats:
+    def histograms(self, rows: Rows, node: Places, wanted: Ints) -> Floats:
         """Return the histograms (nodes, d, bins, L) of some nodes, from the node of each row (-1:
         none).
         """
-        out = np.zeros((len(wanted), codes.shape[1], self.goes_left.shape[1], rows.width))
         place = np.full(self.tree.shape[1], -1, dtype=np.int64)
         place[wanted] = np.arange(len(wanted))
-        add_histogram(rows, codes, node, place, out)
-        return out
+        return rows.histograms(node, place, len(wanted), self.goes_left.shape[1])
 
-    def _child_histograms(
-        self, rows: Rows, codes: Codes, node: NDArray[np.int32], parents: Ints, hist: Floats
-    ) -> Floats:
+    def _child_histograms(self, rows: Rows, node: Places, parents: Ints, hist: Floats) -> Floats:
         """Return the histograms of the frontier: the smaller of each split is summed, the larger is
         what remains.
         """
@@ -111,59 +308,114 @@ class Grower:
         small = np.where(
             self.stats[children[0], 0] <= self.stats[children[1], 0], children[0], children[1]
         )
-        summed = self.histograms(rows, codes, node, small)
+        summed = self.histograms(rows, node, small)
         out = np.empty((len(self.frontier), *hist.shape[1:]))
         first = self.frontier[0]
         out[small - first] = summed
         out[children.sum(axis=0) - small - first] = hist[of_parents] - summed
         return out
 
-    @property
-    def nodes(self) -> Nodes:
-        """The arrays as the kernels take them."""
-        return Nodes(self.tree, self.goes_left, self.stats, self.scores, self.gains, self.totals)
+    def leaf_of(self, rows: Rows) -> Places:
+        """Return the leaf of each row (r,)."""
+        node = np.zeros(len(rows.chosen), dtype=np.int32)
+        for _ in range(self.level):
+            route(rows.chosen, rows.codes, node, self.tree, self.goes_left)
+        return node
 
     @property
     def score(self) -> float:
         """The objective of the whole assignment."""
-        rest = np.zeros_like(self.totals)
-        return float(search.score(self.totals, rest, self.goal.rule, self.goal.targets, np.inf))
+        return self.goal.score(self.totals)
 
 
-def node_sums(grower: Grower, rows: Rows, codes: Codes) -> Floats:
+def node_sums(grower: Grower, rows: Rows) -> Floats:
     """Return the sums of the rows' statistics in every node (nodes, L)."""
-    node = np.zeros(len(codes), dtype=np.int32)
-    if grower.count > 1:
-        pruning.leaf_of(codes, grower.tree, grower.goes_left, node)
-    sums = rows.totals(node, grower.count)
-    pruning.add_children(grower.tree, sums)
+    sums = rows.totals(grower.leaf_of(rows), grower.count)
+    add_children(grower.tree, sums)
     return sums
 
 
-class Scorer:
-    """The objective of assignments on given node sums (nodes, L)."""
-
-    def __init__(self, objective: Objective, sums: Floats) -> None:
-        self.rule, self.marks = objective.rule, objective.marks
-        terms, coef, shape = objective.terms()
-        self.channels = np.empty((len(sums), *shape))  # (nodes, M, C)
-        search.expand_all(sums, terms, coef, self.channels)
+def add_children(tree: Ints, sums: Floats) -> None:
+    """Complete sums (nodes, L) of leaves: a split node has those of its children, which come after
+    it.
+    """
+    for at in np.flatnonzero(tree[0] >= 0)[::-1]:
+        sums[at] = sums[tree[1, at]] + sums[tree[2, at]]
 
 
-def prune(grower: Grower, scorer: Scorer) -> None:
-    """Undo the splits, from the bottom up, that do not lower the objective of `scorer` by the least
-    gain.
+def leaves(tree: Ints) -> list[int]:
+    """Return the leaves reachable from the root, left to right."""
+    found, stack = [], [0]
+    while stack:
+        at = stack.pop()
+        if tree[0, at] < 0:
+            found.append(at)
+        else:
+            stack += [int(tree[2, at]), int(tree[1, at])]
+    return found
+
+
+def totals_of(tree: Ints, channels: Floats) -> Floats:
+    """Return the channels (C,) of the whole assignment, from those of each node (nodes, M, C)."""
+    at = leaves(tree)
+    total: Floats = channels[at, tree[3, at]].sum(axis=0)
+    return total
+
+
+def prune(tree: Ints, gains: Floats, channels: Floats, goal: Goal, share: float) -> None:
+    """Undo last splits, from the bottom up, that do not lower the score by a share of the root's.
 
     What one split gains depends on the others, so this is repeated until every last split that is
-    left does.
+    left does. channels (nodes, M, C) are those of rows that took no part in the search.
     """
-    share = grower.limits.min_gain
-    pruning.prune(grower.tree, grower.gains, scorer.channels, scorer.rule, scorer.marks, share)
+    feature, left, right, model = tree
+    totals = totals_of(tree, channels)
+    # Measured on the root of these rows: the growing rows' score was made small by the search.
+    least = share * abs(goal.score(channels[0, model[0]]))
+    least = least if np.isfinite(least) else 0.0
+    changed = True
+    while changed:
+        changed = False
+        for at in np.flatnonzero(feature >= 0)[::-1]:
+            a, b = left[at], right[at]
+            if feature[a] >= 0 or feature[b] >= 0:
+                continue
+            merged = totals - (channels[a, model[a]] + channels[b, model[b]])
+            merged += channels[at, model[at]]
+            # Undone unless it clearly helps.
+            if not goal.score(totals) < goal.score(merged) - least:
+                tree[:3, at], gains[at] = -1, 0.0
+                totals, changed = merged, True
 
 
-def choose_again(grower: Grower, scorer: Scorer) -> None:
-    """Choose each leaf's model again, in turn, until no change lowers the objective of `scorer`."""
-    pruning.choose_again(grower.tree, scorer.channels, scorer.rule, scorer.marks, SWEEPS.value)
+def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS.value) -> None:
+    """Choose each leaf's model again, in turn, until no change lowers the score of the channels
+    (nodes, M, C).
+    """
+    model, totals = tree[3], totals_of(tree, channels)
+    for _ in range(sweeps):
+        before = model.copy()
+        for at in leaves(tree):
+            others = totals - channels[at, model[at]]
+            value, chosen = goal.best_model(others, channels[at])
+            if chosen != model[at] and value < goal.score(totals):
+                model[at] = chosen
+                totals = others + channels[at, chosen]
+        if (model == before).all():
+            return
+
+
+def confirm(grower: Grower, objective: Objective, sums: Floats) -> None:
+    """Undo the splits that do not help on other rows, from their sums in every node (nodes, L)."""
+    goal = objective.goal
+    prune(grower.tree, grower.gains, goal.channels(sums), goal, grower.limits.min_gain)
+
+
+def choose(grower: Grower, objective: Objective, sums: Floats) -> None:
+    """Choose the leaves' models on all rows, from their sums in every node (nodes, L)."""
+    goal = objective.goal
+    choose_again(grower.tree, goal.channels(sums), goal)
+    grower.stats, grower.objective = sums, objective
 
 
 def finish(grower: Grower) -> None:

@@ -1,7 +1,19 @@
-"""The rows that trees of one log and target are grown on, prepared once and shared by the folds."""
+"""The rows that trees of one log and target are grown on: binned contexts, and what each behaviour
+model contributes.
+
+Contexts become small integers: quantile bins of numbers, codes of categories, 0 for missing.
+Contributions are w r of every model the log supports, with their tails corrected. A product of K
+ratios has so heavy a tail that most samples miss what dominates its variance, and a search over
+models picks those whose variance is understated most. For factored policies the second moment given
+the context is known: E[w_k^2 | x] = prod over relevant l of (1 + v_l), v_l = sum_a pi(a)^2 / pi0(a)
+- 1; with an interaction order m, (1 + v_k) sum_{j<m} e_j(v of the others), e_j elementary symmetric
+polynomials. Without whole distributions, v_l is estimated by the mean of rho_l^2 - 1, which has a
+light tail, as if it did not depend on the context.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar, cast
 
 import numpy as np
@@ -9,16 +21,259 @@ from numpy.typing import NDArray
 
 from counterrank.behavior import Candidate
 from counterrank.errors import BehaviorError
-from counterrank.log import RankingLog
-from counterrank.ratios import Ratios, ratios_of
-from counterrank.tree.binning import Bins, Codes, make_bins
-from counterrank.tree.models import TreeModels, contributions, inflation, models_of
-from counterrank.tree.settings import Limits
+from counterrank.kernels import weights
+from counterrank.log import LOGGING, RankingLog
+from counterrank.ratios import Ratios, capability_of, ratios_of
+from counterrank.tree import settings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Codes = NDArray[np.uint8]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """How each feature is binned: edges of numbers; for categories the code of each bin."""
+
+    edges: tuple[Floats, ...]
+    categorical: Bools  # (d,)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of bins of each feature (d,), the one for missing values included."""
+        sizes = [
+            len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)
+        ]
+        return np.array(sizes, dtype=np.int64)
+
+    def codes(self, context: Floats) -> Codes:
+        """Return bin numbers (n, d): 0 missing, then 1, 2, ... in rising order."""
+        out = np.zeros(context.shape, dtype=np.uint8)
+        for f, edges in enumerate(self.edges):
+            values = np.ascontiguousarray(context[:, f])
+            place = np.searchsorted(edges, values)
+            if self.categorical[f]:
+                known = edges[np.minimum(place, len(edges) - 1)] == values
+            else:
+                known = ~np.isnan(values)
+            out[:, f] = np.where(known, place + 1, 0)
+        return out
+
+
+def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
+    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest
+    count as missing.
+
+    >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
+    ...           rng=np.random.default_rng(0)).edges[0].tolist()
+    [3.0]
+    """
+    if len(context) > settings.QUANTILE_ROWS.value:
+        context = context[
+            rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)
+        ]
+    edges = []
+    for f in range(context.shape[1]):
+        values = context[:, f]
+        values = values[~np.isnan(values)]
+        edges.append(_common(values, most) if categorical[f] else _quantile_edges(values, most))
+    return Bins(tuple(edges), categorical)
+
+
+def _common(values: Floats, most: int) -> Floats:
+    seen, count = np.unique(values, return_counts=True)
+    return np.sort(seen[np.argsort(-count, kind="stable")[:most]]) if len(seen) else np.zeros(1)
+
+
+def _quantile_edges(values: Floats, most: int) -> Floats:
+    """Return increasing edges between values that occur, so that no value lies on an edge by
+    accident.
+    """
+    ordered = np.sort(values)
+    rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
+    if len(rises) >= most:
+        # A quantile in the middle of a value repeated many times is moved to where the next value
+        # begins.
+        wanted = (np.arange(1, most) * len(ordered)) // most
+        rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
+    return (ordered[rises - 1] + ordered[rises]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class TreeModels:
+    """The distinct models of one tree, and which candidate each of them is.
+
+    `containing` (M, M): [j, m] whether model j is unbiased whenever m is.
+    """
+
+    models: Ints  # (M,) index into the candidates
+    containing: Bools
+    densest: int
+    sparsest: int
+
+
+def supported(
+    given: "list[Candidate]", ratios: Ratios
+) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """Return the candidates that the log's propensities can weigh, and a note about the others."""
+    good = [c for c in given if _possible(c, ratios)]
+    if not good:
+        raise BehaviorError(
+            f"'{ratios.kind}' propensities support none of the candidates "
+            f"{', '.join(c.label for c in given)}; add S (whole ranking), C (items above) or I "
+            "(own item), whichever the propensities describe"
+        )
+    dropped = [c.label for c in given if c.order is None and not any(c is kept for kept in good)]
+    note = (
+        f"candidates: '{ratios.kind}' propensities cannot give weights for "
+        f"{', '.join(dropped)}; left out"
+    )
+    return tuple(good), ((note,) if dropped else ())
+
+
+def _possible(candidate: Candidate, ratios: Ratios) -> bool:
+    if candidate.order is not None and ratios.kind != "factored":
+        return False
+    return capability_of(candidate.mask) in ratios.supports
+
+
+def models_of(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[TreeModels]:
+    """Return the models of each position's tree, or of the one tree; models that coincide there are
+    one.
+    """
+    K = len(candidates[0].mask)
+    # What decides is hashable, and every fold and target asks for the same.
+    key = tuple((c.mask.tobytes(), c.order) for c in candidates)
+    return list(_models_of(K, key, per_position))
+
+
+@lru_cache(maxsize=64)
+def _models_of(
+    K: int, key: tuple[tuple[bytes, int | None], ...], per_position: bool
+) -> tuple[TreeModels, ...]:
+    masks = np.stack(
+        [np.frombuffer(mask, dtype=bool).reshape(K, K) for mask, _ in key]
+    )  # (M, K, K)
+    orders = [order for _, order in key]
+    total = masks.sum(axis=(1, 2))
+    if not per_position:
+        return (
+            _distinct(masks.reshape(len(masks), -1), masks.sum(axis=2).max(axis=1), orders, total),
+        )
+    return tuple(_distinct(masks[:, k], masks[:, k].sum(axis=1), orders, total) for k in range(K))
+
+
+def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Ints) -> TreeModels:
+    """Return the distinct models among relevant (M, items) with sizes (M,), orders and entries of
+    the mask (M,).
+    """
+    # A full product over c items is of order c, and no order allows more than that.
+    most = [
+        int(size) if order is None else min(order, int(size))
+        for size, order in zip(sizes, orders, strict=True)
+    ]
+    first: dict[tuple[bytes, int], int] = {}
+    for m, row in enumerate(relevant):
+        key = (row.tobytes(), most[m])
+        # C and I are one model at the first position: it goes by the simpler name.
+        if key not in first or total[m] < total[first[key]]:
+            first[key] = m
+    chosen = list(first.values())
+    order, kept = np.array([most[m] for m in chosen]), relevant[chosen]
+    inside = (kept[:, None, :] | ~kept[None, :, :]).all(axis=2)
+    containing = inside & (order[:, None] >= order[None, :])
+    by_size = np.lexsort((-order, -kept.sum(axis=1)))
+    return TreeModels(
+        np.array(chosen, dtype=np.int64), containing, int(by_size[0]), int(by_size[-1])
+    )
+
+
+def contributions(
+    ratios: Ratios, candidates: tuple[Candidate, ...], *, per_position: bool = True
+) -> tuple[list[Floats], Floats]:
+    """Return w r of every tree's models, (n, M) each, and the mean of w^2 (K, candidates).
+
+    Trees are those of `models_of`: one a position, or one for the sum over positions.
+    """
+    log, trees = ratios.batch, models_of(candidates, per_position=per_position)
+    fill, seen = _weights_at(ratios, candidates), np.ones((log.K, len(candidates)))
+    out = [np.empty((log.n, len(tree.models))) for tree in trees]
+    w, y = np.empty(log.n), np.empty(log.n)
+    for k in range(log.K):
+        tree = k if per_position else 0
+        reward = np.ascontiguousarray(log.reward[:, k])
+        if not per_position:
+            reward *= log.position_weights[k]
+        # Models that coincide in a tree are one: a choice between equals would be broken by rounding.
+        for place, m in enumerate(trees[tree].models):
+            fill(k, int(m), w)
+            seen[k, m] = w @ w / log.n
+            np.multiply(w, reward, out=y)
+            if per_position or k == 0:
+                out[tree][:, place] = y
+            else:
+                out[tree][:, place] += y
+    if not np.isfinite(seen).all():
+        k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
+        raise BehaviorError(
+            f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
+            "logging propensities near zero"
+        )
+    return out, seen
+
+
+def _weights_at(
+    ratios: Ratios, candidates: tuple[Candidate, ...]
+) -> Callable[[int, int, Floats], None]:
+    """Return the function that fills out (n,) with the weights of candidate m at position k."""
+    if ratios.kind == "policy":  # subset probabilities of all positions share their work
+        every = [ratios.masked(c.mask) for c in candidates]
+        return lambda k, m, out: np.copyto(out, every[m][:, k])
+    for c in candidates:
+        ratios.need_model(c.mask, c.order)
+    return lambda k, m, out: ratios.at_position(k, candidates[m].mask, candidates[m].order, out)
+
+
+def inflation(
+    log: RankingLog, target: str, ratios: Ratios, candidates: tuple[Candidate, ...], seen: Floats
+) -> Floats:
+    """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones unless policies
+    are factored.
+
+    `seen` (K, M) is the mean of w^2 in the log. Padded rankings are left as they are: their
+    products are shorter.
+    """
+    if ratios.kind != "factored" or (log.lengths < log.K).any():
+        return np.ones_like(seen)
+    # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
+    moment = np.ascontiguousarray(1.0 + _excess(log, target, ratios).T)
+    given, expected = np.empty_like(moment), np.empty_like(seen)
+    for m, c in enumerate(candidates):
+        weights.ordered(moment, c.mask, c.order or log.K, given)
+        expected[:, m] = given.mean(axis=1)
+    return np.maximum(1.0, expected / np.maximum(seen, 1e-300))
+
+
+def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
+    """Return v_l(x) (rows, K), from whole distributions where the log has them."""
+    p0, p1 = log.distribution(LOGGING), log.distribution(target)
+    if p0 is None or p1 is None:
+        plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
+        return np.maximum(plain, 0.0)
+    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS.value)))
+    # A mean over contexts: a sample of the rows gives it.
+    few, many = p0[rows], p1[rows]
+    safe = np.where(few > 0, few, 1.0)
+    # Where the logger never goes, no logged row tells: the moment is over its support.
+    moment = np.where(few > 0, many**2 / safe, 0.0).sum(axis=-1) - 1.0
+    if (moment == moment[:1]).all():  # policies without context
+        moment = moment[:1]
+    table: Floats = (
+        np.broadcast_to(moment[:, None], (len(moment), log.K)) if moment.ndim == 1 else moment
+    )
+    return np.maximum(table, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +332,7 @@ class TrainingSet:
     trees: list[TreeModels]
     bins: Bins
     codes: Codes  # (n, d)
-    y: Floats  # (K, M, n)
+    y: list[Floats]  # of each tree (n, M)
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
@@ -85,8 +340,6 @@ class TrainingSet:
     fresh: int = 0
     shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
-    _tree: int = -1
-    _models: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def with_missing(self) -> tuple[str, ...]:
@@ -94,25 +347,11 @@ class TrainingSet:
         gaps = (self.codes == 0).any(axis=0)
         return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
 
-    def contributions(self, tree: int) -> Floats:
-        """Return the contributions of a tree's models (n, M): at one position, or over all of them."""
-        if self._tree != tree:  # one at a time is kept: they are as large as the log
-            # Models that coincide at a position are one: a choice between equals would be broken by
-            # rounding.
-            models = self.trees[tree].models
-            if self.per_position:
-                self._models = np.ascontiguousarray(self.y[tree, models].T)
-            else:
-                self._models = np.einsum("k,kmn->nm", self.log.position_weights, self.y[:, models])
-            self._tree = tree
-        return self._models
-
-    def part(self, rows: Bools) -> "Part":
-        """Return some rows of the log (n,), with all the fresh ones."""
-        index = (
+    def part(self, rows: Bools) -> Ints:
+        """Return the numbers of some rows of the log (n,), and of all the fresh ones."""
+        return (
             np.flatnonzero(rows | (self.is_logged() == 0)) if self.fresh else np.flatnonzero(rows)
         )
-        return Part(rows, index, self.codes[index])
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -154,15 +393,6 @@ class TrainingSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Some rows of a training set, their bins next to each other in memory."""
-
-    rows: Bools  # (n,)
-    index: Ints
-    codes: Codes
-
-
-@dataclass(frozen=True, slots=True)
 class PositionRows:
     """Some rows of a training set as one position sees them; arrays are made when asked for."""
 
@@ -173,7 +403,7 @@ class PositionRows:
     @property
     def y(self) -> Floats:
         """Contributions (n, M)."""
-        return self.data.contributions(self.tree)
+        return self.data.y[self.tree]
 
     @property
     def weight(self) -> Floats:
@@ -228,7 +458,7 @@ def prepare(
     log: RankingLog,
     target: str,
     candidates: tuple[Candidate, ...],
-    limits: Limits,
+    limits: settings.Limits,
     *,
     per_position: bool,
     rng: np.random.Generator,
@@ -239,10 +469,12 @@ def prepare(
     categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
     bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
     ratios = ratios_of(log, target)
-    y, seen = contributions(ratios, candidates)
+    y, seen = contributions(ratios, candidates, per_position=per_position)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
-        y = np.concatenate([y, contributions(ratios_of(fresh, target), candidates)[0]], axis=2)
+        drawn = ratios_of(fresh, target)
+        more, _ = contributions(drawn, candidates, per_position=per_position)
+        y = [np.concatenate(both) for both in zip(y, more, strict=True)]
     return TrainingSet(
         log=log,
         target=target,
