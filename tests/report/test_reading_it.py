@@ -6,10 +6,11 @@ from tests.report import sample
 
 from counterrank.report.estimates import agreement_drawing, agreement_in_words
 from counterrank.report.html import render
-from counterrank.report.numbers import percent, plain, short
+from counterrank.report.numbers import percent, plain, short, span
 from counterrank.report.reading import Reading
 from counterrank.report.sentences import cards
 from counterrank.report.terminal import renderables
+from counterrank.report.where import segments_drawing
 
 
 def changed(target: str, estimator: str, **values: object) -> dict:
@@ -70,6 +71,24 @@ def test_a_target_without_evidence_stays_on_the_page_and_has_no_number():
 
 
 def test_huge_numbers_stay_short():
-    assert plain(1_146_320_181_046.0, 1e9) == "1.15e+12"
+    assert plain(1_146_320_181_046.0, 1e10) == "1.146\xa0trillion"
+    assert plain(2.4e15, 1e10) == "2.40e+15"
+    # Ends of one interval are told in one way.
+    assert span(756_801_774.0, 3.34e9, 6.6e8) == "757\xa0million to 3.3\xa0billion"
+    assert [short(v) for v in (1.2e10, -4e12, 3e15)] == ["12B", "−4T", "3.00e+15"]
     assert percent(1e13, sign=True).startswith("+1.00e+15")
     assert len(short(123_456_789.0)) <= 6
+
+
+def test_segments_have_one_number_of_digits_too():
+    changed = sample.model()
+    changed["segments"][2]["lift"] |= {"stderr": 0.4}
+    for target in sample.TARGETS:
+        rows = segments_drawing(Reading(changed), target).rows
+        shown = {row.shown.partition(".")[2] for row in rows if not row.heading}
+        assert {len(digits) for digits in shown} == {3}
+
+
+def test_no_aid_speaks_of_dark_and_light():
+    text = render(sample.model())
+    assert "dark is" not in text and "darker" not in text

@@ -87,7 +87,7 @@ class _Grid:
 
 
 def mask_chart(mask: Sequence[Sequence[int] | None], *, size: int = 72, name: str = "") -> Markup:
-    """Return a K x K matrix: dark the own item, light another that matters to the reward at k; None
+    """Return a K x K matrix: full the own item, paler another that matters to the reward at k; None
     is no row.
     """
     cells = _Grid(size / max(len(mask), 1))
@@ -264,8 +264,9 @@ def behavior(reading: Reading) -> Section | None:
     every = by_target(reading.model.get("behavior"))
     found = [(target, described) for target, described in every if _drawn(described)]
     lead = (
-        "Which items act on which, for whom. In a matrix a row is the reward at a position; dark "
-        "is its own item, light another item that matters to it, empty one that does not."
+        "Which items act on which, for whom. In a matrix a row is the reward at a position; the "
+        "full colour is its own item, a paler one another item that matters to it, empty one that "
+        "does not."
     )
     if len(found) > 1:
         lead += (

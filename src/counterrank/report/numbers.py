@@ -8,9 +8,12 @@ from typing import Any, TypeGuard
 #: Shown where a number is missing.
 NONE = "–"
 MINUS = "−"
-#: From here on a number is written with a power of ten: all its digits would break a table and mean
-#: nothing.
-_HUGE = 1e9
+#: From here on all digits of a number would break a table and mean nothing: it is told in words, and
+#: where words end with a power of ten.
+_HUGE, _BEYOND_WORDS = 1e9, 1e15
+#: Of an error from here on, the digits below a million mean nothing either.
+_ROUGH = 1e6
+_WORDS = ((1e12, "trillion", "T"), (1e9, "billion", "B"), (1e6, "million", "M"))
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -40,17 +43,27 @@ def decimals(error: Any, *, most: int = 8) -> int:
 
 
 def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
-    """Return a number with the digits its error supports.
+    r"""Return a number with the digits its error supports.
 
     >>> plain(0.48306, 0.0263), plain(0.0312, 0.0084, sign=True), plain(None)
     ('0.483', '+0.031', '–')
+    >>> plain(2.07e9, 6.6e8, sign=True), plain(756_801_774, 6.6e8)
+    ('+2.1\xa0billion', '757\xa0million')
     """
     if not known(value):
         return NONE
-    if abs(value) >= _HUGE:
+    if abs(value) >= _BEYOND_WORDS:
         return _tidy(f"{value:+.2e}" if sign else f"{value:.2e}")
-    text = f"{value:+,.{_places(value, error)}f}" if sign else f"{value:,.{_places(value, error)}f}"
-    return _tidy(text)
+    if abs(value) > _HUGE or (known(error) and error > _ROUGH):
+        size, word, _ = next((unit for unit in _WORDS if abs(value) >= unit[0]), _WORDS[-1])
+        scaled = error / size if known(error) else None
+        return f"{_digits(value / size, scaled, sign=sign)}\N{NO-BREAK SPACE}{word}"
+    return _digits(value, error, sign=sign)
+
+
+def _digits(value: float, error: Any, *, sign: bool) -> str:
+    places = _places(value, error)
+    return _tidy(f"{value:+,.{places}f}" if sign else f"{value:,.{places}f}")
 
 
 def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
@@ -87,7 +100,7 @@ def count(value: Any) -> str:
     """
     if not known(value):
         return NONE
-    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+    for size, name, _ in _WORDS:
         if abs(value) >= size:
             scaled = value / size
             return (
@@ -113,16 +126,17 @@ def roughly(value: Any) -> str:
 def short(value: Any) -> str:
     """Return a number of three significant digits, for axes and labels.
 
-    >>> short(1234.5), short(0.01234), short(2.0), short(1e-7), short(123_456), short(2.5e6)
-    ('1,230', '0.0123', '2', '1e-07', '123k', '2.5M')
+    >>> short(1234.5), short(0.01234), short(2.0), short(1e-7), short(123_456), short(2.5e6), short(6e9)
+    ('1,230', '0.0123', '2', '1e-07', '123k', '2.5M', '6B')
     """
     if not known(value):
         return NONE
     size = abs(value)
-    if size >= 1e9:
+    if size >= _BEYOND_WORDS:
         return _tidy(f"{value:.2e}")
-    if size >= 1e6:
-        return _tidy(f"{value / 1e6:.3g}") + "M"
+    for unit, _, letter in _WORDS:
+        if size >= unit:
+            return _tidy(f"{value / unit:.3g}") + letter
     if size >= 1e5:
         return _tidy(f"{value / 1e3:.3g}") + "k"
     if size >= 1000:

@@ -119,11 +119,14 @@ def _of(reading: Reading, target: str) -> list[Mapping[str, Any]]:
 def segments_drawing(reading: Reading, target: str) -> Rows:
     """Return the lift of every segment of a target."""
     found, shown = _of(reading, target), []
+    # One column, one number of digits: those that the median error supports.
+    errors = sorted(e for s in found if known(e := mapping(s.get("lift")).get("stderr")))
+    typical = errors[len(errors) // 2] if errors else None
     for column in dict.fromkeys(str(s.get("column")) for s in found):
         members = [s for s in found if str(s.get("column")) == column]
         members.sort(key=lambda s: -float(mapping(s.get("lift")).get("value") or 0.0))
         shown.append(Row(label=column_name(column), value=None, heading=True))
-        shown += [_segment(reading, target, s, len(found)) for s in members]
+        shown += [_segment(reading, target, s, len(found), typical) for s in members]
     title = f"lift in {' per '.join(reading.words())}"
     axis = Axis(title, line=0.0, line_name="no change", signed=True)
     return Rows(shown, axis, f"Lift of {target} by segment")
@@ -138,16 +141,16 @@ def _segments_figure(reading: Reading, target: str) -> Markup:
     return figure_of(reading, target, aid, drawn, _segments_table(reading, found))
 
 
-def _segment(reading: Reading, target: str, s: Mapping[str, Any], looks: int) -> Row:
+def _segment(reading: Reading, target: str, s: Mapping[str, Any], looks: int, typical: Any) -> Row:
     lift = mapping(s.get("lift"))
     error = lift.get("stderr")
     style = style_of(reading, target)
     outer = adjusted(reading, lift, looks)
+    told, shown = (plain(lift.get("value"), e, sign=True) for e in (error, typical or error))
     few = _weak(s)
-    shown = plain(lift.get("value"), error, sign=True)
     lines = [
         f"{column_name(s.get('column'))} = {s.get('label')}",
-        f"lift {shown} ± {plain(error, error)}",
+        f"lift {told} ± {plain(error, error)}",
     ]
     if outer is not None:
         ends = " to ".join(plain(end, error, sign=True) for end in outer)
