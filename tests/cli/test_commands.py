@@ -279,3 +279,10 @@ def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(
         "--reward-name" not in counterrank(*call, "--html", "r.html", "--reward-name", "taps").err
     )
     assert "--reward-name" not in counterrank(*call).err
+
+
+def test_check_advises_in_options_not_in_python(counterrank, tmp_path: Path):
+    (tmp_path / "export.csv").write_text("item_1,clicked_1\n3,1\n")
+    result = counterrank("check", "export.csv", "--json", "-")
+    assert result.code == 2 and "--columns action=NAME" in result.out
+    assert "in Python" not in result.out

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
+    for_commands,
     hand_over,
     html_option,
     json_option,
@@ -230,15 +231,20 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 @reading_options
 def check(log: str, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
-    from counterrank.audit import audit_file
+    from counterrank.audit import Audit, audit_file
 
     read, piped = opened(log, options)
     asked = {"targets": options["targets"], "segments": options["segments"]}
     with showing_progress():
-        findings = audit_file(log, **asked, time=options["time_column"], **read)
+        found = audit_file(log, **asked, time=options["time_column"], **read)
+    findings = Audit({k: _spoken(v) for k, v in row.items()} for row in found)
     hand_over(findings, options, findings.to_json, piped=piped)
     if findings.failed:
         raise click.exceptions.Exit(2)
+
+
+def _spoken(value: Any) -> Any:
+    return for_commands(value) if isinstance(value, str) else value
 
 
 _VALIDATE = """Examples:

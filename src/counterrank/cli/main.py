@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 import signal
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from counterrank._version import __version__
+from counterrank.cli.options import for_commands
 from counterrank.errors import CounterrankError
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded
@@ -128,16 +128,6 @@ def printable(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )
-
-
-def for_commands(text: str) -> str:
-    """Return a message without what it says to those who write Python: messages name the option
-    first.
-
-    >>> for_commands("map it with --columns action=items (columns={'action': 'items'} in Python), or rename it")
-    'map it with --columns action=items, or rename it'
-    """
-    return re.sub(r" \([^()]* in Python\)", "", text)
 
 
 def run() -> None:

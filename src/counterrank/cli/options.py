@@ -2,6 +2,7 @@
 terminal, results on stdout or in files.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -204,6 +205,16 @@ def _from_file(path: str | None) -> dict[str, Any]:
     from counterrank.readers import log_table
 
     return log_table(path)
+
+
+def for_commands(text: str) -> str:
+    """Return a message without what it says to those who write Python: messages name the option
+    first.
+
+    >>> for_commands("map it with --columns action=items (columns={'action': 'items'} in Python), or rename it")
+    'map it with --columns action=items, or rename it'
+    """
+    return re.sub(r" \([^()]* in Python\)", "", text)
 
 
 def results_console() -> "Console":
