@@ -16,7 +16,7 @@ from counterrank.estimators.masked import IPS
 from counterrank.estimators.order import OrderIPS
 from counterrank.estimators.pseudo_inverse import PseudoInverse
 from counterrank.models.base import Prediction
-from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of
+from counterrank.models.columns import Layout, count_slots, pair_slots, scale_of
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
 from counterrank.source import MemorySource
 
@@ -102,7 +102,7 @@ def test_closed_form_mean_equals_enumeration(slots, cross, squares, positional):
     log = one_fold(tiny.log)
     layout, coef = random_model(log, slots=slots, cross=cross, squares=squares)
     given = layout.arrays(log)
-    q = logged_values(layout, given, coef[None])[0]
+    q = logged_values(layout, given, coef)
     mean = mean_values(layout, given, whole_distribution(log, "new"), coef)
     for rows in (slice(0, 27), slice(27, 54)):
         listed = (tiny.wanted[rows] * 2) @ q[rows]
@@ -117,7 +117,7 @@ def test_squares_and_cross_are_centred_under_the_logger():
     for j in range(cross, blocks):
         coef = np.zeros((2, 3, 3, layout.width))
         coef[..., j] = 1.0
-        z = logged_values(layout, layout.arrays(log), coef[None])[0]
+        z = logged_values(layout, layout.arrays(log), coef)
         np.testing.assert_allclose((tiny.chance[:27] * 2) @ z[:27], 0.0, atol=1e-12)
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from counterrank.estimators.kernels.orders import exact_squares, others_polynomial
-from counterrank.models.grams import grams_of
-from counterrank.models.kernels.regress_predict import draw_rankings
-from counterrank.models.layout import Layout, count_slots, pair_slots, scale_of, whole_distribution
-from counterrank.models.shared_noise import joint_width, totals_of
+from counterrank.models.columns import Layout, count_slots, pair_slots, scale_of, whole_distribution
+from counterrank.models.kernels.draws import draw_rankings
+from counterrank.models.ridge import grams_of, joint_width, totals_of
 from counterrank.simulate import random
 
 

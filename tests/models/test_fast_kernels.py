@@ -1,14 +1,12 @@
-"""Naive twins of the kernels that `auto` spends its time in."""
+"""Plain loops beside the sums that `auto` spends its time in."""
 
 import numpy as np
 import pytest
 
-from counterrank.models.kernels import regress_predict
-from counterrank.models.kernels.grams import add_products
+from counterrank.models import linear
+from counterrank.models.columns import Arrays, Layout, Scale, count_slots, pair_slots
 from counterrank.models.kernels.sigmoid import exponential, sigmoid
-from counterrank.models.layout import Arrays, Layout, Scale, count_slots, pair_slots
-from counterrank.models.linear import LinearModel, mean_values
-from counterrank.models.tables import tables_of
+from counterrank.models.linear import logged_values, logistic_means, mean_values
 
 K, A, D, F, N = 5, 3, 2, 3, 300
 
@@ -37,22 +35,14 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("options", LAYOUTS)
-def test_tables_equal_features_times_coefficients(options, padded):
+def test_all_positions_at_once_equal_one_by_one(options, padded, monkeypatch):
     rng = np.random.default_rng(1)
     layout, given = layout_of(**options), batch(rng, 1, padded=padded)
-    coef = rng.standard_normal((2, F, K, A, layout.width))
-    twin = np.zeros((2, N, K))
-    regress_predict.at_logged(
-        given.action, given.lengths, given.fold, given.x, given.centre, given.logging, layout.slots, layout.cross,
-        layout.squares, coef, twin,
-    )  # fmt: skip
-    found, bare = tables_of(layout, coef).at_logged(given)
-    np.testing.assert_allclose(found, twin, atol=1e-11)
-    if not layout.cross and not layout.squares:
-        without = np.concatenate([np.zeros((F, K, A, D + 1)), coef[1, ..., D + 1 :]], axis=-1)
-        np.testing.assert_allclose(
-            bare, tables_of(layout, without[None]).at_logged(given)[0][0], atol=1e-11
-        )
+    coef = rng.standard_normal((F, K, A, layout.width))
+    found = logged_values(layout, given, coef)
+    monkeypatch.setattr(linear, "TABLE_CELLS", 0)
+    np.testing.assert_allclose(found, logged_values(layout, given, coef), atol=1e-11)
+    assert (found[given.action < 0] == 0).all() and np.abs(found).max() > 1
 
 
 @pytest.mark.parametrize("options", LAYOUTS)
@@ -70,12 +60,12 @@ def test_mean_of_the_model_equals_the_mean_over_every_ranking(options):
             given.logging[few],
         )  # fmt: skip
         chance = wanted[few, 0][:, ranking].prod(axis=1)[:, None]
-        total += chance * tables_of(layout, coef[None]).at_logged(shown)[0][0]
+        total += chance * logged_values(layout, shown, coef)
     np.testing.assert_allclose(found[few], total, atol=1e-11)
 
 
 @pytest.mark.parametrize("places", [1, K])
-def test_logistic_means_of_draws_equal_the_general_kernel(places):
+def test_logistic_means_of_draws_equal_plain_loops(places):
     rng = np.random.default_rng(3)
     layout, given = layout_of(), batch(rng, places, padded=True)
     coef, wanted = (
@@ -84,7 +74,6 @@ def test_logistic_means_of_draws_equal_the_general_kernel(places):
     )
     logistic = np.array([1, 1, 0, 1, 0])
     draws = np.where(given.action[:, None] < 0, -1, rng.integers(0, A, (N, 4, K)))
-    model = LinearModel(layout, coef, logistic, draws=4)
     twin = np.zeros((N, K))
     for s in range(4):
         for i in range(N):
@@ -100,20 +89,8 @@ def test_logistic_means_of_draws_equal_the_general_kernel(places):
                     q = 1 / (1 + np.exp(-z @ coef[given.fold[i], k, u]))
                     twin[i, k] += wanted[i, min(k, places - 1), u] * q / 4
     at = np.flatnonzero(logistic)
-    general = model._drawn(draws, given, wanted)
-    np.testing.assert_allclose(general[:, at], twin[:, at], atol=1e-12)
-    from counterrank.models.linear import _logistic_means
-
-    found = _logistic_means(layout, given, wanted, draws, np.ascontiguousarray(coef[:, at]), at)
-    np.testing.assert_allclose(found, twin, atol=1e-12)
-
-
-def test_products_equal_a_matrix_product():
-    columns, out = np.random.default_rng(5).standard_normal((12, 50)), np.zeros((12, 12))
-    add_products(columns, 37, out)
-    np.testing.assert_allclose(
-        np.tril(out), np.tril(columns[:, :37] @ columns[:, :37].T), atol=1e-12
-    )
+    found = logistic_means(layout, given, wanted, draws, coef[:, at], at)
+    np.testing.assert_allclose(found, twin[:, at], atol=1e-12)
 
 
 def test_exponential_and_sigmoid_equal_numpy():

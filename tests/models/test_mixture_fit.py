@@ -16,11 +16,10 @@ from counterrank.estimators.base import Workspace
 from counterrank.estimators.rewards import reward_model
 from counterrank.models import ModelKind
 from counterrank.models.choice import Chosen
-from counterrank.models.layout import scale_of
-from counterrank.models.mixture.fit import alternate, improved
-from counterrank.models.mixture.rows import rows_of
-from counterrank.models.mixture.search import found_classes
-from counterrank.models.mixture.state import Fit, Link, carried, start
+from counterrank.models.columns import scale_of
+from counterrank.models.mixture.model import Link, rows_of
+from counterrank.models.mixture.search import alternate, found_classes, improved
+from counterrank.models.mixture.state import Fit, carried, start
 from counterrank.models.settings import ROUGH
 from counterrank.simulate.draw import SimulatedLog
 from counterrank.simulate.truth import true_value

@@ -1,13 +1,22 @@
 """Each kernel of the examination models against plain loops over its definition."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counterrank.models.kernels import mixture_steps, mixture_values
-from counterrank.models.mixture.state import Link, linked, own_parts, pair_parts
+from counterrank.models.mixture.model import Link, Rows, chances, linked, own_parts, pair_parts
+from counterrank.models.mixture.search import triple_grams
+from counterrank.models.mixture.state import Fit, start
+from counterrank.models.mixture.steps import (
+    effect_grams,
+    examination_sums,
+    tilt_sums,
+    triple_curvature,
+    triple_gradient,
+)
 from counterrank.models.settings import RARE_STEP as LEAST
 
 Floats = NDArray[np.float64]
@@ -45,6 +54,23 @@ def world(seed: int, *, together: float = 0.1) -> World:
         0.5 * rng.normal(size=(F, A, A)), cube + cube.swapaxes(2, 3), rng.normal(size=(Z, K, K)), weight,
         together * rng.uniform(0.1, 1.0, N), rng.uniform(0.2, 2.0, (N, 2)),
     )  # fmt: skip
+
+
+def rows_of(at: World) -> Rows:
+    present = (at.action >= 0).astype(float)
+    return Rows(at.x, np.zeros((len(at.x), 1)), at.action, at.reward, present, at.fold)
+
+
+def fit_of(at: World, link: Link, q: Floats, **changes: object) -> Fit:
+    """Return the world's first fold as a fit to its rows."""
+    rows = rows_of(at)
+    first = start(rows, Link.SUM, A)
+    effect = np.concatenate([at.own[0], at.pair[0]], axis=1)
+    given = {
+        "link": link, "effect": effect, "shift": at.shift[0], "examined": at.examined, "shared": at.shared,
+        "posterior": at.weight, "scale": at.scale, "q": q,
+    }  # fmt: skip
+    return replace(first, **(given | changes))
 
 
 def shown(action: Ints, *but: int) -> list[int]:
@@ -142,14 +168,17 @@ def test_logistic_loss_is_that_of_the_likelihood(positions: int) -> None:
     q[0], q[1] = 0.0, 1.0  # as far out as the clip lets them count, forty in a row
     chance = np.clip(q, 1e-9, 1 - 1e-9)
     wanted = -2.0 * (present * np.where(reward > 0.5, np.log(chance), np.log1p(-chance))).sum()
-    assert mixture_values.logistic_loss(q, reward, present) == pytest.approx(wanted, rel=1e-10)
+    x, none = np.ones((N, 1)), np.zeros((N, 0))
+    action = np.where(present > 0, 0, -1)
+    rows = Rows(x, none, action, reward, present, np.zeros(N, dtype=np.int64))
+    fit = replace(start(rows, Link.LOGISTIC, 1), q=q[:, None])
+    assert fit.errors(rows) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_class_errors_are_squares_and_the_square_of_the_sum() -> None:
     at = world(4)
     q = np.random.default_rng(4).normal(size=(N, Z, K))
-    out = np.full((2, N, Z), np.nan)
-    mixture_values.class_errors(at.action, at.reward, q, out)
+    out = np.array(fit_of(at, Link.SUM, q).squares(rows_of(at)))
     for i in range(N):
         for z in range(Z):
             error = [at.reward[i, k] - q[i, z, k] for k in shown(at.action[i])]
@@ -162,13 +191,14 @@ def test_softmax_rows_even_far_out() -> None:
     scores = np.random.default_rng(5).normal(size=(N, Z)) * 5
     scores[0], scores[1], scores[2] = 1e3, (-1e3, 0.0, 1e3), -1e3
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-    mixture_values.softmax(scores)
+    shares = np.concatenate([np.zeros((Z, 1)), np.eye(Z)], axis=1)
     np.testing.assert_allclose(
-        scores, shifted / shifted.sum(axis=1, keepdims=True), rtol=1e-12, atol=1e-300
+        chances(shares, scores),
+        shifted / shifted.sum(axis=1, keepdims=True),
+        rtol=1e-12,
+        atol=1e-300,
     )
-    one = np.array([[7.0], [-2.0]])
-    mixture_values.softmax(one)
-    assert one.tolist() == [[1.0], [1.0]]
+    assert chances(np.ones((1, 2)), np.array([[7.0], [-2.0]])).tolist() == [[1.0], [1.0]]
 
 
 def middle(at: World, link: Link, q: Floats, i: int, z: int) -> Floats:
@@ -210,21 +240,9 @@ def test_examination_grams_are_the_normal_equations(
     at = world(7, together=together)
     q, _ = values_of(at, link, triples=triples)
     triple = at.triple[0] if triples else np.zeros((0, 0, 0))
-    gram, right = np.full((Z, K, K, K), 2.0), np.full((Z, K, K), 3.0)  # what is there already stays
-    joint = np.zeros((Z, K * K, K * K))
-    given = (
-        at.action,
-        at.scale,
-        at.reward,
-        at.weight,
-        at.shared,
-        q,
-        at.pair[0],
-        at.examined,
-        triple,
-    )
-    mixture_steps.add_examined(link.code, *given, gram, right, joint)
-    wanted, side = np.zeros((Z, K * K, K * K)), np.full((Z, K * K), 3.0)
+    fit = fit_of(at, link, q, triple=triple)
+    gram, right, joint = examination_sums(fit, rows_of(at), together=True)
+    wanted, side = np.zeros((Z, K * K, K * K)), np.zeros((Z, K * K))
     for i in range(N):
         for z in range(Z):
             a, used = at.action[i], shown(at.action[i])
@@ -242,8 +260,8 @@ def test_examination_grams_are_the_normal_equations(
             side[z] += along
     for k in range(K):
         own = slice(k * K, (k + 1) * K)
-        joint[:, own, own] += gram[:, k] - 2.0
-    np.testing.assert_allclose(np.tril(joint), np.tril(wanted), rtol=1e-11, atol=1e-10)
+        joint[:, own, own] += gram[:, k]
+    np.testing.assert_allclose(joint, wanted, rtol=1e-11, atol=1e-10)
     np.testing.assert_allclose(right.reshape(Z, -1), side, rtol=1e-11, atol=1e-10)
 
 
@@ -252,20 +270,7 @@ def test_effect_grams_are_the_normal_equations_of_their_fold(link: Link, togethe
     at = world(8, together=together)
     q, part = values_of(at, link, triples=False)
     width, size = P + A, A * (P + A) + K
-    gram, right = np.zeros((F, size, size)), np.zeros((F, size))
-    given = (
-        at.action,
-        at.fold,
-        at.x,
-        at.scale,
-        at.reward,
-        at.weight,
-        at.shared,
-        q,
-        part,
-        at.examined,
-    )
-    mixture_steps.add_effects(link.code, *given, A, gram, right)
+    gram, right = effect_grams(fit_of(at, link, q, part=part), rows_of(at), at.fold, F)
     wanted, side = np.zeros(gram.shape), np.zeros(right.shape)
     for i in range(N):
         for z in range(Z):
@@ -282,7 +287,7 @@ def test_effect_grams_are_the_normal_equations_of_their_fold(link: Link, togethe
             square, along = sums(at, link, q, i, z, design)
             wanted[at.fold[i]] += square
             side[at.fold[i]] += along
-    np.testing.assert_allclose(np.tril(gram), np.tril(wanted), rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(gram, wanted, rtol=1e-11, atol=1e-10)
     np.testing.assert_allclose(right, side, rtol=1e-11, atol=1e-10)
 
 
@@ -308,21 +313,11 @@ def test_columns_of_the_effects_are_derivatives(link: Link) -> None:
     now = np.concatenate([np.concatenate([at.own[0], at.pair[0]], axis=1).ravel(), at.shift[0]])
     q, part = predicted(now)
     for k in range(K):
-        gram, right = np.zeros((1, len(now), len(now))), np.zeros((1, len(now)))
         reward = q[0] + np.eye(K)[k]  # the error is 1 at k
-        given = (
-            action,
-            fold,
-            x,
-            scale,
-            reward,
-            np.ones((1, 1)),
-            np.zeros(1),
-            q,
-            part,
-            at.examined[:1],
-        )
-        mixture_steps.add_effects(link.code, *given, A, gram, right)
+        alone = World(*(value[i : i + 1] if len(value) == N else value for value in at))
+        alone = alone._replace(reward=reward, weight=np.ones((1, 1)), shared=np.zeros(1))
+        fit = fit_of(alone, link, q, part=part, examined=at.examined[:1])
+        _, right = effect_grams(fit, rows_of(alone), fold, 1)
         for j, unit in enumerate(np.eye(len(now))):
             slope = (predicted(now + 1e-5 * unit)[0] - predicted(now - 1e-5 * unit)[0])[
                 0, 0, k
@@ -336,8 +331,7 @@ def test_tilt_grams_are_the_normal_equations_with_shared_noise() -> None:
     sides, traits = rng.normal(size=(n, 2, K)) * present[:, None], rng.normal(size=(n, m))
     slope, shared = rng.uniform(0.5, 2.0, (n, K)), rng.uniform(0, 0.1, n)
     weight, error = rng.uniform(0.5, 2.0, (n, K)) * present, rng.normal(size=(n, K)) * present
-    gram, right = np.zeros((3, 8, 8)), np.zeros((2, m))
-    mixture_steps.add_tilt(traits, sides, slope, weight, error, shared, gram, right)
+    gram, right = tilt_sums(traits, sides * slope[:, None], weight, error, shared)
     wanted, side = np.zeros((2 * m, 2 * m)), np.zeros(2 * m)
     for i in range(n):
         pairs = sides[i] * slope[i]  # (2, K)
@@ -348,16 +342,15 @@ def test_tilt_grams_are_the_normal_equations_with_shared_noise() -> None:
         # Of the right side only the squared errors are weighed: the shared part sees them as they
         # are.
         side += design.T @ (weight[i] * error[i] - shared[i] * error[i].sum())
-    lower = np.tril(wanted[:m, :m]), np.tril(wanted[m:, :m]), np.tril(wanted[m:, m:])
-    np.testing.assert_allclose(np.tril(gram)[:, :m, :m], np.array(lower), atol=1e-9)
-    np.testing.assert_allclose(right.ravel(), side, atol=1e-9)
+    np.testing.assert_allclose(gram, wanted, atol=1e-9)
+    np.testing.assert_allclose(right, side, atol=1e-9)
 
 
 def test_one_class_triple_grams_equal_their_designs() -> None:
     at = world(12)
     columns = A * (A + 1) // 2
-    gram, right = np.zeros((F, A, columns, columns)), np.zeros((F, A, columns))
-    mixture_steps.add_triples(at.action, at.fold, at.scale, at.examined[0], at.reward, gram, right)
+    fit = fit_of(at, Link.SUM, np.zeros((N, Z, K)))
+    gram, right = triple_grams(fit, rows_of(at), at.reward, F)
     wanted, side = np.zeros_like(gram), np.zeros_like(right)
     for i in range(N):
         a = at.action[i]
@@ -370,7 +363,7 @@ def test_one_class_triple_grams_equal_their_designs() -> None:
                         row[high * (high + 1) // 2 + low] += seen[one] * seen[two]
             wanted[at.fold[i], a[k]] += np.outer(row, row)
             side[at.fold[i], a[k]] += row * at.reward[i, k]
-    np.testing.assert_allclose(np.tril(gram), np.tril(wanted), atol=1e-10)
+    np.testing.assert_allclose(gram, wanted, atol=1e-10)
     np.testing.assert_allclose(right, side, atol=1e-10)
 
 
@@ -398,11 +391,9 @@ def test_triple_gradient_and_curvature_are_the_normal_equations(together: float)
     q, _ = values_of(at, Link.SUM, triples=True)
     step = np.random.default_rng(10).normal(size=(A, A, A))
     step = step + step.swapaxes(1, 2)
-    right, diagonal, out = np.zeros((A, A, A)), np.zeros((A, A, A)), np.zeros((A, A, A))
-    mixture_steps.triple_gradient(
-        at.action, at.reward, at.weight, at.shared, q, at.examined, right, diagonal
-    )
-    mixture_steps.triple_curvature(at.action, at.weight, at.shared, at.examined, step, out)
+    fit, rows = fit_of(at, Link.SUM, q, triple=at.triple[0]), rows_of(at)
+    right, diagonal = triple_gradient(fit, rows)
+    out = triple_curvature(fit, rows, step)
     wanted, side, scale = np.zeros((A**3, A**3)), np.zeros(A**3), np.zeros((A, A, A))
     for i in range(N):
         for z in range(Z):
@@ -424,16 +415,18 @@ def test_triple_diagonal_is_exact_where_no_pair_of_items_is_shown_twice() -> Non
         rng.dirichlet(np.ones(Z), N),
         rng.normal(size=(Z, 3, 3)),
     )
-    right, diagonal = np.zeros((A, A, A)), np.zeros((A, A, A))
-    q, none = np.zeros((N, Z, 3)), np.zeros(N)
-    mixture_steps.triple_gradient(
-        action, np.zeros((N, 3)), weight, none, q, examined, right, diagonal
-    )
+    zeros = np.zeros((N, 3))
+    rows = Rows(np.ones((N, 1)), zeros, action, zeros, zeros + 1, np.zeros(N, dtype=np.int64))
+    fit = replace(
+        start(rows, Link.SUM, A), examined=examined, posterior=weight, q=np.zeros((N, Z, 3)),
+        triple=np.zeros((A, A, A)),
+    )  # fmt: skip
+    _, diagonal = triple_gradient(fit, rows)
     for u, b, c in np.ndindex(A, A, A):
         if b >= c:
-            unit, out = np.zeros((A, A, A)), np.zeros((A, A, A))
+            unit = np.zeros((A, A, A))
             unit[u, b, c] = unit[u, c, b] = 1.0
-            mixture_steps.triple_curvature(action, weight, none, examined, unit, out)
+            out = triple_curvature(fit, rows, unit)
             assert diagonal[u, b, c] == pytest.approx(out[u, b, c], abs=1e-10)
         else:
             assert diagonal[u, b, c] == 0.0

@@ -7,13 +7,19 @@ import pytest
 from numpy.typing import NDArray
 
 import counterrank as cr
-from counterrank.models.kernels import mixture_means
-from counterrank.models.layout import scale_of
-from counterrank.models.mixture.fit import Effects
-from counterrank.models.mixture.model import MixtureModel
-from counterrank.models.mixture.rows import traits_of
-from counterrank.models.mixture.state import Link, chances, scale_of_tilt
-from counterrank.models.settings import RARE
+from counterrank.models.columns import expected, scale_of
+from counterrank.models.mixture.model import (
+    Effects,
+    Link,
+    MixtureModel,
+    Users,
+    alike_means,
+    chances,
+    curved_means,
+    scale_of_tilt,
+    sum_means,
+    traits_of,
+)
 
 Floats = NDArray[np.float64]
 N, K, A, D, F, Z = 12, 3, 3, 2, 2, 4
@@ -99,7 +105,6 @@ def test_mean_and_value_equal_enumeration(
     found = model.predict(log, "new")
     x = model.scale.apply(np.asarray(log.context))
     chance, scale = chances(model.shares, traits_of(x)), scale_of_tilt(model.tilt, traits_of(x))
-    assert chance.min() > RARE  # none is passed over
     wanted = log.dists["new"].reshape(N, places, A)
     for i, length in enumerate(log.lengths):
         f, mean = int(log.bucket[i] % F), np.zeros(length)
@@ -137,15 +142,14 @@ def test_the_three_ways_to_a_mean_agree_where_all_apply() -> None:
     log = log_of(rng, places=1, ragged=False)
     model = model_of(rng, Link.SUM, log, triples=True)
     x = model.scale.apply(np.asarray(log.context))
-    fold, chance, wanted = log.bucket % F, chances(model.shares, traits_of(x)), log.dists["new"]
-    effects, out = (*model.effects, model.examined), np.zeros((3, N, K))
-    scale = rng.uniform(0.2, 2.0, (N, 2))
-    mixture_means.alike_means(fold, x, chance, scale, wanted, *effects, out[0])
-    mixture_means.sum_means(log.lengths, fold, x, chance, scale, wanted[:, None], *effects, out[1])
-    each = np.repeat(wanted[:, None], K, axis=1)
-    mixture_means.sum_means(log.lengths, fold, x, chance, scale, each, *effects, out[2])
-    np.testing.assert_allclose(out[1], out[0], atol=1e-12)
-    np.testing.assert_allclose(out[2], out[0], atol=1e-12)
+    chance, wanted = chances(model.shares, traits_of(x)), log.dists["new"]
+    one = wanted.T[None]
+    users = Users(x.T, chance.T, rng.uniform(0.2, 2.0, (2, N)), log.lengths, one)
+    each = users._replace(wanted=np.repeat(one, K, axis=0))
+    given = model.effects, model.examined, 1
+    found = alike_means(*given, users)
+    np.testing.assert_allclose(sum_means(*given, users), found, atol=1e-12)
+    np.testing.assert_allclose(sum_means(*given, each), found, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -176,21 +180,6 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration(link: Link, clas
         assert (np.abs(found[i] - likely @ q) < 5 * spread).all()
 
 
-def test_rare_classes_are_passed_over_in_products() -> None:
-    rng = np.random.default_rng(8)
-    wanted, factor = rng.dirichlet(np.ones(A), (1, 1)), rng.uniform(0.5, 2.0, (1, 2, K, K, A, A))
-    own, shift = rng.normal(size=(1, A, 1)), rng.normal(size=(1, K))
-    given = (np.array([K]), np.zeros(1, dtype=np.int64), np.ones((1, 1)))
-    means = []
-    for rare in (0.5 * RARE, 0.0, 0.1):
-        out = np.zeros((1, K))
-        mixture_means.product_means(
-            *given, np.array([[rare, 0.9]]), wanted, own, shift, factor, out
-        )
-        means.append(out[0])
-    assert means[0].tolist() == means[1].tolist() and (means[2] != means[1]).all()
-
-
 @pytest.mark.parametrize("places", [1, K])
 @pytest.mark.parametrize("link", [Link.LOGISTIC, Link.PRODUCT])
 def test_drawn_means_equal_enumeration_when_every_ranking_is_drawn_once(
@@ -213,12 +202,13 @@ def test_drawn_means_equal_enumeration_when_every_ranking_is_drawn_once(
         np.broadcast_to(every, (N, *every.shape)).copy(),
         rng.dirichlet(np.ones(A), (N, places)),
     )
-    own, shift, pair, _ = model.effects
     out = np.zeros((N, K))
-    given = (own, shift, model.examined[0], pair)
-    mixture_means.curved_means(
-        link is Link.PRODUCT, draws, log.lengths, fold, x, scale, wanted, *given, out
-    )
+    for f in range(F):
+        mine = np.flatnonzero(fold == f)
+        chance = expected(wanted[mine], log.lengths[mine], K)
+        users = Users(x[mine].T, np.ones((1, len(mine))), scale[mine].T, log.lengths[mine], chance)
+        found = curved_means(link, model.effects, model.examined[0], f, users, draws[mine])
+        out[mine] = found.T
     for i in range(4):
         mean = np.zeros(K)
         for actions in product(range(A), repeat=K):
@@ -228,7 +218,7 @@ def test_drawn_means_equal_enumeration_when_every_ranking_is_drawn_once(
         np.testing.assert_allclose(out[i], mean, atol=1e-11)
 
 
-def test_drawn_means_pass_over_padding_and_fill_more_than_a_block() -> None:
+def test_drawn_means_pass_over_padding() -> None:
     rng, n = np.random.default_rng(10), 150
     lengths = rng.integers(1, K + 1, n)
     draws = np.where(np.arange(K) < lengths[:, None, None], rng.integers(0, A, (n, 2, K)), -1)
@@ -239,9 +229,13 @@ def test_drawn_means_pass_over_padding_and_fill_more_than_a_block() -> None:
         rng.normal(size=(F, K)),
     )
     examined, pair, out = rng.normal(size=(K, K)), rng.normal(size=(F, A, A)), np.zeros((n, K))
-    mixture_means.curved_means(
-        False, draws, lengths, fold, x, scale, wanted, own, shift, examined, pair, out
-    )
+    at = Effects(own, shift, pair, np.zeros((F, 0, 0, 0)))
+    for f in range(F):
+        mine = np.flatnonzero(fold == f)
+        chance = expected(wanted[mine], lengths[mine], K)
+        users = Users(x[mine].T, np.ones((1, len(mine))), scale[mine].T, lengths[mine], chance)
+        out[mine] = curved_means(Link.LOGISTIC, at, examined, f, users, draws[mine]).T
+    out[np.arange(K) >= lengths[:, None]] = 0.0
     naive = np.zeros((n, K))
     for i, k, u, s in product(range(n), range(K), range(A), range(2)):
         if k < lengths[i]:

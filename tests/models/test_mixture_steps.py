@@ -11,18 +11,18 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from counterrank import simulate
-from counterrank.models.layout import scale_of
+from counterrank.models.columns import scale_of
 from counterrank.models.mixture import steps
-from counterrank.models.mixture.fit import (
+from counterrank.models.mixture.model import Link, Rows, chances, rows_of
+from counterrank.models.mixture.search import (
     alternate,
     by_fold,
+    described,
     first_classes,
     improved,
     with_room_for_triples,
 )
-from counterrank.models.mixture.model import described
-from counterrank.models.mixture.rows import Rows, rows_of
-from counterrank.models.mixture.state import Fit, Link, carried, chances, moved, start
+from counterrank.models.mixture.state import Fit, carried, moved, start
 from counterrank.models.settings import ROUGH, SHARE, SIZE
 
 Floats = NDArray[np.float64]

@@ -14,11 +14,10 @@ from counterrank.estimators.base import Workspace
 from counterrank.estimators.rewards import trained
 from counterrank.models.base import ModelKind
 from counterrank.models.choice import Chosen, fit_best
-from counterrank.models.layout import scale_of
-from counterrank.models.mixture.fit import alternate, by_fold, first_classes, improved
-from counterrank.models.mixture.model import MixtureModel
-from counterrank.models.mixture.rows import rows_of
-from counterrank.models.mixture.state import Link, start
+from counterrank.models.columns import scale_of
+from counterrank.models.mixture.model import Link, MixtureModel, rows_of
+from counterrank.models.mixture.search import alternate, by_fold, first_classes, improved
+from counterrank.models.mixture.state import start
 from counterrank.models.mixture.steps import effects_step, examination_step, tilt_step
 from counterrank.source import MemorySource
 

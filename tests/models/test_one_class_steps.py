@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from counterrank.models.mixture.rows import Rows, traits_of
-from counterrank.models.mixture.state import Link, start
+from counterrank.models.mixture.model import Link, Rows, traits_of
+from counterrank.models.mixture.state import start
 from counterrank.models.mixture.steps import effects_step, examination_step, tilt_step
 
 N, A = 300, 3

@@ -9,7 +9,7 @@ import pytest
 
 import counterrank.models
 from counterrank.models import settings
-from counterrank.models.logistic import _fewer
+from counterrank.models.linear import _fewer
 from counterrank.models.settings import TABLE, Stream, stream
 from counterrank.source import MemorySource
 from counterrank.testing import random_log

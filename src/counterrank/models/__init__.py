@@ -16,7 +16,7 @@ from counterrank.models.clicks.model import (
 from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.clicks.similarity import Similarity
-from counterrank.models.layout import (
+from counterrank.models.columns import (
     can_sample,
     context_columns,
     encoded_context,

@@ -68,4 +68,4 @@ def _described(model: MixtureModel, name: str, folds: int) -> MixtureModel:
 
 def _linear_values(model: LinearModel, sample: RankingLog) -> Floats:
     given = model.layout.arrays(sample)
-    return model.link(logged_values(model.layout, given, model.coef[None])[0], given)
+    return model.link(logged_values(model.layout, given, model.coef), given)

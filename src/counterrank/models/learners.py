@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counterrank.errors import EstimatorError, require
 from counterrank.log import RankingLog
 from counterrank.models.base import ModelKind, Prediction
-from counterrank.models.layout import context_columns, whole_distribution
+from counterrank.models.columns import context_columns, whole_distribution
 from counterrank.models.linear import factored_draws, policy_draws
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
 from counterrank.source import Source

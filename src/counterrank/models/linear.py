@@ -1,45 +1,71 @@
-"""The closed-form model: cross-fitted ridge, logistic where rewards are 0/1 and it predicts better."""
+"""The closed-form model: cross-fitted ridge, logistic where rewards are 0/1 and it predicts better.
+
+The ridge is that of `ridge.py`; the logistic fit takes Newton steps on the same sums, weighted.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from counterrank.log import RankingLog
 from counterrank.models.base import ModelKind, Prediction
-from counterrank.models.designs import Prepared
-from counterrank.models.grams import Grams, grams_of
-from counterrank.models.layout import (
+from counterrank.models.columns import (
     Arrays,
+    Block,
     Layout,
+    blocks_of,
     choose_folds,
     context_columns,
     count_slots,
+    expected,
+    indicators,
     pair_slots,
     scale_of,
-    slimmed,
+    whole_columns,
     whole_distribution,
 )
-from counterrank.models.ridge import fit_ridge
+from counterrank.models.ridge import (
+    Design,
+    Grams,
+    Prepared,
+    Ridge,
+    Totals,
+    fit_ridge,
+    grams_of,
+    others,
+    solve,
+    totals_of,
+    worth_it,
+)
 from counterrank.models.settings import (
     ALL_DRAWS,
     DRAWS,
+    EXACT_ROWS,
     GRAM_WORK,
     LARGEST_GRAM,
     LEAST_ROWS,
+    LEAST_VARIANCE,
+    LOGIT_INTERCEPT,
+    LOGIT_PENALTY,
+    LOGIT_STEP,
+    LONG_LOG,
     LONGEST,
     MOST_SQUARES,
+    NEWTON_ROWS,
+    NEWTON_ROWS_LONG,
+    NEWTON_STEPS,
     PAIR_NUMBERS,
+    TABLE_CELLS,
     TRAINING_ROWS,
     WIDEST_CROSS,
     WIDEST_PAIRS,
     Stream,
     stream,
 )
-from counterrank.models.shared_noise import Totals, totals_of, worth_it
-from counterrank.models.tables import tables_of, tables_serve
-from counterrank.source import Source
+from counterrank.source import MemorySource, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,7 +96,7 @@ class LinearModel:
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and E_pi q of a batch."""
         given = self.layout.arrays(batch)
-        q = self.link(logged_values(self.layout, given, self.coef[None])[0], given)
+        q = self.link(logged_values(self.layout, given, self.coef), given)
         return Prediction(q, self.mean(batch, target, given))
 
     def link(self, linear: Floats, given: Arrays) -> Floats:
@@ -80,7 +106,7 @@ class LinearModel:
         # By position: each keeps whichever of ridge and sigmoid predicted its unseen rows better.
         curved = self.logistic.astype(bool)
         if curved.any():
-            linear[:, curved] = sigmoid(linear[:, curved])
+            linear[:, curved] = expit(linear[:, curved])
         return clear(linear, given)
 
     def mean(self, batch: RankingLog, target: str, given: Arrays) -> Floats:
@@ -88,60 +114,48 @@ class LinearModel:
         wanted = whole_distribution(batch, target)
         if wanted is None:
             drawn = policy_draws(batch, target, self.draws, self.seed)
-            return self._drawn(drawn, given, np.empty((batch.n, 1, 0)))
-        curved = np.flatnonzero(self.logistic)
-        if not len(curved):
-            return mean_values(self.layout, given, wanted, self.coef)
-        draws = factored_draws(batch, wanted, self.draws, self.seed)
-        # Logistic fits use indicators only, so the dense groups usually fall away and tables of
-        # coefficients serve instead of columns.
-        slim, coef = slimmed(self.layout, self.coef[:, curved])
-        if slim.cross or slim.squares:
-            out = self._drawn(draws, given, wanted)
-        else:
-            out = _logistic_means(slim, given, wanted, draws, coef, curved)
-        if len(curved) < self.layout.K:
-            straight = self.logistic == 0
-            out[:, straight] = mean_values(self.layout, given, wanted, self.coef)[:, straight]
+            return self._drawn(drawn, given)
+        out, curved = (
+            mean_values(self.layout, given, wanted, self.coef),
+            np.flatnonzero(self.logistic),
+        )
+        if len(curved):
+            draws = factored_draws(batch, wanted, self.draws, self.seed)
+            coef = self.coef[:, curved]
+            out[:, curved] = logistic_means(self.layout, given, wanted, draws, coef, curved)
         return out
 
     def cascade(self, batch: RankingLog, target: str) -> Prediction:
-        """Return the mean of a model with indicator columns only as the items above k let it be
-        known: q_k becomes E_pi[q_k | a_1..a_k].
+        """Return the mean of the model as the items above k let it be known: q_k becomes
+        E_pi[q_k | a_1..a_k].
         """
-        from counterrank.models.kernels import regress_predict
-
-        given, wanted = self.layout.arrays(batch), whole_distribution(batch, target)
+        layout, given, wanted = (
+            self.layout,
+            self.layout.arrays(batch),
+            whole_distribution(batch, target),
+        )
         assert wanted is not None
-        known, mean = np.zeros(given.action.shape), np.zeros(given.action.shape)
-        regress_predict.cascade_means(
-            given.action, given.lengths, given.fold, given.x, given.centre, wanted, self.layout.slots, self.coef,
-            mean, known,
-        )  # fmt: skip
-        return Prediction(known, mean)
+        known, mean = np.zeros(given.action.shape), mean_values(layout, given, wanted, self.coef)
+        for f, rows in blocks_of(given.fold):
+            part = given.take(rows)
+            above, below = (
+                indicators(part.action, layout.A),
+                expected(wanted[rows], part.lengths, layout.K),
+            )
+            below = np.broadcast_to(below, above.shape)
+            for k in range(layout.K):
+                shown = np.concatenate([above[:k], below[k:]])
+                block = Block(layout, part, shown, sure=False)
+                known[rows, k] = _at_own(block, k, part.action[:, k], self.coef[f, k])
+        return Prediction(clear(known, given), mean)
 
-    def _drawn(self, draws: Ints, given: Arrays, own: Floats) -> Floats:
-        from counterrank.models.kernels import regress_predict
-
-        out, layout = np.zeros(given.action.shape), self.layout
-        regress_predict.mean_of_draws(
-            draws, given.lengths, given.fold, given.x, given.centre, given.logging, layout.slots, layout.cross,
-            layout.squares, own, self.coef, self.logistic, out,
-        )  # fmt: skip
-        return out
-
-
-def sigmoid(values: Floats) -> Floats:
-    """Return 1 / (1 + exp(-v)) of each value.
-
-    >>> sigmoid(np.array([[0.0, -800.0, 800.0]])).round(6).tolist()
-    [[0.5, 0.0, 1.0]]
-    """
-    from counterrank.models.kernels.sigmoid import sigmoid as kernel
-
-    out = np.array(values, dtype=np.float64, order="C")
-    kernel(out.reshape(-1), out.size)
-    return out
+    def _drawn(self, draws: Ints, given: Arrays) -> Floats:
+        """Return the average of q over rankings (n, S, K)."""
+        total = np.zeros(given.action.shape)
+        for s in range(draws.shape[1]):
+            shown = replace(given, action=draws[:, s])
+            total += self.link(logged_values(self.layout, shown, self.coef), shown)
+        return np.asarray(total / draws.shape[1])
 
 
 def clear(values: Floats, given: Arrays) -> Floats:
@@ -151,34 +165,95 @@ def clear(values: Floats, given: Arrays) -> Floats:
 
 
 def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
-    """Return z' coef[s, fold, k, a_k] (S, n, K)."""
-    from counterrank.models.kernels import regress_predict
+    """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
+    out = np.zeros(given.action.shape)
+    # Centred counts must be the same seen from every position, and columns not too many.
+    alike = not (layout.cross or layout.squares) or given.logging.shape[1] == 1
+    if alike and layout.K * layout.A <= TABLE_CELLS:
+        tables = whole_coefficients(layout, coef, np.arange(layout.K))
+        for f, rows in blocks_of(given.fold):
+            part = given.take(rows)
+            value = (tables[f] @ whole_columns(layout, part)).reshape(layout.K, layout.A, -1)
+            own = np.maximum(part.action.T, 0)[:, None]
+            out[rows] = np.take_along_axis(value, own, axis=1)[:, 0].T
+        return clear(out, given)
+    for f, rows in blocks_of(given.fold):
+        part = given.take(rows)
+        block = Block(layout, part, indicators(part.action, layout.A), sure=True)
+        for k in range(layout.K):
+            out[rows, k] = _at_own(block, k, part.action[:, k], coef[f, k])
+    return clear(out, given)
 
-    if tables_serve(layout, given):
-        return tables_of(layout, coef).at_logged(given)[0]
-    out = np.zeros((coef.shape[0], *given.action.shape))
-    regress_predict.at_logged(
-        given.action, given.lengths, given.fold, given.x, given.centre, given.logging,
-        layout.slots, layout.cross, layout.squares, coef, out,
-    )  # fmt: skip
-    return out
+
+def _at_own(block: Block, k: int, action: Ints, coef: Floats) -> Floats:
+    """Return z' coef[a_k] (n,) for coefficients (A, D) of position k."""
+    columns = np.empty((block.layout.width, len(action)))
+    block.columns(k, columns)
+    return np.asarray(np.einsum("dn,nd->n", columns, coef[action]))
+
+
+def whole_coefficients(layout: Layout, coef: Floats, at: Ints) -> Floats:
+    """Return the coefficients (F, Q A, T) of `whole_columns` that give the values of every own
+    action at the positions `at` (Q,), whose coefficients (F, Q, A, D) are given.
+
+    With N the counts of the whole ranking, position k with own action u sees N - e_u: cross columns
+    move x_j's coefficient by -c_ju; squares move those of the counts by -s_ub (twice for b = u) and
+    the intercept by s_uu. One product then serves all positions.
+    """
+    F, Q, A, _ = coef.shape
+    dense = coef[..., : layout.starts[3]].copy()
+    by_block = coef[..., layout.starts[3] :].reshape(F, Q, A, layout.blocks, A)
+    shown = by_block[:, np.arange(Q)[:, None], :, layout.slots[at]]  # (Q, K, F, A own, A)
+    # The own item is no neighbour of itself.
+    shown[np.arange(Q), at] = 0.0
+    shown += _less_own(layout, coef, dense)
+    others = shown.transpose(2, 0, 3, 1, 4).reshape(F, Q, A, layout.K * A)
+    return np.concatenate([dense, others], axis=-1).reshape(F, Q * A, -1)
+
+
+def _less_own(layout: Layout, coef: Floats, dense: Floats) -> Floats:
+    """Take the own action out of the ranking's counts: move `dense` and return what counts gain (Q,
+    1, F, A, A).
+    """
+    F, Q, A, _ = coef.shape
+    _, cross, squares, blocks = layout.starts
+    own = np.arange(A)
+    if layout.cross:
+        by_action = coef[..., cross:squares].reshape(F, Q, A, layout.d, A)
+        dense[..., 1 : layout.d + 1] -= by_action[:, :, own, :, own].transpose(1, 2, 0, 3)
+    if not layout.squares:
+        return np.zeros((Q, 1, F, A, A))
+    products = np.zeros((F, Q, A, A, A))
+    b, c = layout.products
+    products[..., b, c] = coef[..., squares:blocks]
+    moved = (products + products.swapaxes(-1, -2))[:, :, own, own]  # (F, Q, A own, A)
+    dense[..., 0] += moved[..., own, own] / 2
+    return np.asarray(-moved.transpose(1, 0, 2, 3)[:, None])
 
 
 def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
     """Return E_pi z' coef (n, K) for independent positions."""
-    from counterrank.models.kernels import regress_predict
-
     # With one distribution at all positions the mean of a block depends on its size only: all blocks
-    # become one.
+    # become one, and all positions see the same columns.
     alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
-    if alike and bool((given.lengths == layout.K).all()):
+    alike = alike and bool((given.lengths == layout.K).all())
+    if alike:
         layout, coef = _one_block(layout, coef)
+    steps = [slice(0, layout.K)] if alike else [slice(k, k + 1) for k in range(layout.K)]
     out = np.zeros(given.action.shape)
-    regress_predict.mean_under(
-        given.lengths, given.fold, given.x, given.centre, given.logging, wanted,
-        layout.slots, layout.cross, layout.squares, coef, out,
-    )  # fmt: skip
-    return out
+    for f, rows in blocks_of(given.fold):
+        part = given.take(rows)
+        chance = expected(wanted[rows], part.lengths, layout.K)
+        block, columns = (
+            Block(layout, part, chance, sure=False),
+            np.empty((layout.width, len(rows))),
+        )
+        for at in steps:
+            block.columns(at.start, columns)
+            value = coef[f, at].reshape(-1, layout.width) @ columns
+            own = chance if len(chance) == 1 else chance[at]
+            out[rows, at] = (value.reshape(-1, *own.shape[1:]) * own).sum(axis=1).T
+    return clear(out, given)
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
@@ -196,29 +271,36 @@ def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
     return single, summed
 
 
-def _logistic_means(
+def logistic_means(
     layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints
 ) -> Floats:
-    """Return E_pi of the sigmoid (n, K) at the positions `at` from their coefficients (F, Q, A, D):
-    indicators only.
+    """Return E_pi of the sigmoid (n, Q) at the positions `at` from their coefficients (F, Q, A, D):
+    the others drawn (n, S, K), the own action summed out.
     """
-    from counterrank.models.kernels.regress_tables import sigmoid_of_draws
-
-    out, tables = np.zeros(given.action.shape), tables_of(layout, coef[None], positions=at)
-    sigmoid_of_draws(
-        draws, given.lengths, given.fold, given.x, given.centre, wanted, tables.values, at, out,
-    )  # fmt: skip
-    return out
+    # A logistic fit has coefficients on indicators alone.
+    plain, used = layout.plain
+    tables = whole_coefficients(plain, coef[..., used], at)
+    out = np.zeros((len(draws), len(at)))
+    for f, rows in blocks_of(given.fold):
+        part = given.take(rows)
+        chance = np.broadcast_to(wanted[rows], (len(rows), layout.K, layout.A))[:, at]
+        chance = chance.transpose(1, 2, 0)
+        for s in range(draws.shape[1]):
+            shown = replace(part, action=draws[rows, s])
+            value = (tables[f] @ whole_columns(plain, shown)).reshape(chance.shape)
+            out[rows] += (expit(value) * chance).sum(axis=1).T
+    out[given.action[:, at] < 0] = 0.0
+    return np.asarray(out / draws.shape[1])
 
 
 def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
     """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any
     chunking.
     """
-    from counterrank.models.kernels import regress_predict
+    from counterrank.models.kernels.draws import draw_rankings
 
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
-    regress_predict.draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
+    draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
     return out
 
 
@@ -242,8 +324,6 @@ def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Sou
     """Return the source itself, or a sample of it in memory when it is longer than `rows` or of
     unknown length.
     """
-    from counterrank.source import MemorySource
-
     if source.n is not None and source.n <= rows:
         return source
     return MemorySource(source.sample(rows, stream(seed, Stream.TRAINING_ROWS)))
@@ -333,6 +413,190 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
     plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)
     if not curved:
         return plain
-    from counterrank.models.logistic import with_logistic
-
     return with_logistic(plain, ridge, training)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Additive: by position, squared out-of-fold errors, and rewards that are neither 0 nor 1."""
+
+    error: Floats
+    other: float
+
+    def __add__(self, other: "Losses") -> "Losses":
+        return Losses(self.error + other.error, self.other + other.other)
+
+
+def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
+    """Return the model with a logistic fit at the positions where it has the lower out-of-fold
+    squared loss.
+    """
+    # r^2 = r for 0/1 rewards: sums at hand refuse most other logs before any row is read again.
+    sums = training.grams.cover[..., 0].sum()
+    if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
+        return model
+    if training.source.reduce(_not_binary, label="rewards").other > 0:
+        return model
+    coef = fit_logistic(training, model.seed)
+    curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
+    error = training.source.reduce(lambda batch: _errors(batch, curved), label="logistic").error
+    # By squared error, which both have: what residuals add to the variance of a corrected estimate
+    # is made of it.
+    better = error < ridge.loss
+    if not better.any():
+        return model
+    mixed = np.where(better[None, :, None, None], coef, model.coef)
+    details = model.details | {
+        "model": "logistic where better, else ridge",
+        "designs": [
+            "logistic" if b else name for b, name in zip(better, ridge.chosen, strict=True)
+        ],
+        "out_of_fold_mse": float(np.minimum(error, ridge.loss).sum() / max(ridge.size.sum(), 1.0)),
+        "mean_under_target": f"average over {model.draws} drawn rankings per row, own action "
+        "summed out",
+    }
+    return replace(model, coef=mixed, logistic=better.astype(np.int64), details=details)
+
+
+def fit_logistic(training: Training, seed: int = 0) -> Floats:
+    """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
+    slim = _slim(training)
+    return _widened(_fit(slim, seed), training.layout)
+
+
+def _slim(training: Training) -> Training:
+    """Return the training with indicator columns only: Newton steps have no use for the others."""
+    layout, kept = training.layout.plain
+    full = training.grams
+    grams = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
+    return Training(
+        Prepared(grams, layout, training.prepared.pairs), training.source, rows=training.rows
+    )
+
+
+def _widened(coef: Floats, full: Layout) -> Floats:
+    out = np.zeros((*coef.shape[:-1], full.width))
+    out[..., full.plain[1]] = coef
+    return out
+
+
+def _fit(training: Training, seed: int) -> Floats:
+    layout, grams = training.layout, training.grams
+    chosen = [_logit_design(training, k) for k in range(layout.K)]
+    start = _intercepts(grams)  # (K, A)
+    fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
+    for k in range(layout.K):
+        fitted[k][:, 0] = start[k]
+    few = _fewer(
+        training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed
+    )
+    # One fit to all folds brings the coefficients near their optimum; few rows do for that.
+    for _ in range(NEWTON_STEPS):
+        state = _weighted(few, training, _raw(fitted, chosen, layout.F))
+        for k, design in enumerate(chosen):
+            gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
+            fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
+    state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
+    # From there one step with the other folds' sums: Newton's error is quadratic, so this is the
+    # fit that left the fold out, up to what the common start knew of it (see _second_step).
+    by_fold = [
+        _newton(
+            others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design
+        )
+        for k, design in enumerate(chosen)
+    ]
+    if int(grams.rows.sum()) <= EXACT_ROWS:
+        by_fold = _second_step(training, chosen, by_fold, start)
+    return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
+
+
+def _second_step(
+    training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats
+) -> list[Floats]:
+    """Take one more step from each fold's own coefficients: removes what the common start knew of
+    the fold.
+    """
+    out = [values.copy() for values in by_fold]
+    for f in range(training.layout.F):
+        own = [values[f] for values in by_fold]
+        state = _weighted(training.source, training, _raw(own, chosen, training.layout.F))
+        for k, design in enumerate(chosen):
+            gram, cover = others(state.gram[:, k])[f], others(state.cover[:, k])[f]
+            out[k][f] = _newton(gram, cover, own[k], start[k], design)
+    return out
+
+
+def _logit_design(training: Training, k: int) -> Design:
+    layout, rows = training.layout, training.grams.rows.sum()
+    found = {d.name: d for d in training.prepared.candidates[k]}
+    wide = found.get("P/1")
+    # Eight training rows for each coefficient against the ridge's three: a 0/1 reward tells less,
+    # and cells without any click would separate.
+    enough = (
+        wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
+    )
+    return wide if wide is not None and enough else found["T/1"]
+
+
+def _intercepts(grams: Grams) -> Floats:
+    count = grams.gram[..., 0, 0].sum(axis=0)
+    # Half a click and half a miss more (Anscombe 1956): cells without clicks have a finite logit.
+    rate = (grams.cover[..., 0].sum(axis=0) + 0.5) / (count + 1.0)
+    out: Floats = np.log(rate / (1 - rate))
+    return out
+
+
+def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
+    """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start`
+    (A,).
+    """
+    penalty = np.full(design.map.shape[1], LOGIT_PENALTY)
+    penalty[0] = LOGIT_INTERCEPT
+    away = now.copy()
+    away[..., 0] -= start
+    slope = cover @ design.map - penalty * away
+    step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
+    # The direction is kept, its length limited: separable cells have their optimum at infinity.
+    longest = np.abs(step).max(axis=-1, keepdims=True)
+    moved: Floats = now + step * np.minimum(1.0, LOGIT_STEP / np.maximum(longest, 1e-12))
+    return moved
+
+
+def _raw(fitted: list[Floats], chosen: list[Design], folds: int) -> Floats:
+    one = np.stack(
+        [values @ d.map.T for values, d in zip(fitted, chosen, strict=True)]
+    )  # (K, A, D)
+    return np.repeat(one[None], folds, axis=0)
+
+
+def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
+    def partial(batch: RankingLog) -> Grams:
+        given = training.layout.arrays(batch)
+        chance = expit(logged_values(training.layout, given, coef))
+        weight = np.maximum(chance * (1 - chance), LEAST_VARIANCE)
+        # weight x working = r - p, so the weighted `cover` is the gradient itself, also where the
+        # weight was raised to LEAST_VARIANCE.
+        working = (batch.reward - chance) / weight
+        return grams_of(batch, training.layout, weight=weight, given=given, reward=working)
+
+    return source.reduce(partial, label="logistic")
+
+
+def _fewer(training: Training, rows: int, seed: int) -> Source:
+    source = training.source
+    if source.n is not None and source.n <= rows:
+        return source
+    return MemorySource(source.sample(rows, stream(seed, Stream.NEWTON_ROWS)))
+
+
+def _not_binary(batch: RankingLog) -> Losses:
+    valid = batch.action >= 0
+    return Losses(np.zeros(1), float((~np.isin(batch.reward[valid], (0.0, 1.0))).sum()))
+
+
+def _errors(batch: RankingLog, model: LinearModel) -> Losses:
+    given = model.layout.arrays(batch)
+    eta = logged_values(model.layout, given, model.coef)
+    chance = expit(eta)
+    error = np.where(batch.action >= 0, (batch.reward - chance) ** 2, 0.0)
+    return Losses(error.sum(axis=0), 0.0)

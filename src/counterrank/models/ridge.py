@@ -1,18 +1,236 @@
-"""Cross-fitted ridge from additive Grams: a common start, then each position's and own action's
-departure from it.
+"""Cross-fitted ridge from sums that add: Gram matrices, the designs tried on them, and the fits.
+
+A pass sums z z', z r and r^2 by fold, position and own action; every design (a linear map of the
+columns), penalty and left-out fold is then a matter of these sums alone. A fit is a common start and
+each position's and own action's departure from it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.designs import Design, Prepared, others, solve
-from counterrank.models.grams import Grams
-from counterrank.models.settings import POOLED, POOLED_CONTEXT
-from counterrank.models.shared_noise import Totals, shared_noise_fits
+from counterrank.log import RankingLog
+from counterrank.models.columns import Arrays, Block, Layout, blocks_of, indicators
+from counterrank.models.settings import (
+    FEW_ACTIONS,
+    JOINT_COLUMNS,
+    JOINT_LEAST,
+    MOST_SHARED,
+    PENALTIES,
+    POOLED,
+    POOLED_CONTEXT,
+)
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grams:
+    """Sums over the rows of fold f with a_k = u.
+
+    gram (F, K, A, D, D) of z z'; cover (F, K, A, D) of z r_k; square (F, K, A) of r_k^2; rows (F,).
+    """
+
+    gram: Floats
+    cover: Floats
+    square: Floats
+    rows: Floats
+
+    def __add__(self, other: "Grams") -> "Grams":
+        return Grams(
+            self.gram + other.gram,
+            self.cover + other.cover,
+            self.square + other.square,
+            self.rows + other.rows,
+        )
+
+
+def grams_of(
+    batch: RankingLog, layout: Layout, *, weight: Floats | None = None, given: Arrays | None = None,
+    reward: Floats | None = None,
+) -> Grams:  # fmt: skip
+    """Return the Grams of a batch.
+
+    `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward`
+    (n, K) stands in for its rewards (the working responses of a Newton step).
+    """
+    given = layout.arrays(batch) if given is None else given
+    rewards = batch.reward if reward is None else reward
+    K, A, width = layout.K, layout.A, layout.width
+    # F x K x A matrices rather than one: folds are left out by subtraction, and each own action has
+    # a model of its own because the effect of a neighbour depends on what it stands next to.
+    whole = np.zeros((layout.F, K, A, width + 1, width + 1))
+    for f, rows in blocks_of(given.fold):
+        part = given.take(rows)
+        block = Block(layout, part, indicators(part.action, A), sure=True)
+        columns = np.empty((width + 1, len(rows)))
+        for k in range(K):
+            block.columns(k, columns[:width])
+            columns[width] = rewards[rows, k]
+            if weight is not None:
+                columns *= np.sqrt(weight[rows, k])
+            for u, mine in by_action(part.action[:, k], columns):
+                # BLAS sees that both factors are one, and takes half the products.
+                whole[f, k, u] += mine @ mine.T
+    gram, cover = whole[..., :width, :width], whole[..., width, :width]
+    count = np.bincount(given.fold, minlength=layout.F).astype(np.float64)
+    return Grams(gram.copy(), cover.copy(), whole[..., width, width].copy(), count)
+
+
+def by_action(action: Ints, columns: Floats) -> Iterator[tuple[int, Floats]]:
+    """Return the columns of each own action; rankings that end above have none."""
+    # Sixteen bits are sorted by counting; actions are far fewer where Grams fit into memory.
+    order = np.argsort(action.astype(np.int16), kind="stable")
+    ordered = columns.take(order, axis=1)
+    last = np.cumsum(np.bincount(action + 1))
+    for u in range(len(last) - 1):
+        if last[u] < last[u + 1]:
+            yield u, ordered[:, last[u] : last[u + 1]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty
+    too.
+    """
+
+    name: str
+    columns: str
+    map: Floats
+    penalty: Floats
+
+
+def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
+    """Return the candidates at position k, from the smallest.
+
+    "0": context only; "T": + centred counts above and below; "P": + each other position's centred
+    indicators (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
+    """
+    context = _context(layout)
+    found = [_design("0", [context], layout, 0.0)]
+    groups = {"T": [_counts(layout, k)]}
+    if pairs:
+        groups["P"] = [_pairs(layout, k)]
+    for name, group in list(groups.items()):
+        if layout.cross and (name == "T" or layout.A <= FEW_ACTIONS):
+            groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
+    if layout.squares:
+        # Counts of K - 1 items spread like sqrt(K - 1), their products like K - 1: divided by the
+        # root they spread like counts, and one penalty serves both.
+        scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
+        groups["TU"] = [_counts(layout, k), _span(layout, 2, 3) * scale]
+        if layout.cross:
+            groups["TXU"] = [*groups["TX"], _span(layout, 2, 3) * scale]
+    for name, group in groups.items():
+        found.extend(_design(name, [context, *group], layout, penalty) for penalty in PENALTIES)
+    return found
+
+
+def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> Design:
+    joined = np.concatenate(parts, axis=1)
+    weights = np.full(joined.shape[1], penalty)
+    # The context is standardised: a penalty of one row is next to nothing and keeps the solution
+    # unique.
+    weights[: layout.d + 1] = 1.0
+    return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
+
+
+def _context(layout: Layout) -> Floats:
+    return np.eye(layout.width)[:, : layout.d + 1]
+
+
+def _span(layout: Layout, first: int, last: int) -> Floats:
+    """Columns of a dense group as they are: they were centred when they were made."""
+    starts = layout.starts
+    return np.eye(layout.width)[:, starts[first] : starts[last]]
+
+
+def _pairs(layout: Layout, k: int) -> Floats:
+    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's
+    mean.
+    """
+    # 1{a_l = b} - p0(b | x) has mean zero given the context, so these columns are uncorrelated with
+    # anything made of context: interactions are shrunk without moving own effects.
+    out = np.zeros((layout.width, layout.blocks * layout.A))
+    centre, first = layout.starts[0], layout.starts[3]
+    others = np.delete(layout.slots[k], k)
+    size = np.bincount(others, minlength=layout.blocks)
+    for block in range(layout.blocks):
+        for b in range(layout.A):
+            column = block * layout.A + b
+            out[first + column, column] = 1.0
+            out[centre + b, column] = -size[block]
+    return out
+
+
+def _counts(layout: Layout, k: int) -> Floats:
+    """Centred counts above and below (D, 2A), whatever the blocks are."""
+    single = _pairs(layout, k)
+    out = np.zeros((layout.width, 2 * layout.A))
+    others = [m for m in range(layout.K) if m != k]
+    for block in {int(layout.slots[k, m]) for m in others}:
+        below = min(m for m in others if layout.slots[k, m] == block) > k
+        side = slice(layout.A, 2 * layout.A) if below else slice(0, layout.A)
+        out[:, side] += single[:, block * layout.A : (block + 1) * layout.A]
+    return out
+
+
+def others(values: Floats) -> Floats:
+    """Return for each fold the sum over the other folds.
+
+    >>> others(np.array([1.0, 2.0, 4.0])).tolist()
+    [6.0, 5.0, 3.0]
+    """
+    rest: Floats = values.sum(axis=0) - values
+    return rest
+
+
+def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
+    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and right sides
+    (..., p, s).
+    """
+    p = matrix.shape[-1]
+    full = matrix.copy()
+    full[..., np.arange(p), np.arange(p)] += penalty
+    return np.asarray(np.linalg.solve(full, right), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Grams of each fold's training rows, seen through the candidate designs of each position."""
+
+    grams: Grams
+    layout: Layout
+    pairs: bool
+    candidates: list[list[Design]] = field(init=False)
+    _rest: dict[int, Floats] = field(default_factory=dict)
+    _mapped: dict[tuple[int, str], Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        found = [designs(self.layout, k, pairs=self.pairs) for k in range(self.layout.K)]
+        object.__setattr__(self, "candidates", found)
+
+    def rest(self, k: int) -> Floats:
+        """Return the training Grams (F, A, D, D) at position k."""
+        if k not in self._rest:
+            self._rest[k] = others(self.grams.gram[:, k])
+        return self._rest[k]
+
+    def mapped(self, k: int, design: Design) -> Floats:
+        """Return the training Grams in the design's columns (F, A, p, p)."""
+        key = (k, design.columns)
+        # The costly product (D^2 p); every penalty of the same columns shares it.
+        if key not in self._mapped:
+            self._mapped[key] = design.map.T @ self.rest(k) @ design.map
+        return self._mapped[key]
+
+    def solved(self, k: int, design: Design, right: Floats) -> Floats:
+        """Return ridge coefficients in raw columns (F, A, D, s) for raw right sides (F, A, D, s)."""
+        inside = np.swapaxes(np.swapaxes(right, -1, -2) @ design.map, -1, -2)
+        return design.map @ solve(self.mapped(k, design), inside, design.penalty)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +248,7 @@ class Ridge:
     size: Floats
 
 
-def fit_ridge(prepared: Prepared, totals: Totals | None = None) -> Ridge:
+def fit_ridge(prepared: Prepared, totals: "Totals | None" = None) -> Ridge:
     """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by
     position.
 
@@ -184,3 +402,142 @@ def _widest(prepared: Prepared, k: int) -> Design:
     """Return each position's own indicators where there are enough rows for them, else counts."""
     wanted = "P" if prepared.pairs else "T"
     return next(design for design in prepared.candidates[k] if design.columns == wanted)
+
+
+# Rewards of one ranking go up and down together (a user in a good mood). With equal correlation icc
+# between positions the inverse noise covariance is I - c 11' with c = icc / (1 + (K-1) icc): the
+# weighted Gram is the usual one less c times the Gram of the rankings' summed features, which adds up
+# over rows just as well.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Sums by fold of s s' (F, S, S), s R (F, S) and R^2 (F,): s, R are features and rewards summed
+    over a ranking.
+    """
+
+    gram: Floats
+    cover: Floats
+    square: Floats
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(self.gram + other.gram, self.cover + other.cover, self.square + other.square)
+
+
+def joint_width(layout: Layout) -> int:
+    """Return the number of columns of the joint fit."""
+    return layout.A * (layout.d + 1 + 2 * layout.A) + layout.K * layout.A
+
+
+def totals_of(batch: RankingLog, layout: Layout) -> Totals:
+    """Return the totals of a batch.
+
+    A ranking's z_k live in a space with one group of p = d+1+2A columns for each own action, [x,
+    counts above and below less their logging means], and one intercept for each (position, own
+    action).
+    """
+    given, size = layout.arrays(batch), joint_width(layout)
+    whole = np.zeros((layout.F, size + 1, size + 1))
+    for f, rows in blocks_of(given.fold):
+        part = given.take(rows)
+        columns = np.concatenate([_summed(layout, part), batch.reward[rows].sum(axis=1)[None]])
+        whole[f] += columns @ columns.T
+    return Totals(
+        whole[:, :size, :size].copy(), whole[:, size, :size].copy(), whole[:, size, size].copy()
+    )
+
+
+def _summed(layout: Layout, given: Arrays) -> Floats:
+    """Return s = sum_k z_k of each ranking (S, n)."""
+    K, A, d = layout.K, layout.A, layout.d
+    shown, centre = indicators(given.action, A), given.centre.T
+    above = np.cumsum(shown, axis=0) - shown
+    below = shown.sum(axis=0) - above - shown
+    out = np.zeros((A, d + 1 + 2 * A, len(given.action)))
+    np.multiply(shown.sum(axis=0)[:, None], given.x.T, out=out[:, : d + 1])
+    for k in range(K):
+        own = shown[k][:, None]
+        out[:, d + 1 : d + 1 + A] += own * (above[k] - k * centre)
+        out[:, d + 1 + A :] += own * (below[k] - (K - 1 - k) * centre)
+    return np.concatenate([out.reshape(-1, len(given.action)), shown.reshape(K * A, -1)])
+
+
+def worth_it(layout: Layout) -> bool:
+    """Return whether the joint fit is small enough, and there is more than one position."""
+    return layout.K > 1 and joint_width(layout) <= JOINT_COLUMNS
+
+
+def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, str]]:
+    """Return tied fits (F, K, A, D), one for each penalty, or nothing where positions share no
+    noise.
+    """
+    layout = prepared.layout
+    used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
+    plain, right = _joint(prepared, used)
+    square = others(prepared.grams.square.sum(axis=(1, 2)))
+    gram, cover, total = others(totals.gram), others(totals.cover), others(totals.square)
+    rough = solve(plain, right[..., None], _joint_penalty(used[0], layout, PENALTIES[-1]))[..., 0]
+    # Residuals e of an unweighted fit: the sums of e^2 and of (sum_k e_k)^2 have the ratio 1 + (K -
+    # 1) icc in expectation, from which icc follows without a second pass.
+    within = square + _quadratic(rough, plain, right)
+    between = total + _quadratic(rough, gram, cover)
+    icc = np.clip(
+        (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED
+    )  # (F,)
+    # All folds or none: their fits are compared and must be of one kind.
+    if icc.min() < JOINT_LEAST:
+        return []
+    c = icc / (1.0 + (layout.K - 1) * icc)
+    weighted = plain - c[:, None, None] * gram
+    side = right - c[:, None] * cover
+    out = []
+    for value in PENALTIES:
+        # The inverse covariance is (I - c 11') / (1 - icc); that factor is left out of the Gram, so
+        # the penalty has to carry it to shrink as much as without shared noise.
+        penalty = _joint_penalty(used[0], layout, value) * (1.0 - icc.mean())
+        solved = solve(weighted, side[..., None], penalty)[..., 0]
+        out.append((_by_position(solved, used, layout), f"shared-noise-T/{value:g}"))
+    return out
+
+
+def _quadratic(coef: Floats, gram: Floats, cover: Floats) -> Floats:
+    through = (gram @ coef[..., None])[..., 0] - 2 * cover
+    out: Floats = (coef * through).sum(axis=-1)
+    return out
+
+
+def _joint_penalty(design: Design, layout: Layout, value: float) -> Floats:
+    own = np.where(np.arange(len(design.penalty)) <= layout.d, 1.0, value)
+    return np.concatenate([np.tile(own, layout.A), np.full(layout.K * layout.A, POOLED)])
+
+
+def _joint(prepared: Prepared, used: list[Design]) -> tuple[Floats, Floats]:
+    """Return the Gram (F, S, S) and right side (F, S) of the unweighted joint fit, from the Grams
+    by position.
+    """
+    layout = prepared.layout
+    K, A, p = layout.K, layout.A, used[0].map.shape[1]
+    size = A * p + K * A
+    gram, right = np.zeros((layout.F, size, size)), np.zeros((layout.F, size))
+    cover = others(prepared.grams.cover)
+    for k, design in enumerate(used):
+        mapped, side = (
+            prepared.mapped(k, design),
+            cover[:, k] @ design.map,
+        )  # (F, A, p, p), (F, A, p)
+        for u in range(A):
+            block, own = slice(u * p, (u + 1) * p), A * p + k * A + u
+            gram[:, block, block] += mapped[:, u]
+            gram[:, own, block] = gram[:, block, own] = mapped[:, u, 0]
+            gram[:, own, own] = mapped[:, u, 0, 0]
+            right[:, block] += side[:, u]
+            right[:, own] = side[:, u, 0]
+    return gram, right
+
+
+def _by_position(solved: Floats, used: list[Design], layout: Layout) -> Floats:
+    K, A, p = layout.K, layout.A, used[0].map.shape[1]
+    coef = solved[:, : A * p].reshape(layout.F, A, p)
+    out = np.stack([coef @ design.map.T for design in used], axis=1)
+    out[..., 0] += solved[:, A * p :].reshape(layout.F, K, A)
+    return out

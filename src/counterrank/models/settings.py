@@ -375,9 +375,6 @@ LARGEST_EXPONENT = _set(
     "a pair part beyond it is no effect a log could show",
     "arithmetic",
 )
-RARE = _set(
-    "RARE", 1e-4, "probability", "of a class that is passed over in a product's mean", "cost"
-)
 RARE_STEP = _set(
     "RARE_STEP",
     1e-2,

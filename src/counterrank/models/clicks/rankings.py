@@ -11,7 +11,7 @@ from counterrank.errors import EstimatorError
 from counterrank.log import RankingLog
 from counterrank.models.clicks.kernels.recursion import standardise
 from counterrank.models.clicks.settings import SETTINGS
-from counterrank.models.layout import context_columns
+from counterrank.models.columns import context_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

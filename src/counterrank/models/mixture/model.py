@@ -1,33 +1,239 @@
-"""The fitted examination model: its value on logged rankings and its mean under a target."""
+"""The examination model: what each class of users makes of a ranking, and means under a target.
 
-from dataclasses import dataclass, field
-from typing import Any
+Letters: n rankings, K positions, A actions, p context columns (the first is 1), Z classes, F folds.
+`examined` (Z, K, K) is how far class z examines the item at l when it gives the reward at k (its
+diagonal is never looked at), `scale` (n, 2) how much of the items above and below a row's user
+examines. Three-way effects of b and c are those of c and b. Padding (action -1) counts for nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from counterrank.log import RankingLog
 from counterrank.models.base import ModelKind, Prediction
-from counterrank.models.layout import Scale, context_columns, whole_distribution
-from counterrank.models.linear import factored_draws, policy_draws
-from counterrank.models.mixture.fit import Effects
-from counterrank.models.mixture.rows import Rows, traits_of
-from counterrank.models.mixture.state import (
-    Fit,
-    Link,
-    chances,
-    linked,
-    own_parts,
-    pair_parts,
-    scale_of_tilt,
+from counterrank.models.columns import (
+    Scale,
+    blocks_of,
+    context_columns,
+    expected,
+    whole_distribution,
 )
-from counterrank.models.settings import DRAWS, LARGEST_EXPONENT
+from counterrank.models.linear import factored_draws, policy_draws
+from counterrank.models.settings import (
+    DRAWS,
+    LARGEST_EXPONENT,
+    MOST_SEEN,
+    TRAIT_PRODUCTS,
+    TRAIT_SQUARES,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: Rows whose rewards are held for all classes at once.
-_ROWS = 16_384
+_ROWS = 4096
+
+
+class Link(StrEnum):
+    """How own part and pair part make a reward: own + pair, its sigmoid, or own exp(pair)."""
+
+    SUM = "sum"
+    LOGISTIC = "logistic"
+    PRODUCT = "product"
+
+    @property
+    def curved(self) -> bool:
+        """Whether steps need a search along them."""
+        return self is not Link.SUM
+
+
+class Effects(NamedTuple):
+    """own (F, A, p), shift (F, K), pair (F, A, A) and triple (F, A, A, A) or (F, 0, 0, 0), each
+    fold left out.
+    """
+
+    own: Floats
+    shift: Floats
+    pair: Floats
+    triple: Floats
+
+
+def traits_of(x: Floats) -> Floats:
+    """Return what examination may depend on (n, m): context columns, and products (or squares) less
+    their mean.
+
+    A user's patience is rarely monotone in a feature, so second-order terms are part of it.
+
+    >>> traits_of(np.array([[1.0, 2.0]])).tolist()
+    [[2.0, 3.0]]
+    """
+    z = x[:, 1:]
+    d = z.shape[1]
+    if d > TRAIT_SQUARES:
+        return np.ascontiguousarray(z)
+    # The context is standardised, so a square has mean 1: (left == right) takes it off, and traits
+    # have mean zero.
+    left, right = np.triu_indices(d) if d <= TRAIT_PRODUCTS else (np.arange(d),) * 2
+    return np.ascontiguousarray(
+        np.concatenate([z, z[:, left] * z[:, right] - (left == right)], axis=1)
+    )
+
+
+def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
+    """Return how much of the items above and below each row's user examines (n, 2)."""
+    return np.ascontiguousarray(np.clip(1.0 + traits @ tilt.T, 0.0, MOST_SEEN))
+
+
+def chances(shares: Floats, traits: Floats) -> Floats:
+    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1,
+    traits].
+
+    >>> chances(np.zeros((2, 2)), np.ones((1, 1))).tolist()
+    [[0.5, 0.5]]
+    """
+    scores = shares[:, 1:] @ traits.T + shares[:, :1]
+    # exp of differences to the largest cannot overflow.
+    scores -= scores.max(axis=0)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=0)
+    return np.asarray(scores.T)
+
+
+def own_parts(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats) -> Floats:
+    """Return x' own[f, a_k] + shift[f, k] (n, K), zero in the padding."""
+    folds, A, _ = own.shape
+    every = x @ own.reshape(folds * A, -1).T
+    out = np.take_along_axis(every, fold[:, None] * A + np.maximum(action, 0), axis=1) + shift[fold]
+    out[action < 0] = 0.0
+    return np.asarray(out)
+
+
+def pair_parts(
+    action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats
+) -> Floats:
+    """Return what each class makes of the other items (n, Z, K): with s_zkl = examined x scale of
+    l's side, sum_l s_zkl pair[f, a_k, a_l] + sum_{l < m} s_zkl s_zkm triple[f, a_k, a_l, a_m], the
+    latter where triple (F, A, A, A) is not empty.
+    """
+    out = np.empty((len(action), *examined.shape[:2]))
+    pair, triple = padded(pair), padded(triple)
+    for first in range(0, len(action), _ROWS):
+        rows = slice(first, first + _ROWS)
+        seen = scale[rows].T
+        beside = Beside(action[rows], fold[rows], pair.shape[1] - 1)
+        for k in range(action.shape[1]):
+            effect = beside.pairs(pair, k)
+            effect[:k] *= seen[0]
+            effect[k + 1 :] *= seen[1]
+            part = examined[:, k] @ effect
+            if len(triple):
+                one, two = beside.threes(k)
+                effect = beside.triples(triple, k)
+                effect *= seen[(one > k).astype(int)]
+                effect *= seen[(two > k).astype(int)]
+                part += (examined[:, k, one] * examined[:, k, two]) @ effect
+            out[rows, :, k] = part.T
+    return out
+
+
+class Beside:
+    """Looks up effects, padded, of what stands beside each position; rows are columns."""
+
+    def __init__(self, action: Ints, fold: Ints | int, A: int) -> None:
+        # Padding is one action more, whose effects are zero.
+        self.shown = np.where(action < 0, A, action).T
+        self.fold, self.size = fold, A + 1
+        self.one, self.two = np.triu_indices(len(self.shown), 1)
+        self._both: Ints | None = None
+
+    def pairs(self, effect: Floats, k: int) -> Floats:
+        """Return effect[f, a_k, a_l] (K, n) of pair effects; zero at k itself."""
+        index = (self.fold * self.size + self.shown[k]) * self.size + self.shown
+        out = effect.take(index)
+        out[k] = 0.0
+        return np.asarray(out)
+
+    def threes(self, k: int) -> tuple[Ints, Ints]:
+        """Return all pairs of positions l < m other than k."""
+        keep = (self.one != k) & (self.two != k)
+        return self.one[keep], self.two[keep]
+
+    def triples(self, effect: Floats, k: int) -> Floats:
+        """Return effect[f, a_k, a_l, a_m] (pairs, n) of three-way effects, for `threes(k)`."""
+        return np.asarray(effect.take(self.index(k)))
+
+    def index(self, k: int) -> Ints:
+        """Return where each of these stands in the padded effects."""
+        # Pairs are looked up from K positions: their number is made once.
+        if self._both is None:
+            self._both = self.shown[self.one] * self.size + self.shown[self.two]
+        index = self._both[(self.one != k) & (self.two != k)]
+        return np.asarray(index + (self.fold * self.size + self.shown[k]) * self.size**2)
+
+
+def padded(effect: Floats) -> Floats:
+    """Return effects (F, A, A) or (F, A, A, A) with zeros for an action more; none stay none."""
+    if not effect.size:
+        return np.empty(0)
+    out = np.zeros((len(effect), *(size + 1 for size in effect.shape[1:])))
+    out[(slice(None), *(slice(size) for size in effect.shape[1:]))] = effect
+    return out
+
+
+def linked(link: Link, own: Floats, part: Floats) -> Floats:
+    """Return the rewards (n, Z, K) of own parts (n, K) and pair parts (n, Z, K)."""
+    return _linked(link, own[:, None], part)
+
+
+def _linked(link: Link, own: Floats, part: Floats) -> Floats:
+    if link is Link.PRODUCT:
+        return np.asarray(own * np.exp(np.clip(part, -LARGEST_EXPONENT, LARGEST_EXPONENT)))
+    return np.asarray(own + part if link is Link.SUM else expit(own + part))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """x (n, p) with a leading 1, traits (n, m), actions, rewards and presence (n, K), folds (n,)."""
+
+    x: Floats
+    traits: Floats
+    action: Ints
+    reward: Floats
+    present: Floats
+    fold: Ints
+
+    @property
+    def n(self) -> int:
+        """Number of rankings."""
+        return len(self.action)
+
+    def take(self, keep: NDArray[np.bool_] | slice) -> "Rows":
+        """Return some of the rows."""
+        return Rows(*(np.ascontiguousarray(getattr(self, one.name)[keep]) for one in fields(self)))
+
+    def thinned(self, count: int) -> "Rows":
+        """Return every j-th row, such that about `count` are left."""
+        return self.take(slice(None, None, max(self.n // count, 1)))
+
+
+def rows_of(log: RankingLog, scale: Scale, folds: int) -> Rows:
+    """Return the rows of a log, its context standardised."""
+    x = scale.apply(context_columns(log))
+    present = (log.action >= 0).astype(np.float64)
+    return Rows(
+        x,
+        traits_of(x),
+        np.ascontiguousarray(log.action),
+        log.reward * present,
+        present,
+        log.bucket % folds,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +306,6 @@ class MixtureModel:
     def _mean(
         self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: tuple[Floats, Floats]
     ) -> Floats:
-        from counterrank.models.kernels import mixture_means as kernels
-
         wanted, (chance, scale) = whole_distribution(batch, target), seen
         # Positions hang together (a policy without replacement): only whole draws are rankings it
         # would show.
@@ -111,34 +315,127 @@ class MixtureModel:
             for s in range(drawn.shape[1]):
                 total += self.values(x, np.ascontiguousarray(drawn[:, s]), fold, chance, scale)
             return np.asarray(total / drawn.shape[1])
-        out, (own, shift, pair, _) = np.zeros(batch.action.shape), self.effects
-        if not self.exact:
-            drawn = factored_draws(batch, wanted, self.draws, self.seed)
-            product = self.link is Link.PRODUCT
-            given = (own, shift, self.examined[0], pair)
-            kernels.curved_means(product, drawn, batch.lengths, fold, x, scale, wanted, *given, out)
-        elif self.link is Link.PRODUCT:
-            # exp(sum_l s_l W_l) is a product over positions, and the mean of a product of
-            # independent factors is the product of their means; the clip keeps factors finite where
-            # hardly anything was seen.
-            power = self.examined[None, :, :, :, None, None] * pair[:, None, None, None]
-            factor = np.exp(np.clip(power, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-            kernels.product_means(batch.lengths, fold, x, chance, wanted, own, shift, factor, out)
-        elif wanted.shape[1] == 1 and bool((batch.lengths == batch.K).all()):
-            # All positions have one distribution and all rankings are whole: sums over positions
-            # collapse to one mean pair effect, times how much each class examines.
-            kernels.alike_means(
-                fold, x, chance, scale, wanted[:, 0], *self.effects, self.examined, out
-            )
-        else:
-            kernels.sum_means(
-                batch.lengths, fold, x, chance, scale, wanted, *self.effects, self.examined, out
-            )
+        out = np.zeros(batch.action.shape)
+        draws = None if self.exact else factored_draws(batch, wanted, self.draws, self.seed)
+        for f, rows in blocks_of(fold):
+            users = Users(
+                x[rows].T, chance[rows].T, scale[rows].T, batch.lengths[rows],
+                expected(wanted[rows], batch.lengths[rows], batch.K),
+            )  # fmt: skip
+            if draws is not None:
+                out[rows] = self._drawn_mean(f, users, draws[rows]).T
+            else:
+                out[rows] = self._exact_mean(f, users).T
+        out[batch.action < 0] = 0.0
         return out
 
+    def _exact_mean(self, f: int, users: "Users") -> Floats:
+        if self.link is Link.PRODUCT:
+            return product_means(self.effects, self.examined, f, users)
+        if len(users.wanted) == 1:
+            return alike_means(self.effects, self.examined, f, users)
+        return sum_means(self.effects, self.examined, f, users)
 
-def described(fit: Fit) -> list[dict[str, Any]]:
-    """Return each class with its share of the rankings and what it examines, the most common first."""
-    share = fit.posterior.mean(axis=0)
-    order = np.argsort(-share)
-    return [{"share": float(share[z]), "sees": fit.examined[z].tolist()} for z in order]
+    def _drawn_mean(self, f: int, users: "Users", drawn: Ints) -> Floats:
+        return curved_means(self.link, self.effects, self.examined[0], f, users, drawn)
+
+
+class Users(NamedTuple):
+    """Rows of one fold as columns: x (p, n), chance of the classes (Z, n), scale (2, n), lengths
+    (n,), and the target's distribution (K or 1, A, n), zero in the padding.
+    """
+
+    x: Floats
+    chance: Floats
+    scale: Floats
+    lengths: Ints
+    wanted: Floats
+
+
+def alike_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
+    """Return E q_k (K, n) of a sum where all positions have one distribution p and none is padded.
+
+    E q_k = p'own x + shift_k + sum_z chance_z (s_zk p'W p + (s_zk^2 - sum_l s_zkl^2) / 2 sum_u p_u
+    p'T_u p), with s_zk = sum_l s_zkl: sums over positions collapse to one mean pair effect, times
+    how much each class examines.
+    """
+    (p,), (above, below) = users.wanted, users.scale
+    plain = (p * (at.own[f] @ users.x)).sum(axis=0) + at.shift[f][:, None]
+    # By position and class, (K, Z): sums over the items above and below.
+    up, down = (np.tril(examined, -1), np.triu(examined, 1))
+    sums = up.sum(axis=2).T, down.sum(axis=2).T
+    seen = above * (sums[0] @ users.chance) + below * (sums[1] @ users.chance)
+    out = plain + seen * (p * (at.pair[f] @ p)).sum(axis=0)
+    if at.triple.shape[1]:
+        A = len(p)
+        both = (p[:, None] * p).reshape(A * A, -1)
+        three = (p * (at.triple[f].reshape(A, A * A) @ both)).sum(axis=0)
+        twice = above**2 * ((sums[0] ** 2 - (up**2).sum(axis=2).T) @ users.chance)
+        twice += below**2 * ((sums[1] ** 2 - (down**2).sum(axis=2).T) @ users.chance)
+        twice += 2 * above * below * ((sums[0] * sums[1]) @ users.chance)
+        out += 0.5 * twice * three
+    return np.asarray(out)
+
+
+def sum_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
+    """Return E q_k (K, n) of a sum for any independent positions."""
+    _, K, _ = examined.shape
+    p = np.broadcast_to(users.wanted, (K, *users.wanted.shape[1:]))
+    A, plain = p.shape[1], at.own[f] @ users.x
+    out = np.empty((K, p.shape[2]))
+    for k in range(K):
+        rest = [m for m in range(K) if m != k]
+        side = users.scale[[int(m > k) for m in range(K)]]
+        seen = (examined[:, k].T @ users.chance) * side  # (K, n)
+        value = plain + at.pair[f] @ sum(seen[m] * p[m] for m in rest) if rest else plain
+        if at.triple.shape[1] and len(rest) > 1:
+            both = np.zeros((A, A, p.shape[2]))
+            for one, two in _pairs_of(rest):
+                joint = (examined[:, k, one] * examined[:, k, two]) @ users.chance
+                both += (joint * side[one] * side[two]) * p[one][:, None] * p[two]
+            value = value + at.triple[f].reshape(A, A * A) @ both.reshape(A * A, -1)
+        out[k] = (p[k] * value).sum(axis=0) + at.shift[f, k]
+    return out
+
+
+def _pairs_of(places: list[int]) -> Iterator[tuple[int, int]]:
+    return ((one, two) for one in places for two in places if one < two)
+
+
+def product_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
+    """Return E q_k (K, n) of a product: exp(sum_l s_l W_l) is a product over positions, and the
+    mean of a product of independent factors is the product of their means. Users of a class examine
+    alike.
+    """
+    Z, K, _ = examined.shape
+    p = np.broadcast_to(users.wanted, (K, *users.wanted.shape[1:]))
+    A, plain = p.shape[1], at.own[f] @ users.x
+    out = np.empty((K, p.shape[2]))
+    for k in range(K):
+        scaled = np.repeat(users.chance[:, None], A, axis=1)  # (Z, A own, n)
+        for other in range(K):
+            if other != k:
+                # The clip keeps factors finite where hardly anything was seen.
+                power = examined[:, k, other, None, None] * at.pair[f]
+                factor = np.exp(np.clip(power, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+                mean = (factor.reshape(Z * A, A) @ p[other]).reshape(scaled.shape)
+                scaled *= np.where(users.lengths > other, mean, 1.0)
+        out[k] = (p[k] * (plain + at.shift[f, k]) * scaled.sum(axis=0)).sum(axis=0)
+    return out
+
+
+def curved_means(
+    link: Link, at: Effects, examined: Floats, f: int, users: Users, drawn: Ints
+) -> Floats:
+    """Return averages (K, n) of one class over drawn rankings (n, S, K), the own action summed out."""
+    own = (at.own[f] @ users.x)[:, None] + at.shift[f][:, None]  # (A, K, n)
+    chance = users.wanted.swapaxes(0, 1)
+    effect = padded(at.pair[f : f + 1])[0, :-1]
+    above, below = np.tril(examined, -1), np.triu(examined, 1)
+    out = np.zeros(own.shape[1:])
+    for s in range(drawn.shape[1]):
+        # Padding, action -1, is the last column.
+        beside = effect[:, drawn[:, s].T]  # (A own, K, n)
+        part = users.scale[0] * (above @ beside) + users.scale[1] * (below @ beside)
+        out += (chance * _linked(link, own, part)).sum(axis=0)
+    return np.asarray(out / drawn.shape[1])

@@ -1,43 +1,31 @@
-"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the visibility
-model.
+"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the
+visibility model.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.mixture.rows import Rows
+from counterrank.models.mixture.model import (
+    Link,
+    Rows,
+    linked,
+    own_parts,
+    pair_parts,
+    scale_of_tilt,
+)
 from counterrank.models.settings import (
     FIRST_EXAMINED,
     FIRST_TILT,
     FIRST_TRIPLE,
-    MOST_SEEN,
+    LEAST_CHANCE,
     SHIFT,
 )
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class Link(StrEnum):
-    """How own part and pair part make a reward: own + pair, its sigmoid, or own exp(pair)."""
-
-    SUM = "sum"
-    LOGISTIC = "logistic"
-    PRODUCT = "product"
-
-    @property
-    def code(self) -> int:
-        """The number by which the kernels know it."""
-        return tuple(Link).index(self)
-
-    @property
-    def curved(self) -> bool:
-        """Whether steps need a search along them."""
-        return self is not Link.SUM
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,20 +96,22 @@ class Fit:
         """Return the squared errors of every ranking and class, and the square of the errors' sum:
         (n, Z) each.
         """
-        from counterrank.models.kernels.mixture_values import class_errors
-
-        out = np.empty((2, rows.n, len(self.examined)))
-        class_errors(rows.action, rows.reward, self.q, out)
-        return out[0], out[1]
+        error = rows.reward[:, None] - self.q
+        if not rows.present.all():
+            error *= rows.present[:, None]
+        # A product with ones is a sum over few positions without a loop over them.
+        total = error @ np.ones(error.shape[2])
+        return np.einsum("izk,izk->iz", error, error), total**2
 
     def errors(self, rows: Rows) -> float:
         """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2
         log-likelihood.
         """
         if self.link is Link.LOGISTIC:
-            from counterrank.models.kernels.mixture_values import logistic_loss
-
-            return float(logistic_loss(self.q[:, 0], rows.reward, rows.present * self.posterior))
+            # A chance of exactly 0 or 1 would let one surprising click decide the fit.
+            chance = np.clip(self.q[:, 0], LEAST_CHANCE, 1.0 - LEAST_CHANCE)
+            said = np.log(np.where(rows.reward > 0.5, chance, 1.0 - chance))
+            return float(-2.0 * (rows.present * (self.posterior > 0) * said).sum())
         square, total = self.squares(rows)
         return float((self.posterior * (square - self.shared[:, None] * total)).sum())
 
@@ -222,11 +212,6 @@ def carried(fit: Fit, rows: Rows) -> Fit:
     )
 
 
-def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
-    """Return how much of the items above and below each row's user examines (n, 2)."""
-    return np.ascontiguousarray(np.clip(1.0 + traits @ tilt.T, 0.0, MOST_SEEN))
-
-
 def shared_by(common: float, count: Floats) -> Floats:
     """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at
     correlation c.
@@ -235,49 +220,3 @@ def shared_by(common: float, count: Floats) -> Floats:
     [0.5, 0.25]
     """
     return np.asarray(common / (1.0 + np.maximum(count - 1.0, 0.0) * common))
-
-
-def chances(shares: Floats, traits: Floats) -> Floats:
-    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1,
-    traits].
-
-    >>> chances(np.zeros((2, 2)), np.ones((1, 1))).tolist()
-    [[0.5, 0.5]]
-    """
-    from counterrank.models.kernels.mixture_values import softmax
-
-    out = traits @ shares[:, 1:].T
-    out += shares[:, 0]
-    softmax(out)
-    return out
-
-
-def own_parts(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats) -> Floats:
-    """Return x' own[f, a_k] + shift[f, k] (n, K), zero in the padding."""
-    from counterrank.models.kernels.mixture_values import own_values
-
-    out = np.empty(action.shape)
-    own_values(action, fold, x, own, shift, out)
-    return out
-
-
-def pair_parts(
-    action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats
-) -> Floats:
-    """Return what each class makes of the other items (n, Z, K): pairs, and threes where there are
-    such effects.
-    """
-    from counterrank.models.kernels.mixture_values import pair_values
-
-    out = np.empty((len(action), *examined.shape[:2]))
-    pair_values(action, fold, scale, pair, examined, triple, out)
-    return out
-
-
-def linked(link: Link, own: Floats, part: Floats) -> Floats:
-    """Return the rewards (n, Z, K) of own parts (n, K) and pair parts (n, Z, K)."""
-    from counterrank.models.kernels.mixture_values import link_values
-
-    q = np.empty(part.shape)
-    link_values(link.code, own, part, q)
-    return q

@@ -1,26 +1,34 @@
 """The steps of a fit: who is of which class, and each block of parameters with the others held
 (../WHY.md).
+
+Normal equations are sums over rankings and classes of J' M J and J' M e. Errors of one ranking share
+noise: M = weight (diag(v) - shared 11'), with v = 1, or q (1 - q) of 0/1 rewards, whose errors share
+none; weight is how likely the ranking's user is of the class. Blocks of rows are held as columns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.mixture.rows import Rows
-from counterrank.models.mixture.state import Fit, Link, Prior, chances, moved, pair_parts, shared_by
+from counterrank.models.columns import blocks_of, indicators
+from counterrank.models.mixture.model import Beside, Link, Rows, chances, padded, pair_parts
+from counterrank.models.mixture.state import Fit, Prior, moved, shared_by
+from counterrank.models.ridge import by_action
 from counterrank.models.settings import (
     CONJUGATE_EXACT,
     CONJUGATE_STEPS,
     HALVINGS,
+    LARGEST_EXPONENT,
     LEAST_EFFECT,
     LEAST_EXAMINED,
     LEAST_NOISE,
     LEAST_SHARED,
     LEAST_VARIANCE,
     MOST_SHARED,
+    RARE_STEP,
     SHARE,
     SHARE_STEPS,
     SHIFT,
@@ -29,6 +37,9 @@ from counterrank.models.settings import (
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+#: Rows whose columns are held at once.
+_ROWS = 2048
 
 
 def shrinkage(
@@ -46,11 +57,6 @@ def shrinkage(
     mean = float(values.mean())
     tau2 = float(np.mean((values - mean) ** 2 + spread))
     return mean, noise / max(tau2, least, 1e-300)
-
-
-def whole(lower: Floats) -> Floats:
-    """Return the symmetric matrices of which the lower triangles are given."""
-    return np.tril(lower) + np.swapaxes(np.tril(lower, -1), -1, -2)
 
 
 def posterior_step(fit: Fit, rows: Rows) -> Fit:
@@ -109,18 +115,9 @@ def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Flo
     class each position is solved by itself, which leaves that noise out and serves rankings of any
     length.
     """
-    from counterrank.models.kernels.mixture_steps import add_examined
-
     Z, K, _, _ = fit.shape
     together = Z > 1
-    gram, right = np.zeros((Z, K, K, K)), np.zeros((Z, K, K))
-    joint = np.zeros((Z, K * K, K * K) if together else (0, 0, 0))
-    shared = fit.shared if together else np.zeros(rows.n)
-    add_examined(
-        fit.link.code, rows.action, fit.scale, rows.reward, fit.posterior, shared, fit.q, fit.pair, fit.examined,
-        fit.triple, gram, right, joint,
-    )  # fmt: skip
-    gram = whole(gram)
+    gram, right, joint = examination_sums(fit, rows, together=together)
     gram[..., np.arange(K), np.arange(K)] += fit.prior.examined_penalty
     # Without shared noise the equations of different positions have no product in common.
     if not together:
@@ -129,15 +126,80 @@ def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Flo
             lambda pull: (inverse @ (right - pull)[..., None])[..., 0],
             np.diagonal(inverse, axis1=2, axis2=3),
         )
-    full = whole(joint)
     for k in range(K):
         own = slice(k * K, (k + 1) * K)
-        full[:, own, own] += gram[:, k]
-    inverse = np.linalg.inv(full)
+        joint[:, own, own] += gram[:, k]
+    inverse = np.linalg.inv(joint)
     return (
         lambda pull: (inverse @ (right - pull).reshape(Z, -1, 1)).reshape(Z, K, K),
         np.diagonal(inverse, axis1=1, axis2=2).reshape(Z, K, K),
     )
+
+
+def examination_sums(fit: Fit, rows: Rows, *, together: bool) -> tuple[Floats, Floats, Floats]:
+    """Return gram (Z, K, K, K) and right (Z, K, K), a column for every other position by class and
+    position, and what shared noise takes from all columns `together` (Z, K^2, K^2), else nothing.
+    """
+    Z, K, A, _ = fit.shape
+    gram, right = np.zeros((Z, K, K, K)), np.zeros((Z, K, K))
+    joint = np.zeros((Z, K * K, K * K) if together else (0, 0, 0))
+    shared = fit.shared if together else np.zeros(rows.n)
+    effects = padded(fit.pair[None]), padded(fit.triple[None])
+    for block in _blocks(rows.n):
+        beside, scale = Beside(rows.action[block], 0, A), fit.scale[block].T
+        slopes = np.stack([_examined_columns(fit, effects, beside, scale, k) for k in range(K)])
+        for z in range(Z):
+            used = block.start + np.flatnonzero(fit.posterior[block, z] >= RARE_STEP)
+            # Without three-way effects all classes have the same columns.
+            columns = slopes[:, min(z, slopes.shape[1] - 1)][..., used - block.start]
+            weight, q = fit.posterior[used, z], fit.q[used, z].T
+            if fit.link is Link.PRODUCT:
+                columns *= q[:, None]
+            weighed = columns * (weight * _variance(fit.link, q))[:, None]
+            gram[z] += weighed @ columns.swapaxes(1, 2)
+            rest = _rests(fit, rows, used, np.full(len(used), z), shared)
+            right[z] += (columns @ rest[..., None])[..., 0]
+            if together:
+                flat = columns.reshape(K * K, -1)
+                joint[z] -= (flat * (weight * shared[used])) @ flat.T
+    return gram, right, joint
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(first, min(first + _ROWS, count)) for first in range(0, count, _ROWS))
+
+
+def _variance(link: Link, q: Floats) -> Floats:
+    """Return v, the variance of a reward in units of the noise."""
+    return np.maximum(q * (1.0 - q), LEAST_VARIANCE) if link is Link.LOGISTIC else np.ones(q.shape)
+
+
+def _rests(fit: Fit, rows: Rows, used: Ints, of_class: Ints, shared: Floats) -> Floats:
+    """Return M e (K, R) of rankings and classes: v times the working error (r - q) / v is r - q, and
+    the shared noise needs the errors' sum alone.
+    """
+    error = ((rows.reward[used] - fit.q[used, of_class]) * rows.present[used]).T
+    rest: Floats = fit.posterior[used, of_class] * (error - shared[used] * error.sum(axis=0))
+    return rest
+
+
+def _examined_columns(
+    fit: Fit, effects: tuple[Floats, Floats], beside: Beside, scale: Floats, k: int
+) -> Floats:
+    """Return how the pair part at k moves with how far each other position is examined: (Z, K, n),
+    or (1, K, n) where it is the same for all classes.
+    """
+    Z, K, _, _ = fit.shape
+    side = scale[(np.arange(K) > k).astype(int)]
+    out = (beside.pairs(effects[0], k) * side)[None]
+    if not len(fit.triple):
+        return np.asarray(out)
+    one, two = beside.threes(k)
+    effect = beside.triples(effects[1], k) * side[one] * side[two]
+    # Three items meet: each of the two beside k moves with how far the other is examined.
+    third, pairs = np.zeros((Z, K, len(one))), np.arange(len(one))
+    third[:, one, pairs], third[:, two, pairs] = fit.examined[:, k, two], fit.examined[:, k, one]
+    return np.asarray(out + third @ effect)
 
 
 def _examination_prior(fit: Fit, spread: Floats) -> Prior:
@@ -199,24 +261,59 @@ def effects_step(fit: Fit, rows: Rows) -> Fit:
 
 def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, Floats]:
     """Return curvature (F, S, S) and gradient (F, S) by fold, without the prior's part."""
-    from counterrank.models.kernels.mixture_steps import add_effects
-
     _, K, A, p = fit.shape
-    size = A * (p + A) + K
-    gram, right = np.zeros((folds, size, size)), np.zeros((folds, size))
-    given = (
-        rows.action,
-        fold,
-        rows.x,
-        fit.scale,
-        rows.reward,
-        fit.posterior,
-        fit.shared,
-        fit.q,
-        fit.part,
-    )
-    add_effects(fit.link.code, *given, fit.examined, A, gram, right)
-    return whole(gram), right
+    width = p + A
+    gram, right = np.zeros((folds, A * width + K, A * width + K)), np.zeros((folds, A * width + K))
+    for f, block in blocks_of(fold):
+        # One column for each ranking and class that it may well be of.
+        row, of_class = np.nonzero(fit.posterior[block] >= RARE_STEP)
+        used = block[row]
+        weight, shared = fit.posterior[used, of_class], fit.shared[used]
+        own, others, variance = _slopes(fit, rows, used, of_class)
+        # M e / v beside the columns: one product has both J' M J and J' M e.
+        rest = _rests(fit, rows, used, of_class, fit.shared) / (weight * variance)
+        root, x = np.sqrt(weight * variance), np.ascontiguousarray(rows.x[used].T)
+        shown = indicators(rows.action[used], A)
+        beside = [others[k] * one for k, one in enumerate(_examined(fit, shown, used, of_class))]
+        for k in range(K):
+            columns = np.concatenate([own[k] * x, beside[k], own[k : k + 1], rest[k : k + 1]])
+            columns *= root[k]
+            for u, mine in by_action(rows.action[used, k], columns):
+                at = np.r_[u * width : (u + 1) * width, A * width + k]
+                product = mine @ mine.T
+                gram[f][np.ix_(at, at)] += product[:-1, :-1]
+                right[f, at] += product[-1, :-1]
+        if shared.any():
+            sums = np.zeros((A, width, len(used)))
+            np.multiply((shown * own[:, None]).sum(axis=0)[:, None], x, out=sums[:, :p])
+            for k in range(K):
+                sums[:, p:] += shown[k][:, None] * beside[k]
+            joint = np.concatenate([sums.reshape(A * width, -1), own])
+            gram[f] -= (joint * (weight * shared)) @ joint.T
+    return gram, right
+
+
+def _examined(fit: Fit, shown: Floats, used: Ints, of_class: Ints) -> Iterator[Floats]:
+    """Return how often each action stands beside each position (A, R) as far as it is examined."""
+    above, below = fit.scale[used].T
+    for k in range(fit.shape[1]):
+        seen = fit.examined[:, k].T.take(of_class, axis=1)
+        seen[:k] *= above
+        seen[k] = 0.0
+        seen[k + 1 :] *= below
+        yield np.einsum("lr,lar->ar", seen, shown)
+
+
+def _slopes(fit: Fit, rows: Rows, used: Ints, of_class: Ints) -> tuple[Floats, Floats, Floats]:
+    """Return how rewards move with their own and their pair part, and v, (K, R) each; nothing moves
+    in the padding.
+    """
+    present, q = rows.present[used].T, fit.q[used, of_class].T
+    if fit.link is Link.PRODUCT:
+        # d(own exp(part)) = exp(part) d own + q d part.
+        part = np.clip(fit.part[used, of_class].T, -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        return present * np.exp(part), present * q, np.ones(q.shape)
+    return present, present, _variance(fit.link, q)
 
 
 def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
@@ -286,20 +383,34 @@ def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
     """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those
     below.
     """
-    from counterrank.models.kernels.mixture_steps import add_tilt
-
-    q, m = fit.q[:, 0], rows.traits.shape[1]
-    variance = (
-        np.maximum(q * (1.0 - q), LEAST_VARIANCE) if fit.link is Link.LOGISTIC else np.ones(q.shape)
-    )
+    q = fit.q[:, 0]
+    variance, used = _variance(fit.link, q), rows.present * fit.posterior
     slope = q if fit.link is Link.PRODUCT else np.ones(q.shape)
-    used = rows.present * fit.posterior
-    # Filled up to multiples of four: the kernel works on 4 x 4 blocks.
-    sums, right = np.zeros((3, -(-m // 4) * 4, -(-m // 4) * 4)), np.zeros((2, m))
     error = (rows.reward - q) / variance * used
-    add_tilt(rows.traits, sides, slope, variance * used, error, fit.shared, sums, right)
-    above, both, below = whole(sums)[:, :m, :m]
-    return np.block([[above, both], [both, below]]), right.ravel()
+    return tilt_sums(rows.traits, sides * slope[:, None], variance * used, error, fit.shared)
+
+
+def tilt_sums(
+    traits: Floats, sides: Floats, weight: Floats, error: Floats, shared: Floats
+) -> tuple[Floats, Floats]:
+    """Return J' M J and J' M e of traits (n, m) times what they scale, `sides` (n, 2, K); `weight`
+    and working `error` (n, K), zero in the padding.
+    """
+    # Tilts multiply traits: a ranking enters by sums over its positions, so these are taken first
+    # and the m^2 products once a ranking instead of once a position.
+    (above, below), ones = sides.swapaxes(0, 1), np.ones(sides.shape[2])
+    up, down, errors = above @ ones, below @ ones, error @ ones
+    squares = (
+        (weight * above**2) @ ones - shared * up**2,
+        (weight * above * below) @ ones - shared * up * down,
+        (weight * below**2) @ ones - shared * down**2,
+    )
+    first, both, second = ((traits.T * square) @ traits for square in squares)
+    along = np.stack([
+        (weight * error * above) @ ones - shared * errors * up,
+        (weight * error * below) @ ones - shared * errors * down,
+    ])  # fmt: skip
+    return np.block([[first, both], [both, second]]), (along @ traits).ravel()
 
 
 def triples_step(fit: Fit, rows: Rows) -> Fit:
@@ -308,18 +419,12 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
-    from counterrank.models.kernels import mixture_steps as kernels
-
-    right, diagonal = np.zeros(fit.triple.shape), np.zeros(fit.triple.shape)
-    given = (rows.action, rows.reward, fit.posterior, fit.shared, fit.q, fit.examined)
-    kernels.triple_gradient(*given, right, diagonal)
+    right, diagonal = triple_gradient(fit, rows)
     penalty, size = fit.prior.triple_penalty, fit.triple.size
 
     def product(direction: Floats) -> Floats:
-        out = np.zeros(fit.triple.shape)
-        along = both_orders(np.ascontiguousarray(direction).reshape(out.shape))
-        kernels.triple_curvature(rows.action, fit.posterior, fit.shared, fit.examined, along, out)
-        return out.ravel() + penalty * direction.ravel()
+        along = both_orders(np.ascontiguousarray(direction).reshape(fit.triple.shape))
+        return triple_curvature(fit, rows, along).ravel() + penalty * direction.ravel()
 
     # Jacobi preconditioner: counts of triples differ by orders of magnitude between common and rare
     # items.
@@ -337,6 +442,63 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
     freedom = float((diagonal[:, used] / (diagonal[:, used] + penalty)).sum())
     strength = fit.noise / max(tau2, LEAST_EFFECT * fit.noise)
     return replace(found, prior=replace(fit.prior, triple_penalty=strength), freedom=freedom)
+
+
+def triple_gradient(fit: Fit, rows: Rows) -> tuple[Floats, Floats]:
+    """Return J' M e (A, A, A) of a sum, larger action first, and the diagonal of J' M J with nothing
+    shared.
+
+    With classes three-way effects are too many for normal equations: products with them are taken
+    instead. In the diagonal items shown twice count as two columns: it only preconditions, and
+    scales uncertainty.
+    """
+    right, diagonal = np.zeros(fit.triple.shape), np.zeros(fit.triple.shape)
+    for block, beside, weight in _weighed(fit, rows):
+        error = ((rows.reward[block, None] - fit.q[block]) * rows.present[block, None]).T
+        rest = weight * (error - fit.shared[block] * error.sum(axis=0))
+        for k, seen in _seen_together(fit, beside):
+            right += _scattered(beside, k, seen.T @ rest[k])
+            diagonal += _scattered(beside, k, (seen**2).T @ weight)
+    return right, diagonal
+
+
+def triple_curvature(fit: Fit, rows: Rows, step: Floats) -> Floats:
+    """Return J' M J step (A, A, A), larger action first; step has both orders of b and c."""
+    out, step = np.zeros(fit.triple.shape), padded(step[None])
+    for block, beside, weight in _weighed(fit, rows):
+        seen = list(_seen_together(fit, beside))
+        change = np.stack([both @ beside.triples(step, k) for k, both in seen])  # (K, Z, n)
+        rest = weight * (change - fit.shared[block] * change.sum(axis=0))
+        for k, both in seen:
+            out += _scattered(beside, k, both.T @ rest[k])
+    return out
+
+
+def _weighed(fit: Fit, rows: Rows) -> Iterator[tuple[slice, Beside, Floats]]:
+    """Return blocks of rows with how likely their classes are (Z, n), zero where hardly."""
+    for block in _blocks(rows.n):
+        weight = fit.posterior[block].T
+        yield (
+            block,
+            Beside(rows.action[block], 0, fit.shape[2]),
+            weight * (weight >= RARE_STEP),
+        )
+
+
+def _seen_together(fit: Fit, beside: Beside) -> Iterator[tuple[int, Floats]]:
+    """Return how far each class examines two items at once from position k, (Z, pairs)."""
+    for k in range(fit.shape[1]):
+        one, two = beside.threes(k)
+        yield k, fit.examined[:, k, one] * fit.examined[:, k, two]
+
+
+def _scattered(beside: Beside, k: int, amount: Floats) -> Floats:
+    """Return amounts (pairs, n) summed by own action and the two beside it, larger action first."""
+    size = beside.size
+    found = np.bincount(beside.index(k).ravel(), amount.ravel(), size**3).astype(np.float64)
+    # The last action is padding.
+    found = found.reshape(size, size, size)[:-1, :-1, :-1]
+    return np.tril(found) + np.tril(found.swapaxes(1, 2), -1)
 
 
 def both_orders(lower: Floats) -> Floats:

@@ -1,0 +1,340 @@
+"""Which columns a linear reward model has, and their values for rankings shown or expected.
+
+For position k the columns are, in this order:
+
+    1, x_1..x_d                   the (standardised) context
+    c_1..c_A                      the logger's mean distribution: indicators are centred by it
+    x_j (N_b - M_b)               context times centred count of action b among the other
+                                  positions ("cross")
+    N_b N_c - E0[N_b N_c]         centred products of counts, b <= c ("squares" 1; 2: b = c
+                                  alone; 0: none)
+    1{a_l = b} by block           indicators of the other positions, summed over a block
+
+N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block
+are held column by column (columns, rows): few columns of many rows are then long loops for NumPy,
+and products of them calls of BLAS.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.log import LOGGING, RankingLog
+from counterrank.models.settings import MOST_LABELS
+from counterrank.policies import Policy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Rows of one block: its columns stay in the cache, and calls are few beside the arithmetic.
+_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Additive first and second moments of the context (d,), to standardise it; NaN counts as
+    missing.
+    """
+
+    count: Floats
+    first: Floats
+    second: Floats
+
+    def __add__(self, other: "Scale") -> "Scale":
+        return Scale(self.count + other.count, self.first + other.first, self.second + other.second)
+
+    def apply(self, values: Floats) -> Floats:
+        """Return [1, (x - mean) / sd] (n, d+1); a missing value becomes the mean."""
+        count = np.maximum(self.count, 1.0)
+        mean = self.first / count
+        spread = np.sqrt(np.maximum(self.second / count - mean**2, 0.0))
+        sd = np.where(spread > 1e-12, spread, 1.0)
+        out = np.ones((len(values), values.shape[1] + 1))
+        out[:, 1:] = np.nan_to_num((values - mean) / sd, nan=0.0)
+        return out
+
+
+def scale_of(batch: RankingLog) -> Scale:
+    """Return the context moments of a batch."""
+    values = context_columns(batch)
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    return Scale(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
+
+
+def context_columns(batch: RankingLog) -> Floats:
+    """Return the context as numbers (n, d): codes of known categories with few labels become
+    indicators.
+    """
+    if batch.context is None:
+        return np.empty((batch.n, 0))
+    return encoded_context(batch.context, batch.context_names, batch.categories)
+
+
+def encoded_context(
+    context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Floats:
+    """Return a context (n, d) of named columns as a model reads it, also away from the log it was
+    fitted to.
+    """
+    columns: list[Floats] = []
+    for j, name in enumerate(names):
+        labels = categories.get(name, ())
+        if 1 < len(labels) <= MOST_LABELS:
+            # The first label is the baseline: with all of them columns would add up to the
+            # intercept.
+            columns.extend((context[:, j] == code).astype(float) for code in range(1, len(labels)))
+        else:
+            columns.append(context[:, j])
+    return np.stack(columns, axis=1) if columns else np.empty((len(context), 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """What columns are made of: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
+
+    action: Ints
+    lengths: Ints
+    fold: Ints
+    x: Floats
+    centre: Floats
+    logging: Floats
+
+    def take(self, rows: Ints) -> "Arrays":
+        """Return some rows."""
+        return Arrays(
+            self.action[rows],
+            self.lengths[rows],
+            self.fold[rows],
+            self.x[rows],
+            self.centre[rows],
+            self.logging[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column
+    groups.
+
+    `blocks` (K, K) names the block of position l as seen from k: "pairs" gives each other position
+    its own block, "counts" one for all above and one for all below.
+    """
+
+    K: int
+    A: int
+    d: int
+    F: int
+    slots: Ints
+    scale: Scale
+    cross: bool = False
+    #: Products of counts: 0 none, 1 all, 2 squares of single counts.
+    squares: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Number of indicator blocks."""
+        return int(self.slots.max()) + 1
+
+    @property
+    def starts(self) -> tuple[int, int, int, int]:
+        """First columns of the centre, cross, square and block groups."""
+        centre = self.d + 1
+        cross = centre + self.A
+        squares = cross + (self.d * self.A if self.cross else 0)
+        return (
+            centre,
+            cross,
+            squares,
+            squares + (0, self.A * (self.A + 1) // 2, self.A)[self.squares],
+        )
+
+    @property
+    def width(self) -> int:
+        """Number of columns D."""
+        return self.starts[3] + self.blocks * self.A
+
+    @property
+    def plain(self) -> tuple["Layout", Ints]:
+        """The layout without cross and square columns, and which columns it keeps."""
+        _, cross, _, blocks = self.starts
+        return replace(self, cross=False, squares=0), np.r_[0:cross, blocks : self.width]
+
+    @property
+    def products(self) -> tuple[Ints, Ints]:
+        """Actions b <= c whose counts are multiplied."""
+        if self.squares == 1:
+            return np.triu_indices(self.A)
+        return np.arange(self.A), np.arange(self.A)
+
+    def arrays(self, batch: RankingLog) -> Arrays:
+        """Return the arrays of a batch."""
+        logging = whole_distribution(batch, LOGGING)
+        if logging is None:
+            # Nothing to centre by: plain indicators, under the logger and under the target alike.
+            logging = np.zeros((batch.n, 1, self.A))
+        centre = (
+            logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
+        )
+        x = self.scale.apply(context_columns(batch))
+        return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
+
+
+def blocks_of(fold: Ints) -> Iterator[tuple[int, Ints]]:
+    """Return blocks of rows of one fold, which share their coefficients, with the fold's number."""
+    for f in np.unique(fold):
+        mine = np.flatnonzero(fold == f)
+        for first in range(0, len(mine), _ROWS):
+            yield int(f), mine[first : first + _ROWS]
+
+
+def indicators(action: Ints, A: int) -> Floats:
+    """Return 1{a_l = b} (K, A, n), zero in the padding."""
+    return np.asarray(action.T[:, None] == np.arange(A)[:, None], dtype=np.float64)
+
+
+def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
+    """Return a distribution (n, 1 or K, A) as (K, A, n), zero in the padding; (1, A, n) where all
+    positions have the same and none is padded.
+    """
+    columns = np.ascontiguousarray(wanted.transpose(1, 2, 0))
+    if not (lengths == K).all():
+        columns = columns * (np.arange(K)[:, None, None] < lengths)
+    return np.asarray(columns)
+
+
+class Block:
+    """Rows as columns: the context, and what stands at each position, surely or by its chances.
+
+    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions;
+    columns are linear in it but for products of counts, to which chance adds covariances.
+    """
+
+    def __init__(self, layout: Layout, given: Arrays, shown: Floats, *, sure: bool) -> None:
+        self.layout, self.shown = layout, shown
+        self._x, self._centre = np.ascontiguousarray(given.x.T), given.centre.T
+        self._rich, self._sure = bool(layout.cross or layout.squares), sure
+        if not self._rich:
+            return
+        logging = expected(given.logging, given.lengths, layout.K)
+        self._counts, self._means = _Others(shown, layout.K), _Others(logging, layout.K)
+        if layout.squares:
+            self._spread = _Others(_covariances(layout, logging), layout.K)
+            self._extra = None if sure else _Others(_covariances(layout, shown), layout.K)
+
+    def columns(self, k: int, out: Floats) -> None:
+        """Fill out (D, n) with the columns of position k."""
+        layout = self.layout
+        centre, cross, squares, blocks = layout.starts
+        out[:centre], out[centre:cross] = self._x, self._centre
+        if self._rich:
+            count, mean = self._counts.but(k), self._means.but(k)
+            _cross(layout, self._x, count - mean, out[cross:squares])
+        if layout.squares:
+            b, c = layout.products
+            extra = 0.0 if self._extra is None else self._extra.but(k)
+            second = mean[b] * mean[c] + self._spread.but(k) - extra
+            np.subtract(count[b] * count[c], second, out=out[squares:blocks])
+        for block in range(layout.blocks):
+            members = [m for m in range(layout.K) if m != k and layout.slots[k, m] == block]
+            first = blocks + block * layout.A
+            out[first : first + layout.A] = self._summed(members)
+
+    def _summed(self, members: list[int]) -> Floats | float:
+        if not members:
+            return 0.0
+        if len(self.shown) == 1:
+            return np.asarray(len(members) * self.shown[0])
+        return np.asarray(sum((self.shown[m] for m in members[1:]), start=self.shown[members[0]]))
+
+
+def _cross(layout: Layout, x: Floats, centred: Floats, out: Floats) -> None:
+    if layout.cross:
+        np.multiply(x[1:, None], centred, out=out.reshape(layout.d, layout.A, -1))
+
+
+def _covariances(layout: Layout, chance: Floats) -> Floats:
+    """Return p(b) (1{b = c} - p(c)) by position: positions are independent, so these add up."""
+    b, c = layout.products
+    return np.asarray(chance[:, b] * ((b == c)[:, None] - chance[:, c]))
+
+
+def whole_columns(layout: Layout, given: Arrays) -> Floats:
+    """Return the columns of rankings seen as a whole (T, n): nothing is left out of their counts,
+    which are centred as for a position's others, and each position has indicators of its own.
+
+    Positions must have one logging distribution where there are cross or square columns.
+    """
+    shown, (centre, cross, squares, blocks) = indicators(given.action, layout.A), layout.starts
+    out = np.empty((blocks + layout.K * layout.A, len(given.action)))
+    out[:centre], out[centre:cross] = given.x.T, given.centre.T
+    if layout.cross or layout.squares:
+        chance, others = given.logging[:, 0].T, given.lengths - 1
+        count, mean = shown.sum(axis=0), others * chance
+        _cross(layout, out[:centre], count - mean, out[cross:squares])
+    if layout.squares:
+        b, c = layout.products
+        second = mean[b] * mean[c] + others * _covariances(layout, chance[None])[0]
+        np.subtract(count[b] * count[c], second, out=out[squares:blocks])
+    out[blocks:] = shown.reshape(layout.K * layout.A, -1)
+    return out
+
+
+class _Others:
+    """Sums over all positions but one."""
+
+    def __init__(self, values: Floats, K: int) -> None:
+        self.values, self.K = values, K
+        self.total = values.sum(axis=0) if len(values) > 1 else values[0]
+
+    def but(self, k: int) -> Floats:
+        if len(self.values) == 1:
+            return np.asarray((self.K - 1) * self.total)
+        return np.asarray(self.total - self.values[k])
+
+
+def pair_slots(K: int) -> Ints:
+    """Return one block for each other position (K, K); the diagonal is never read.
+
+    >>> pair_slots(3).tolist()
+    [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
+    """
+    other = np.arange(K)
+    return np.where(other < other[:, None], other, np.maximum(other - 1, 0)).astype(np.int64)
+
+
+def count_slots(K: int) -> Ints:
+    """Return block 0 for positions above and block 1 for those below (K, K)."""
+    return np.triu(np.ones((K, K), dtype=np.int64), 1)
+
+
+def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
+    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not
+    have it.
+    """
+    table = batch.distribution(name)
+    if table is None:
+        return None
+    return np.ascontiguousarray(table if table.ndim == 3 else table[:, None, :])
+
+
+def has_distribution(batch: RankingLog, target: str) -> bool:
+    """Return whether the target's mean of a model can be formed exactly: its whole distribution is
+    known.
+    """
+    return batch.distribution(target) is not None
+
+
+def can_sample(batch: RankingLog, target: str) -> bool:
+    """Return whether rankings of the target can be drawn."""
+    policy = batch.targets.get(target)
+    return isinstance(policy, Policy) and "sample" in policy.capabilities
+
+
+def choose_folds(A: int) -> int:
+    """Return the number of folds: fewer where each own action has few rows."""
+    if A <= 4:
+        return 4
+    return 3 if A <= 10 else 2
