@@ -22,8 +22,8 @@ import numpy as np
 from counterrank import simulate
 from counterrank.behavior import Candidate
 from counterrank.estimators import registry
-from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import Estimator, View, Workspace
+from counterrank.estimators.masked import AIPS
 from counterrank.source import MemorySource
 from counterrank.tree import BehaviorTree, Oracle
 

@@ -43,39 +43,42 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
     "behavior.py": (INFERENCE, "tests/core/test_masks.py"),
-    "estimators/aggregate.py": (CORE, "tests/inference/test_standard_errors.py"),
-    "estimators/contribution.py": (CORE, ESTIMATORS),
-    "estimators/masked.py": (ESTIMATORS, "tests/core/test_kinds.py"),
-    "estimators/order.py": (ESTIMATORS,),
-    "estimators/aips.py": (ESTIMATORS, "tests/core/test_masks.py"),
-    "estimators/dm.py": (ESTIMATORS,),
-    "estimators/dr.py": (ESTIMATORS,),
-    "estimators/cascade_dr.py": ("tests/dr/test_exact.py", ESTIMATORS),
+    "estimators/contribution.py": (CORE, ESTIMATORS, "tests/inference/test_standard_errors.py"),
+    "estimators/masked.py": (
+        ESTIMATORS,
+        "tests/core/test_kinds.py",
+        "tests/core/test_masks.py",
+        "tests/estimators/test_one_weight.py",
+    ),
+    "estimators/doubly_robust.py": (ESTIMATORS, "tests/dr/test_exact.py"),
     "estimators/clip.py": (ESTIMATORS,),
-    "estimators/switch.py": (ESTIMATORS,),
-    "estimators/pseudo_inverse.py": (ESTIMATORS,),
     "estimators/marginal.py": (CORE, ESTIMATORS),
-    "inference/linear.py": (CORE, "tests/inference/test_standard_errors.py"),
-    "inference/intervals.py": (INFERENCE, "tests/inference/test_methods.py", CORE),
-    "inference/multiplicity.py": (INFERENCE,),
-    "inference/betting.py": (BOUNDS, "tests/learning/test_bounds.py"),
-    "inference/bias_aware.py": (BOUNDS,),
+    "inference/intervals.py": (
+        INFERENCE,
+        "tests/inference/test_methods.py",
+        "tests/inference/test_standard_errors.py",
+        BOUNDS,
+        "tests/learning/test_bounds.py",
+        CORE,
+    ),
+    "inference/multiplicity.py": (INFERENCE, "tests/inference/test_sequential.py"),
     "diagnostics/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
-    "inference/sequential.py": ("tests/inference/test_sequential.py",),
     "diagnostics/weights.py": ("tests/diagnostics/test_weights.py",),
-    "diagnostics/report.py": ("tests/diagnostics/test_weights.py",),
-    "diagnostics/overlap.py": (
+    "diagnostics/exploration.py": (
         "tests/diagnostics/test_weights.py",
+        "tests/evaluation/test_planning.py",
         "tests/evaluation/test_trust.py",
     ),
-    "audit/kernels.py": ("tests/audit/test_groups.py",),
     "audit/groups.py": ("tests/audit/test_groups.py", "tests/audit/test_diseases.py"),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
-    "evaluation/comparing.py": ("tests/evaluation/test_comparing.py",),
-    "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
-    "evaluation/passing.py": ("tests/evaluation/test_pins.py", "tests/evaluation/test_trust.py"),
-    "evaluation/segments.py": ("tests/evaluation/test_run.py",),
-    "evaluation/widening.py": (
+    "evaluation/judging.py": (
+        "tests/evaluation/test_judging.py",
+        "tests/evaluation/test_comparing.py",
+    ),
+    "evaluation/passing.py": (
+        "tests/evaluation/test_pins.py",
+        "tests/evaluation/test_trust.py",
+        "tests/evaluation/test_run.py",
         "tests/inference/test_sequential.py",
         "tests/evaluation/test_propensities.py",
     ),
@@ -122,8 +125,8 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("ratios.py", "And", "assert isinstance("),  # for the type checker
     ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
     ("estimators/masked.py", "20", "take(slice(0, 20))"),
-    ("estimators/aips.py", "1", "reshape(len(array), -1)"),
-    ("estimators/aips.py", "1", ".reshape(-1)"),
+    ("estimators/masked.py", "1", "reshape(len(array), -1)"),
+    ("estimators/masked.py", "1", ".reshape(-1)"),
     ("estimators/marginal.py", "1", ".reshape(-1)"),
     (
         "estimators/marginal.py",
@@ -136,10 +139,10 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "1.0",
         "p[order] * count / np.arange(",
     ),  # the largest is a p-value itself
-    ("inference/betting.py", "60", "_STEPS = 60"),
-    ("inference/bias_aware.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
+    ("inference/intervals.py", "60", "_STEPS = 60"),
+    ("inference/intervals.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
     (
-        "inference/bias_aware.py",
+        "inference/intervals.py",
         "Lt",
         "< check_level(level)",
     ),  # a tie moves the other end by nothing
@@ -165,11 +168,11 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("evaluation/judging.py", "LtE", "if value <= SIGNIFICANT]"),
     ("evaluation/judging.py", "Lt", "1 / 3 < factor < 3"),
     ("evaluation/judging.py", "True", "strict=True"),  # lists of one length by construction
-    ("evaluation/comparing.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
-    ("evaluation/comparing.py", "LtE", "calm = tail_index("),
-    ("evaluation/comparing.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
-    ("evaluation/comparing.py", "True", "strict=True"),
-    ("evaluation/comparing.py", "0", "default=0)"),  # of no estimates there is no path
+    ("evaluation/judging.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
+    ("evaluation/judging.py", "LtE", "calm = tail_index("),
+    ("evaluation/judging.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
+    ("evaluation/judging.py", "True", "strict=True"),
+    ("evaluation/judging.py", "0", "default=0)"),  # of no estimates there is no path
     # The line before leaves factors of three and more, or a third and less.
     ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),
     ("evaluation/judging.py", "1", '(factor, "small") if factor > 1'),

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from counterrank.behavior import Candidate
-from counterrank.estimators.aips import AIPS
 from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.masked import AIPS
 from counterrank.log import RankingLog
 from counterrank.simulate import published
 from counterrank.source import MemorySource

@@ -8,10 +8,9 @@ import pytest
 
 import counterrank as cr
 from counterrank.audit.auditor import CHECKS, audit
-from counterrank.audit.distributions import items_seen, shown
 from counterrank.audit.findings import GROUPED_ROWS, SAMPLED_ROWS, Subject, examples_at
-from counterrank.audit.groups import Cut
-from counterrank.audit.kernels import inverse_sums, steps
+from counterrank.audit.groups import Cut, inverse_sums
+from counterrank.audit.propensities import items_seen, shown, steps
 from counterrank.sources import MemorySource
 
 

@@ -5,12 +5,10 @@ import pytest
 
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators import registry
-from counterrank.estimators.clip import Clipped, Shrunk
-from counterrank.estimators.dm import DM
-from counterrank.estimators.dr import DR
+from counterrank.estimators.clip import Clipped, Shrunk, Switch
+from counterrank.estimators.doubly_robust import DM, DR
 from counterrank.estimators.marginal import Marginalised
 from counterrank.estimators.masked import IIPS
-from counterrank.estimators.switch import Switch
 from counterrank.log import RankingLog
 from counterrank.simulate import random, true_value
 

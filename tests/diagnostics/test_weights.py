@@ -10,8 +10,8 @@ from scipy import stats
 
 import counterrank as cr
 from counterrank.diagnostics import weights
-from counterrank.diagnostics.overlap import summary, support, support_sums
-from counterrank.diagnostics.report import KEPT, top_rows_of, weight_flags, weight_report
+from counterrank.diagnostics.exploration import summary, support, support_sums
+from counterrank.diagnostics.weights import KEPT, top_rows_of, weight_flags, weight_report
 from counterrank.moments import moments_of
 
 

@@ -9,12 +9,9 @@ import counterrank as cr
 from counterrank import simulate
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.cascade_dr import CascadeDR, CascadePlan
-from counterrank.estimators.dr import DR
-from counterrank.estimators.marginal import Marginalised
-from counterrank.estimators.masked import IPS
-from counterrank.estimators.order import OrderIPS
-from counterrank.estimators.pseudo_inverse import PseudoInverse
+from counterrank.estimators.doubly_robust import DR, CascadeDR, CascadePlan
+from counterrank.estimators.marginal import Marginalised, PseudoInverse
+from counterrank.estimators.masked import IPS, OrderIPS
 from counterrank.models.base import Prediction
 from counterrank.models.columns import Layout, count_slots, pair_slots, scale_of
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution

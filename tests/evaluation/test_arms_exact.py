@@ -11,7 +11,7 @@ import pytest
 from counterrank import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
-from counterrank.estimators.estimate import Lift, PositionValue
+from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation.arms import (
     FEWEST_ROWS,
     MOST_ARMS,

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from counterrank.diagnostics import SIGNIFICANT, mean_weight_test
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
-from counterrank.estimators.estimate import Lift, PositionValue
+from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation.judging import (
     Evidence,
     Rival,

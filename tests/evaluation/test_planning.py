@@ -5,7 +5,7 @@ import pytest
 from conftest_evaluation import gentle_log
 
 import counterrank as cr
-from counterrank.diagnostics.planning import (
+from counterrank.diagnostics.exploration import (
     combined,
     detectable,
     plan_for,

@@ -10,7 +10,7 @@ from conftest_evaluation import gentle_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError, CounterrankError, PropensityError
-from counterrank.evaluation.options import DEFAULT_ESTIMATORS
+from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.inference.multiplicity import benjamini_hochberg, holm
 
 

@@ -251,7 +251,7 @@ def test_a_failed_audit_is_never_reliable(gentle):
 
 
 def test_a_value_below_zero_has_no_shares():
-    from counterrank.diagnostics.planning import plan_for
+    from counterrank.diagnostics.exploration import plan_for
 
     plan = plan_for(1000, 0.1, logged=-2.0, logged_stderr=0.05, level=0.95)
     assert np.isnan(plan["detectable_relative"]) and plan["rows_for"] == []

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators.aggregate import AGGREGATES
 from counterrank.estimators.base import View
-from counterrank.estimators.contribution import lift_of
+from counterrank.estimators.contribution import AGGREGATES, lift_of
 from counterrank.estimators.marginal import Marginalised, group_ratios
-from counterrank.inference.linear import degrees_of_freedom, variance
+from counterrank.inference.intervals import degrees_of_freedom, variance
 from counterrank.kernels import weights
 from counterrank.kernels.accumulate import BINS
 from counterrank.moments import moments_of, moments_of_weights, rewards_of, spread

@@ -11,18 +11,20 @@ from scipy import stats
 import counterrank as cr
 from counterrank.behavior import mask
 from counterrank.estimators import masked
-from counterrank.estimators.aips import _TREE, AIPS
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.cascade_dr import CascadeDR
-from counterrank.estimators.clip import Clipped, Shrunk, rows_of
+from counterrank.estimators.clip import Clipped, Shrunk, Switch, rows_of
 from counterrank.estimators.clip import _Rows as Rows
-from counterrank.estimators.dm import DM
-from counterrank.estimators.dr import DR
-from counterrank.estimators.marginal import Marginalised
-from counterrank.estimators.masked import MaskEstimator, fused_kind, sampling_flags, supported_mask
-from counterrank.estimators.order import OrderIPS
-from counterrank.estimators.pseudo_inverse import PseudoInverse
-from counterrank.estimators.switch import Switch
+from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
+from counterrank.estimators.marginal import Marginalised, PseudoInverse
+from counterrank.estimators.masked import (
+    _TREE,
+    AIPS,
+    MaskEstimator,
+    OrderIPS,
+    fused_kind,
+    sampling_flags,
+    supported_mask,
+)
 from counterrank.models.base import Prediction
 from counterrank.ratios import ratios_of
 from counterrank.source import MemorySource

@@ -9,8 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from counterrank.diagnostics import FAILED, PASSED, THRESHOLDS, WARNED
-from counterrank.inference.betting import betting_lower_bound
-from counterrank.inference.bias_aware import bias_aware_half, bias_aware_value
+from counterrank.inference.intervals import betting_lower_bound, bias_aware_half, bias_aware_value
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from counterrank.inference import betting_lower_bound
-from counterrank.inference.betting import tried
+from counterrank.inference.intervals import tried
 from counterrank.kernels.bets import refuted
 from counterrank.learning.paths import Drawn, best_of_shares
 

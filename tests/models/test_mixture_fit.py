@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import counterrank as cr
 from counterrank import simulate
 from counterrank.estimators.base import Workspace
-from counterrank.estimators.rewards import reward_model
+from counterrank.estimators.doubly_robust import reward_model
 from counterrank.models import ModelKind
 from counterrank.models.choice import Chosen
 from counterrank.models.columns import scale_of

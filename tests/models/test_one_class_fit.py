@@ -11,7 +11,7 @@ import pytest
 import counterrank as cr
 from counterrank import simulate
 from counterrank.estimators.base import Workspace
-from counterrank.estimators.rewards import trained
+from counterrank.estimators.doubly_robust import trained
 from counterrank.models.base import ModelKind
 from counterrank.models.choice import Chosen, fit_best
 from counterrank.models.columns import scale_of

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.diagnostics.report import ONE_UNIT
+from counterrank.diagnostics.weights import ONE_UNIT
 from counterrank.estimators import registry
-from counterrank.estimators.estimate import Estimate
+from counterrank.estimators.base import Estimate
 
 # The reward model's fits without a single ranking's own fold average no rows; the value stays
 # finite.

@@ -2,8 +2,7 @@
 
 from counterrank.audit.auditor import CHECKS, VITAL, Auditor, audit, auditor_of
 from counterrank.audit.files import audit_file, audit_log
-from counterrank.audit.findings import Finding, Tallies
-from counterrank.audit.listed import Audit
+from counterrank.audit.findings import Audit, Finding, Tallies
 
 __all__ = [
     "CHECKS",

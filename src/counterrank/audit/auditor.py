@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from counterrank.audit import distributions, groups, rows, scores, values
+from counterrank.audit import groups, propensities, rows, scores
 from counterrank.audit.findings import Finding, Subject, Tallies, Tally
 from counterrank.diagnostics import MAX_GROUPS, SKIPPED, column_of, segmentation
 from counterrank.log import RankingLog
@@ -31,9 +31,9 @@ class Check(Protocol):
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
     rows.Logged(),
-    values.Deterministic(),
-    values.Meaning(),
-    distributions.Replacement(),
+    propensities.Deterministic(),
+    propensities.Meaning(),
+    propensities.Replacement(),
     scores.Scores(),
     groups.Weights(),
     groups.GroupWeights(),
@@ -41,12 +41,12 @@ VITAL: tuple[Check, ...] = (
 )
 #: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
-    values.Range(),
-    values.Rounding(),
-    values.SameAsLogger(),
-    distributions.Candidates(),
-    distributions.Consistency(),
-    distributions.Calibration(),
+    propensities.Range(),
+    propensities.Rounding(),
+    propensities.SameAsLogger(),
+    propensities.Candidates(),
+    propensities.Consistency(),
+    propensities.Calibration(),
     rows.Drift(),
     rows.Duplicates(),
     rows.Rewards(),

@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from counterrank.audit.auditor import audit
-from counterrank.audit.findings import Finding, examples_at
-from counterrank.audit.listed import Audit
+from counterrank.audit.findings import Audit, Finding, examples_at
 from counterrank.diagnostics import FAILED, PASSED, WARNED
 from counterrank.errors import (
     ConfigError,

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.audit.findings import GROUPED_ROWS, Finding, Subject, Tally, complete, listed
-from counterrank.audit.kernels import grouped_sums, inverse_sums
+from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
-from counterrank.audit.values import logged_numbers
 from counterrank.diagnostics import (
     FAILED,
     PASSED,
@@ -28,6 +27,7 @@ from counterrank.diagnostics import (
 )
 from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
+from counterrank.kernels.jit import jit
 from counterrank.log import LOGGING, RankingLog
 from counterrank.ratios import Ratios
 
@@ -107,6 +107,31 @@ def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
         # An edge at the smallest value would leave an empty group below it.
         found.append(Cut(name, index, tuple(float(edge) for edge in edges if edge > seen.min())))
     return tuple(found)
+
+
+@jit
+def inverse_sums(values: Floats, lengths: Ints, out: Floats) -> None:
+    """Add the count of items, 1/p and 1/p^2 by position to out (3, K), for numbers p (n, K)."""
+    for i in range(values.shape[0]):
+        for k in range(lengths[i]):
+            inverse = 1.0 / values[i, k]
+            out[0, k] += 1.0
+            out[1, k] += inverse
+            out[2, k] += inverse * inverse
+
+
+@jit
+def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
+    """Add count, w and w^2 by group and position to out (G, 3, K), for weights (n, K) and groups
+    `code` (n,).
+    """
+    for i in range(w.shape[0]):
+        sums = out[code[i]]
+        for k in range(lengths[i]):
+            value = w[i, k]
+            sums[0, k] += 1.0
+            sums[1, k] += value
+            sums[2, k] += value * value
 
 
 class Weights:

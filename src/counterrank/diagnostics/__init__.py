@@ -7,15 +7,12 @@ from counterrank.diagnostics.columns import (
     interval_names,
     segmentation,
 )
-from counterrank.diagnostics.deterministic import WHAT_IS_POSSIBLE, refuse_deterministic
-from counterrank.diagnostics.overlap import support
-from counterrank.diagnostics.planning import plan_for, stderr_ratios
-from counterrank.diagnostics.report import (
-    ONE_UNIT,
-    TopRows,
-    top_rows_of,
-    weight_flags,
-    weight_report,
+from counterrank.diagnostics.exploration import (
+    WHAT_IS_POSSIBLE,
+    plan_for,
+    refuse_deterministic,
+    stderr_ratios,
+    support,
 )
 from counterrank.diagnostics.sensitivity import curve
 from counterrank.diagnostics.thresholds import (
@@ -29,11 +26,16 @@ from counterrank.diagnostics.thresholds import (
     Outcome,
 )
 from counterrank.diagnostics.weights import (
+    ONE_UNIT,
+    TopRows,
     effective_rows,
     effective_rows_by_position,
     largest_weight_share,
     mean_weight_test,
     tail_index,
+    top_rows_of,
+    weight_flags,
+    weight_report,
 )
 
 __all__ = [

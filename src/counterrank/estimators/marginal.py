@@ -1,4 +1,4 @@
-"""Marginalised weights: ratios of the probabilities of groups of actions, for large action sets."""
+"""Weights of other events than the shown items: groups of items, and single places added up."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.behavior import standard
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
-from counterrank.estimators.masked import WeightPlan
-from counterrank.estimators.weights_by_name import mask_called
+from counterrank.estimators.masked import WeightPlan, mask_called
 from counterrank.log import LOGGING
 from counterrank.models import has_distribution, whole_distribution
 from counterrank.moments import Moments
-from counterrank.ratios import Ratios
+from counterrank.ratios import Ratios, ratios_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -109,3 +108,40 @@ def _weigh(view: View, group: Ints, weights: Any) -> Floats:
     if isinstance(weights, int):
         return ratios.ordered(standard(K), min(weights, K))
     return ratios.masked(mask_called(weights, K))
+
+
+@dataclass(frozen=True)
+class PseudoInverse(Estimator):
+    """V = mean of (1 + sum_l (rho_l - 1)) R with R the reward of the whole ranking.
+
+    Unbiased when E[R|x,a] = sum_l f_l(x, a_l). Swaminathan et al. 2017 weigh by q_pi' Gamma^+ 1_a
+    with Gamma the second moment of the slot indicators under the logger; for independent positions
+    that is this sum. A total reward may stand at any one position, the others zero: all positions
+    get the same weight.
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> PseudoInverse().estimate(log, [[1, .5], [.5, .5]]).value
+    1.5
+    """
+
+    aggregate: str = "mean"
+    name: str = "pi"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return the summed weights."""
+        kind = ratios_of(workspace.first, workspace.target).kind
+        if kind != "factored":
+            raise EstimatorError(
+                f"'pi' needs independent positions ('factored' propensities); these are '{kind}'. "
+                "For dependent positions its weights need the pairwise probabilities of all items; "
+                "use ips or rips"
+            )
+        return WeightPlan(self.name, workspace, _added_up, key=("pi",), aggregate=self.aggregate)
+
+
+def _added_up(view: View) -> Floats:
+    rho = view.ratios.rho
+    # Can be negative: it is a difference of expectations, no probability ratio.
+    weight = 1.0 + (rho - 1.0).sum(axis=1)
+    return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))

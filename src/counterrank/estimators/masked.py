@@ -1,4 +1,6 @@
-"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS and everything between."""
+"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS, interaction orders and
+everything between.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
@@ -6,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from counterrank.behavior import Bools, cascade, independent, standard
-from counterrank.errors import ConfigError, PropensityError
+from counterrank.behavior import Bools, as_mask, cascade, independent, mask, standard
+from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.names import AGGREGATE_FORMS
 from counterrank.moments import Moments, moments_of_weights
 from counterrank.ratios import Ratios, capability_of, ratios_of
 
@@ -269,3 +272,180 @@ class RIPS(MaskEstimator):
     def mask(self, length: int) -> Bools:
         """Return the lower triangle."""
         return cascade(length)
+
+
+#: Where the tree fitted on the log is kept in the workspace.
+_TREE = ("tree", "default")
+
+
+@dataclass(frozen=True, eq=False)
+class AIPS(Estimator):
+    """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each
+    row.
+
+    `behavior`: a (K, K) mask or name for all rows; names (n,) or masks (n, K, K) per row; "log" for
+    the log's `behavior` column; a fitted tree; or "fit", which grows a cross-fitted tree on the log
+    (the default).
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> cr.AIPS(behavior=["S", "I"]).estimate(log, [[1, .5], [.5, .5]]).value
+    1.5
+    """
+
+    behavior: Any = "fit"
+    aggregate: str = "mean"
+    name: str = "aips"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return weights by the rows' own models."""
+        weigh, key = self._weights(workspace)
+        plan = WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
+        plan.behavior_model = workspace.memo.get(_TREE, None) if key == _TREE else None
+        plan.flags = tuple(getattr(plan.behavior_model, "notes", ()))
+        return plan
+
+    def _weights(self, workspace: Workspace) -> tuple[Callable[[View], Floats], Any]:
+        behavior, length = self.behavior, workspace.first.K
+        if isinstance(behavior, str) and behavior == "fit":
+            model = workspace.once(_TREE, lambda: _fitted_tree(workspace))
+            return lambda view: model.weights(view.batch, view.ratios), _TREE
+        if isinstance(behavior, str) and behavior == "log":
+            return _by_logged_name(length), ("behavior", "log")
+        if hasattr(behavior, "weights"):
+            return lambda view: behavior.weights(view.batch, view.ratios), ("model", id(behavior))
+        array = np.asarray(behavior)
+        if array.ndim == 0 or array.shape == (length, length):
+            one = as_mask(behavior, length)
+            return weights_of_mask(one), ("mask", one.tobytes())
+        return _by_row(array, length, workspace.source.n), ("rows", id(behavior))
+
+
+def _by_logged_name(length: int) -> Callable[[View], Floats]:
+    def weigh(view: View) -> Floats:
+        names = view.batch.behavior
+        if names is None:
+            raise LogError(
+                "the log has no 'behavior' column; give AIPS(behavior=...) masks, names or 'fit'"
+            )
+        return _weigh_names(view, names, length)
+
+    return weigh
+
+
+def _by_row(array: NDArray[Any], length: int, n: int | None) -> Callable[[View], Floats]:
+    if array.shape[0] != n or array.shape[1:] not in ((), (length, length)):
+        raise BehaviorError(
+            f"behavior has shape {array.shape}; for n={n} rankings of K={length} give ({length}, "
+            f"{length}), names ({n},) or masks ({n}, {length}, {length})"
+        )
+    if array.ndim == 1:
+        return lambda view: _weigh_names(view, _rows_of(array, view), length)
+    masks, back = np.unique(array.reshape(len(array), -1), axis=0, return_inverse=True)
+    models = np.stack([as_mask(m.reshape(length, length), length) for m in masks])
+    choice = np.asarray(back).reshape(-1)
+    return lambda view: view.ratios.by_choice(models, _per_position(_rows_of(choice, view), length))
+
+
+def _rows_of(values: NDArray[Any], view: View) -> NDArray[Any]:
+    rows: NDArray[Any] = values[view.batch.rows]
+    return rows
+
+
+def _per_position(choice: NDArray[Any], length: int) -> NDArray[np.int64]:
+    return np.repeat(choice.astype(np.int64)[:, None], length, axis=1)
+
+
+def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
+    known, back = np.unique(names.astype(str), return_inverse=True)
+    models = np.stack([mask(str(name), length) for name in known])
+    return view.ratios.by_choice(models, _per_position(np.asarray(back).reshape(-1), length))
+
+
+def _fitted_tree(workspace: Workspace) -> Any:
+    from counterrank.tree import fit_cross_fitted
+
+    return fit_cross_fitted(workspace.source, workspace.target, seed=workspace.seed)
+
+
+Weigh = Callable[[View], Floats]
+
+_FIXED = {"ips": standard, "iips": independent, "rips": cascade}
+
+
+def mask_called(weights: Any, length: int) -> Bools:
+    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by
+    its name.
+    """
+    return (
+        _FIXED[weights](length)
+        if isinstance(weights, str) and weights in _FIXED
+        else as_mask(weights, length)
+    )
+
+
+def weights_for(
+    workspace: Workspace, weights: Any, *, behavior: Any = "S", on_missing: str = "error"
+) -> tuple[Weigh, Hashable]:
+    """Return the weighing function and a key that is equal for equal weights.
+
+    `behavior` is the mask inside which an interaction order acts, or the behaviour model of "aips".
+    """
+    length = workspace.first.K
+    if isinstance(weights, int):
+        return _ordered(workspace, weights, behavior)
+    if isinstance(weights, str) and weights == "aips":
+        return AIPS(
+            behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior
+        )._weights(workspace)
+    wanted = mask_called(weights, length)
+    mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, on_missing)
+    return weights_of_mask(mask), ("mask", mask.tobytes())
+
+
+def _ordered(workspace: Workspace, order: int, behavior: Any) -> tuple[Weigh, Hashable]:
+    if order < 1:
+        raise ConfigError(f"the interaction order must be 1 or more, got {order}")
+    kind = ratios_of(workspace.first, workspace.target).kind
+    if kind != "factored":
+        raise EstimatorError(
+            f"interaction order {order} needs independent positions ('factored' propensities); "
+            f"these are '{kind}', for which the truncated product is biased; use ips, rips or auto"
+        )
+    length = workspace.first.K
+    mask, used = as_mask(behavior, length), min(order, length)
+    return lambda view: view.ratios.ordered(mask, used), (
+        "order",
+        used,
+        np.packbits(mask).tobytes(),
+    )
+
+
+@dataclass(frozen=True)
+class OrderIPS(Estimator):
+    """w_k(c, m) = rho_k sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1).
+
+    Expands prod_l (1 + (rho_l - 1)) and keeps interactions of at most m items. Unbiased when
+    E[r_k|x,a] is a sum of functions of a_k and at most m-1 other items inside the mask: the dropped
+    terms have mean zero because E[rho_l - 1] = 0. m = 1 is IIPS, m = K is IPS. Positions must be
+    independent given the context; weights may be negative.
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> cr.OrderIPS(order=2).estimate(log, [[1, .5], [.5, .5]]).value
+    1.5
+    """
+
+    order: int = 2
+    behavior: "str | ArrayLike" = "S"
+    aggregate: str = "mean"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name with the aggregate and the order in it."""
+        return f"{AGGREGATE_FORMS[self.aggregate]}order-{self.order}"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return order-m weights inside the mask."""
+        weigh, key = weights_for(workspace, self.order, behavior=self.behavior)
+        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)

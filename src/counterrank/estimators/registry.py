@@ -7,20 +7,14 @@ from typing import Any
 
 from counterrank import plugins
 from counterrank.errors import ConfigError, EstimatorError
-from counterrank.estimators.aips import AIPS
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimator
-from counterrank.estimators.cascade_dr import CascadeDR
-from counterrank.estimators.clip import Clipped, Shrunk
-from counterrank.estimators.dm import DM
-from counterrank.estimators.dr import DR
-from counterrank.estimators.examination import ClickHistory, PositionBased
-from counterrank.estimators.interpol import Interpolated
-from counterrank.estimators.masked import IIPS, IPS, RIPS
+from counterrank.estimators.clip import Clipped, Shrunk, Switch
+from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
+from counterrank.estimators.examination import ClickHistory, Interpolated, PositionBased
+from counterrank.estimators.marginal import PseudoInverse
+from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, OrderIPS
 from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, Form, parse
-from counterrank.estimators.order import OrderIPS
-from counterrank.estimators.pseudo_inverse import PseudoInverse
-from counterrank.estimators.switch import Switch
 
 #: A new estimator with a name of its own is a line here.
 WORDS: dict[str, Callable[[], Estimator]] = {

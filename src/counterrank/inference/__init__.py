@@ -1,25 +1,23 @@
 """Standard errors and intervals from additive moments."""
 
-from counterrank.inference.betting import betting_lower_bound
-from counterrank.inference.bias_aware import bias_aware_half, bias_aware_value
 from counterrank.inference.intervals import (
     METHODS,
     Evidence,
+    betting_lower_bound,
+    bias_aware_half,
+    bias_aware_value,
     check_level,
+    clustered_variances,
     control_coefficients,
     critical_value,
+    degrees_of_freedom,
     interval,
     normal_interval,
     unavailable,
-)
-from counterrank.inference.linear import (
-    clustered_variances,
-    degrees_of_freedom,
     variance,
     variances,
 )
-from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
-from counterrank.inference.sequential import Looks
+from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
 
 __all__ = [
     "METHODS",

@@ -1,4 +1,6 @@
-"""Intervals: t, bootstrap, empirical Bernstein, Cressie-Read, and their names."""
+"""Standard errors and intervals from additive moments: linear combinations of means, intervals by every
+method, with room for a bias, and bounds by betting.
+"""
 
 import math
 from collections.abc import Callable
@@ -8,8 +10,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
-from counterrank.inference.linear import degrees_of_freedom, variance
-from counterrank.moments import Moments
+from counterrank.kernels.bets import refuted
+from counterrank.moments import Moments, spread
+
+Floats = NDArray[np.float64]
+
+
+def variance(moments: Moments, gradient: Floats) -> float:
+    """Return Var(g' column means): clustered when sums by unit are there, else from rows.
+
+    Rows: g' Cov g / n. Clustered: see `clustered_variances`. NaN for a single row or unit, which
+    shows no spread.
+    """
+    return float(variances(moments, gradient[None])[0])
+
+
+def variances(moments: Moments, gradients: Floats) -> Floats:
+    """Return the variances (m,) for the rows of gradients (m, 2K+1)."""
+    if moments.n < 2:
+        return np.full(len(gradients), np.nan)
+    # Sums by unit come first: rows of one user are not independent, and an error that forgets it
+    # is too small.
+    if moments.buckets is not None:
+        return clustered_variances(moments.buckets[:, :-1] @ gradients.T, moments.buckets[:, -1])
+    if moments.gram is not None:
+        quadratic: Floats = ((gradients @ moments.covariance) * gradients).sum(axis=1)
+        return np.maximum(quadratic, 0.0) / moments.n
+    return np.array([_from_rows(moments, gradient) for gradient in gradients])
+
+
+def degrees_of_freedom(moments: Moments) -> float:
+    """Return units - 1 when clustered, rows - 1 otherwise."""
+    if moments.buckets is None:
+        return max(moments.n - 1, 1)
+    return max(int((moments.buckets[:, -1] > 0).sum()) - 1, 1)
+
+
+def clustered_variances(sums: Floats, counts: Floats) -> Floats:
+    """Return the variances (m,) of means over rows, from their sums by unit (units, m) and the
+    units' rows (units,).
+
+    With psi_u = sum - rows x mean of unit u: U/(U-1) sum_u psi_u^2 / n^2 (Liang & Zeger 1986); NaN
+    from one unit.
+
+    >>> clustered_variances(np.array([[0.0], [4.0]]), np.array([2.0, 2.0])).tolist()
+    [1.0]
+    """
+    sums, counts = sums[counts > 0], counts[counts > 0]
+    units, n = len(counts), counts.sum()
+    if units < 2:
+        return np.full(sums.shape[1], np.nan)
+    scores = sums - np.outer(counts, sums.sum(axis=0) / n)
+    variances: Floats = units / (units - 1) * (scores**2).sum(axis=0) / n**2
+    return variances
+
+
+def _from_rows(moments: Moments, gradient: Floats) -> float:
+    """The same from the lean sums, which know totals and single positions but no other combination."""
+    length, n = moments.K, moments.n
+    on_y, on_w, on_b = gradient[:length], gradient[length : 2 * length], gradient[-1]
+    # A gradient along alpha is a multiple of the row total, whose square was summed.
+    scale = float(on_y @ moments.alpha) / float(moments.alpha @ moments.alpha)
+    if (on_w == 0).all() and np.allclose(on_y, scale * moments.alpha, rtol=1e-12, atol=0.0):
+        parts = (
+            ("total2", "total", "total", scale**2),
+            ("total_base", "total", "base", 2 * scale * on_b),
+            ("base2", "base", "base", on_b**2),
+        )
+        return max(sum(c * _row_spread(moments, ab, a, b) for ab, a, b, c in parts), 0.0) / n
+    touched = np.flatnonzero((on_y != 0) | (on_w != 0))
+    if len(touched) != 1 or on_b != 0:
+        raise ValueError("the variance of this combination needs the Gram matrix")
+    k = int(touched[0])
+    y, w = moments.mean("y")[k], moments.mean("w")[k]
+    yy, yw, ww = (
+        float(spread(moments.mean(ab)[k], a * b, n))
+        for ab, a, b in (("yy", y, y), ("yw", y, w), ("ww", w, w))
+    )
+    total = float(on_y[k] ** 2 * yy + 2 * on_y[k] * on_w[k] * yw + on_w[k] ** 2 * ww)
+    return max(total, 0.0) / n
+
+
+def _row_spread(moments: Moments, product: str, left: str, right: str) -> float:
+    expected = np.array(moments.row_mean(left) * moments.row_mean(right))
+    return float(spread(np.array(moments.row_mean(product)), expected, moments.n))
 
 
 def check_level(level: float) -> float:
@@ -44,9 +128,6 @@ def normal_interval(
     """
     half = critical_value(level, df) * stderr
     return value - half, value + half
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,3 +335,143 @@ def unavailable(method: str, estimator: str) -> ConfigError:
     return ConfigError(
         f"'{estimator}' makes its own interval and keeps no moments for '{method}'; use method='t'"
     )
+
+
+#: Halvings of the bracket: from a width of 10 to below 1e-12.
+_HALVINGS = 44
+
+
+def bias_aware_value(bias: float, level: float, df: float = math.inf) -> float:
+    """Return cv(b), the `level` quantile of |N(b, 1)|, b = bias in standard errors (Armstrong &
+    Kolesar 2018, 2021).
+
+    If an estimate is off by at most b of its standard errors s, then estimate -/+ s cv(b) covers
+    with probability `level` at least. cv is z at b = 0 and b + (one-sided z) for large b: shorter
+    than the sum z + b, because an error can only leave through one end. With few units the t
+    quantile's excess over z is added.
+
+    >>> [round(bias_aware_value(b, 0.95), 4) for b in (0.0, 1.0, 5.0)]
+    [1.96, 2.6461, 6.6449]
+    """
+    from scipy.special import ndtr
+
+    # cv(b) lies between b (the distribution's centre) and b + z (a bias and a two-sided error at
+    # once).
+    low, high = abs(bias), abs(bias) + critical_value(level)
+    excess = 0.0 if math.isinf(df) else critical_value(level, df) - critical_value(level)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if ndtr(middle - abs(bias)) - ndtr(-middle - abs(bias)) < check_level(level):
+            low = middle
+        else:
+            high = middle
+    return high + excess
+
+
+def bias_aware_half(stderr: float, bias: float, level: float, df: float = math.inf) -> float:
+    """Return half the length of the interval, s cv(B/s); the bias alone where there is no sampling
+    error.
+
+    >>> bias_aware_half(0.0, 0.3, 0.95), round(bias_aware_half(2.0, 0.0, 0.95), 3)
+    (0.3, 3.92)
+    """
+    if not stderr > 0:
+        return abs(bias) if stderr == 0 else math.nan
+    return stderr * bias_aware_value(bias / stderr, level, df)
+
+
+#: Share of the largest allowed stake: at all of it one worst row takes everything.
+_SAFE = 0.9
+#: Values that the expected spread counts for, beside those that were seen.
+_TRUST = 100.0
+#: Means that are tried: so many to a standard error, up to four of them away, then ever further.
+_FINE, _NEAR, _GROWTH, _FAR = 32, 128, 1.05, 400
+#: One stake for all: relative to the one that is best for the expected spread, and how the capital
+#: is divided among them. Where the spread was misjudged by a factor of two, one still fits.
+_STAKES = np.array([0.25, 0.5, 1.0, 1.5])
+_SHARES = np.array([0.1, 0.2, 0.5, 0.2])
+_BET_HALVINGS = 60
+
+
+def betting_lower_bound(
+    values: Floats,
+    lowest: float,
+    delta: float,
+    *,
+    spread: float,
+    around: float,
+    counts: Floats | None = None,
+) -> float:
+    """Return a lower bound of the mean of X that is wrong with probability at most `delta`, at
+    every n.
+
+    `values` (n,) are independent, of one law, and at least `lowest`. `spread`, their expected
+    standard deviation, and `around`, their expected mean, must not come from these rows: they
+    decide how sharp the bound is, never whether it holds. With `counts` (n,), values are sums over
+    units of so many rows each, and the mean is that of a row. Where counts differ, one stake is
+    used for all units, because stakes that change need units of one law.
+
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.random(1000)
+    >>> 0.45 < betting_lower_bound(x, 0.0, 0.05, spread=0.3, around=0.5) < 0.5
+    True
+    """
+    if not len(values):
+        return lowest
+    if counts is None:
+        return _recalculated(values, lowest, delta, max(spread, 1e-12), around)
+    if counts.min() == counts.max():
+        rows = float(counts[0])
+        return _recalculated(values / rows, lowest, delta, max(spread / rows, 1e-12), around)
+    return _one_stake(values, lowest, delta, max(spread, 1e-12), counts)
+
+
+def _recalculated(
+    values: Floats, lowest: float, delta: float, spread: float, around: float
+) -> float:
+    """Return the last of the tried means that was refuted, going up until one is not.
+
+    The bound is too high only if the first tried mean above the true one was refuted: one test at
+    level delta, whatever the others do. So the means to try must be fixed before.
+    """
+    sample = np.ascontiguousarray(values, dtype=np.float64)
+    found = lowest
+    for mu in tried(lowest, around, spread / math.sqrt(len(sample))):
+        if not refuted(sample, mu, _SAFE / (mu - lowest), delta, spread, _TRUST):
+            break
+        found = float(mu)
+    # A smaller bound holds too, and one above the mean would only puzzle.
+    return min(found, max(float(sample.mean()), lowest))
+
+
+def tried(lowest: float, around: float, stderr: float) -> Floats:
+    """Return the means to try, rising: close to each other near `around`, further apart beyond."""
+    steps = np.concatenate([np.arange(_NEAR), _NEAR * _GROWTH ** np.arange(_FAR)])
+    away = steps * stderr / _FINE
+    means: Floats = np.concatenate([around - away[:0:-1], around + away])
+    return means[means > lowest]
+
+
+def _one_stake(values: Floats, lowest: float, delta: float, spread: float, counts: Floats) -> float:
+    """Return the largest mean at which a capital divided among a few stakes reaches 1/delta.
+
+    Given the counts, E prod_i (1 + b (X_i - mu N_i)) <= exp(b sum_i (E X_i - mu N_i)) for fixed b,
+    whatever the mean of each unit is. The capital falls in mu, so halving finds the bound.
+    """
+    rows = np.asarray(counts, dtype=np.float64)
+    wanted = math.log(1.0 / delta)
+    stakes = _STAKES * math.sqrt(2.0 * wanted / len(values)) / spread
+
+    def grows(mu: float) -> bool:
+        most = _SAFE / max((mu - lowest) * float(rows.max()), 1e-300)
+        logs = np.log1p(np.minimum(stakes, most)[:, None] * (values - mu * rows)).sum(axis=1)
+        peak = float(logs.max())
+        return peak + math.log(float(_SHARES @ np.exp(logs - peak))) >= wanted
+
+    low, high = lowest, float(values.sum() / rows.sum())
+    if high <= lowest or grows(high):
+        return high
+    for _ in range(_BET_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if grows(middle) else (low, middle)
+    return low

@@ -1,9 +1,12 @@
-"""Many tests at once: Holm's family-wise and Benjamini-Hochberg's false-discovery adjustments."""
+"""Several questions, or one question asked again and again: p-values and levels that still hold."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from counterrank.inference.intervals import check_level, critical_value
 
 Floats = NDArray[np.float64]
 
@@ -52,3 +55,52 @@ def benjamini_hochberg(p_values: ArrayLike) -> Floats:
         np.minimum.accumulate(p[order] * count / np.arange(count, 0, -1)), 1.0
     )
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How often a log is looked at: once (`rows` None), or at any time, with intervals shortest at
+    about `rows` rows.
+
+    With r = n rho^2 the critical value is sqrt(2 (1 + 1/r) log(sqrt(1 + r) / alpha)), wider than
+    the normal one by about 1.55 at `rows` and by less than 2 from a tenth to a thousand times that.
+    `rows` must be the same at every look: rho is what is fixed in advance.
+    """
+
+    rows: int | None = None
+
+    def critical(self, level: float, n: int) -> float:
+        """Return how many standard errors an interval reaches to either side, from n rows.
+
+        >>> round(Looks().critical(0.95, 500), 3), round(Looks(10_000).critical(0.95, 10_000), 3)
+        (1.96, 3.035)
+        """
+        if self.rows is None:
+            return critical_value(level)
+        r = self._ratio(level, n)
+        return math.sqrt(2 * (1 + 1 / r) * math.log(math.sqrt(1 + r) / (1 - level)))
+
+    def level(self, level: float, n: int) -> float:
+        """Return the level at which a normal interval is as wide."""
+        return level if self.rows is None else math.erf(self.critical(level, n) / math.sqrt(2))
+
+    def p_value(self, value: float, stderr: float, n: int, level: float = 0.95) -> float:
+        """Return the p-value of value = 0: the smallest alpha whose interval leaves out 0, rho
+        being that of `level`.
+
+        >>> looks = Looks(10_000)
+        >>> round(looks.p_value(looks.critical(0.95, 3000), 1.0, 3000), 6)
+        0.05
+        """
+        if self.rows is None or math.isnan(value) or not stderr > 0:
+            return two_sided(value, stderr)
+        # The interval solved for alpha: z^2 = 2 (1 + 1/r) log(sqrt(1 + r) / alpha).
+        r, z = self._ratio(level, n), value / stderr
+        return min(1.0, math.sqrt(1 + r) * math.exp(-(z**2) * r / (2 * (1 + r))))
+
+    def _ratio(self, level: float, n: int) -> float:
+        assert self.rows is not None
+        # rho^2 that makes the interval about shortest at `rows`; the width there is nearly flat in
+        # rho, so a wrong guess of the final size costs little.
+        spent = -2 * math.log(1 - check_level(level))
+        return n * (spent + math.log(spent + 1)) / self.rows

@@ -28,9 +28,8 @@ from counterrank.estimators.auto.rule import Decision, decide
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.auto.two_phase import SAMPLING_STREAM, Rough, calibration
-from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
-from counterrank.estimators.estimate import Estimate
-from counterrank.estimators.rewards import trained
+from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
+from counterrank.estimators.doubly_robust import trained
 from counterrank.log import LOGGING, RankingLog
 from counterrank.models import (
     can_sample,

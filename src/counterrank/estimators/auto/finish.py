@@ -9,8 +9,7 @@ from counterrank.estimators.auto.members import MODELS
 from counterrank.estimators.auto.rule import Decision, stderr
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary
-from counterrank.estimators.base import Workspace
-from counterrank.estimators.estimate import Estimate, Interval, Lift, PositionValue
+from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue, Workspace
 from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
 

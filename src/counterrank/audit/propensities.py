@@ -1,0 +1,621 @@
+"""Checks of the logged probabilities: of the numbers themselves, and against whole distributions."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.audit.findings import (
+    SAMPLED_ROWS,
+    Finding,
+    Subject,
+    Tally,
+    complete,
+    examples_at,
+    listed,
+)
+from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
+from counterrank.kernels.jit import jit
+from counterrank.log import LOGGING, RankingLog
+from counterrank.propensity import Propensity
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: Rounded numbers are recognised up to this many decimals.
+DECIMALS = 4
+
+
+def logged_numbers(batch: RankingLog, name: str) -> Floats | None:
+    """Return a policy's numbers (n, K) or (n, 1), or None when it is a whole policy."""
+    policy = batch.propensity if name == LOGGING else batch.targets[name]
+    if not isinstance(policy, Propensity):
+        return None
+    return policy.values.reshape(batch.n, -1)
+
+
+def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
+    """Return the numbers that belong to an item, in a row."""
+    if values.shape[1] != batch.K or complete(batch):
+        return values.reshape(-1)
+    inside: Floats = values[subject.used(batch)]
+    return inside
+
+
+class Range:
+    """Probabilities lie in (0, 1]; a target's may be 0."""
+
+    name = "probabilities"
+    most: int | None = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Return extremes and zeros of each policy's numbers."""
+        peaks, sums = {}, {}
+        for name in (LOGGING, *subject.targets):
+            values = logged_numbers(batch, name)
+            if values is not None:
+                inside = of_items(batch, values, subject)
+                peaks[name] = np.array([inside.max(), -inside.min()])
+                sums[name] = np.array([float((inside == 0).sum()), float(inside.size)])
+        return Tally(sums=sums, peaks=peaks)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """A log that could be read has numbers in range; targets that never show the logged items
+        are suspect.
+        """
+        found = []
+        for name, (high, low) in tally.peaks.items():
+            zeros, cells = tally.sums[name]
+            text = f"'{name}' lies between {-low:.4g} and {high:.4g}"
+            if zeros > 0.5 * cells:
+                found.append(
+                    Finding(
+                        self.name,
+                        WARNED,
+                        f"'{name}' gives {zeros / cells:.0%} of the shown items probability 0",
+                        cause="the target was joined to other rankings, or is (nearly) "
+                        "deterministic",
+                        remedy="check the join; a deterministic target keeps only the rows that "
+                        "show its own items",
+                    )
+                )
+            else:
+                found.append(Finding(self.name, PASSED, text))
+        return found or [
+            Finding(self.name, SKIPPED, "policies were given as a whole, not as numbers")
+        ]
+
+
+class Rounding:
+    """Numbers rounded to few decimals: small probabilities lose their digits."""
+
+    name = "rounding"
+    most: int | None = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of
+        10^-d.
+        """
+        values = logged_numbers(batch, LOGGING)
+        if values is None:
+            return Tally()
+        inside = of_items(batch, values, subject)
+        off = np.array(
+            [
+                (np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum()
+                for d in range(DECIMALS + 1)
+            ]
+        )
+        grid = np.bincount(
+            np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1
+        )
+        return Tally(
+            sums={"off": off.astype(float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
+        )
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large
+        rounding error.
+        """
+        if not tally.sums:
+            return [
+                Finding(
+                    self.name, SKIPPED, "the logging policy was given as a whole, not as numbers"
+                )
+            ]
+        digits = np.flatnonzero(tally.sums["off"] == 0)
+        distinct = int((tally.sums["grid"] > 0).sum())
+        lowest = -float(tally.peaks["low"][0])
+        if len(digits) == 0 or distinct < 20:
+            return [
+                Finding(
+                    self.name,
+                    PASSED,
+                    f"propensities have enough digits ({distinct:,} different values)",
+                )
+            ]
+        error = 0.5 * 10.0 ** -int(digits[0]) / lowest
+        status = WARNED if error > 0.05 else PASSED
+        return [
+            Finding(
+                self.name,
+                status,
+                f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
+                f"{lowest:g}, may be off by {error:.0%}",
+                cause=""
+                if status == PASSED
+                else "probabilities were rounded when they were written",
+                remedy=""
+                if status == PASSED
+                else "log full precision: weights divide by these numbers",
+            )
+        ]
+
+
+class Deterministic:
+    """A logger that leaves nothing to chance has nothing to say about other choices."""
+
+    name = "exploration"
+    most: int | None = None
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count propensities of 1 and items by position."""
+        values = logged_numbers(batch, LOGGING)
+        if values is None:
+            return Tally()
+        cells = subject.items(batch) if values.shape[1] == batch.K else np.array([batch.n])
+        if values.max(initial=0.0) < 1.0:
+            return Tally(sums={"one": np.zeros_like(cells), "cells": cells})
+        certain = values >= 1.0
+        if values.shape[1] == batch.K:
+            certain &= subject.used(batch)
+        return Tally(sums={"one": certain.sum(axis=0), "cells": cells})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail when all are 1, warn when a position has nothing but ones."""
+        if not tally.sums:
+            return [
+                Finding(
+                    self.name, SKIPPED, "the logging policy was given as a whole, not as numbers"
+                )
+            ]
+        one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
+        share = one / cells
+        if one.sum() == cells.sum():
+            return [
+                Finding(
+                    self.name,
+                    FAILED,
+                    "every propensity is 1",
+                    cause="the logging policy is deterministic, or the column holds no "
+                    "propensities",
+                    remedy="no other policy can be evaluated from it; log the probabilities of a "
+                    "policy that explores, "
+                    "estimate them if the same context saw different lists, or run an A/B test",
+                )
+            ]
+        # In a ranking without replacement the last of the candidates is certain.
+        fixed = np.flatnonzero(share == 1.0) + 1
+        if subject.kind == "prefix" and len(fixed) == 1 and fixed[0] == subject.first.K:
+            fixed = fixed[:0]
+        if len(fixed):
+            return [
+                Finding(
+                    self.name, WARNED, f"every propensity at position {listed(list(fixed))} is 1",
+                    cause="the logger does not explore there",
+                    remedy="the target must show the same items there; explore these positions too",
+                )
+            ]  # fmt: skip
+        return [
+            Finding(
+                self.name,
+                PASSED,
+                f"{1 - one.sum() / cells.sum():.1%} of shown items were a random choice",
+            )
+        ]
+
+
+@jit
+def steps(values: Floats, lengths: Ints, counts: Ints, span: Floats) -> None:
+    """Add to counts (3,) the full rankings, those whose numbers (n, K) are all equal, and those
+    whose numbers never rise and fall somewhere; span (2,) holds the extremes of their first ones.
+    """
+    length = values.shape[1]
+    for i in range(values.shape[0]):
+        if lengths[i] < length:
+            continue
+        fell, k, before = False, 1, values[i, 0]
+        while k < length and values[i, k] <= before:
+            fell = fell or values[i, k] < before
+            before = values[i, k]
+            k += 1
+        counts[0] += 1
+        counts[1] += k == length and not fell
+        counts[2] += k == length and fell
+        span[0], span[1] = max(span[0], values[i, 0]), min(span[1], values[i, 0])
+
+
+class Meaning:
+    """One number repeated at every position is a joint; numbers that only fall are cumulative
+    products.
+    """
+
+    name = "propensity-kind"
+    most: int | None = None
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count rows whose numbers are all equal, or never rise and fall somewhere."""
+        values = logged_numbers(batch, LOGGING)
+        if values is None or values.shape[1] < 2:
+            return Tally()
+        # The extremes of first numbers are those of all, where rankings hold one number each.
+        counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
+        steps(np.ascontiguousarray(values), batch.lengths, counts, span)
+        return Tally(
+            sums=dict(zip(("full", "same", "falling"), counts[:, None], strict=True)),
+            peaks={"span": span * (1, -1)},
+            examples={"same": examples_at(batch.lengths == batch.K, values, batch.start)},
+        )
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail on one number for all positions, warn on products."""
+        full = tally.count("full")
+        if full < 50 or subject.kind == "joint":
+            return [
+                Finding(
+                    self.name, SKIPPED, "too few full rankings, or one number for each, to tell"
+                )
+            ]
+        constant = float(tally.peaks["span"].sum()) == 0.0
+        if tally.count("same") == full and not constant:
+            return [
+                Finding(
+                    self.name,
+                    FAILED,
+                    "each ranking has the same number at all positions",
+                    tally.examples.get("same", ()),
+                    "the whole ranking's probability was repeated at each position",
+                    "read it with --propensity-kind joint",
+                )
+            ]
+        if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
+            return [
+                Finding(
+                    self.name,
+                    WARNED,
+                    "propensities fall from position to position in every ranking",
+                    tally.examples.get("same", ()),
+                    "cumulative products P(a_1..a_k) were logged instead of factors",
+                    "divide each number by the one before it and read them with --propensity-kind "
+                    "prefix",
+                )
+            ]
+        return [
+            Finding(
+                self.name, PASSED, f"numbers vary by position as '{subject.kind}' propensities do"
+            )
+        ]
+
+
+class SameAsLogger:
+    """A target column that repeats the logger's numbers."""
+
+    name = "target-differs"
+    most: int | None = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count numbers of each target that differ from the logger's."""
+        mine = logged_numbers(batch, LOGGING)
+        sums: dict[str, Any] = {}
+        for name in subject.targets:
+            values = logged_numbers(batch, name)
+            if mine is not None and values is not None and values.shape == mine.shape:
+                sums[name] = np.array([(np.abs(values - mine) > 1e-12 * mine).sum()])
+        return Tally(sums=sums)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn when nothing differs."""
+        found = []
+        for name in tally.sums:
+            if tally.count(name):
+                found.append(
+                    Finding(self.name, PASSED, f"'{name}' differs from the logging policy")
+                )
+            else:
+                found.append(
+                    Finding(
+                        self.name,
+                        WARNED,
+                        f"'{name}' is the logging policy itself, number by number",
+                        cause="the logger's own column was named as the target, or the new policy "
+                        "was not scored",
+                        remedy="name the column with the new policy's probabilities",
+                    )
+                )
+        return found or [Finding(self.name, SKIPPED, "no target given as numbers")]
+
+
+def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
+    """Return the distribution's probability of each shown item (n, K), and where the item has no
+    entry in it.
+    """
+    table = batch.dists.get(name)
+    if table is None:
+        return None
+    cube = table[:, None, :] if table.ndim == 2 else table
+    outside = batch.action >= cube.shape[-1]
+    items = np.where((batch.action < 0) | outside, 0, batch.action)
+    # Places in the flat table; one row of it serves all positions where they are alike.
+    rows = np.arange(cube.shape[0] * cube.shape[1]).reshape(cube.shape[:2])
+    values = cube.reshape(-1)[rows * cube.shape[2] + items]
+    return np.where(outside, 0.0, values), outside
+
+
+def items_seen(batch: RankingLog, size: int) -> tuple[NDArray[np.int64], int]:
+    """Return how often each item 0..size-1 stands at each position (K, size), and how many rankings
+    show one of them twice.
+
+    >>> log = RankingLog(action=[[0, 0], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
+    >>> seen, repeats = items_seen(log, 2)
+    >>> seen.tolist(), repeats
+    ([[1, 1], [1, 0]], 1)
+    """
+    seen = np.zeros((batch.K, size), np.int64)
+    action = np.ascontiguousarray(batch.action)
+    return seen, count_items(action, batch.lengths, np.zeros(size, np.int64), seen)
+
+
+@jit
+def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
+    """Add how often each item stands at each position to seen (K, A), and return in how many
+    rankings one stands twice; `last` (A,) holds zeros.
+    """
+    repeats = 0
+    for i in range(action.shape[0]):
+        twice = False
+        for k in range(lengths[i]):
+            item = action[i, k]
+            seen[k, item] += 1
+            twice = twice or last[item] == i + 1
+            last[item] = i + 1
+        repeats += twice
+    return repeats
+
+
+class Candidates:
+    """Shown items are among those the distributions know and give a chance."""
+
+    name = "candidates"
+    most: int | None = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count shown items without an entry, or with probability 0, in the logger's distribution."""
+        found = shown(batch, LOGGING)
+        if found is None:
+            return Tally()
+        used = subject.used(batch)
+        outside, never = found[1] & used, (found[0] <= 0) & ~found[1] & used
+        return Tally(
+            sums={
+                "outside": np.array([outside.sum()]),
+                "never": np.array([never.sum()]),
+                "all": np.array([used.sum()]),
+            },
+            examples={
+                "outside": examples_at(outside, batch.action, batch.start),
+                "never": examples_at(never, batch.action, batch.start),
+            },
+        )
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail on either."""
+        if not tally.sums:
+            return [
+                Finding(
+                    self.name,
+                    SKIPPED,
+                    "the log has no distribution of the logging policy ('propensity_dist')",
+                )
+            ]
+        size = subject.first.dists[LOGGING].shape[-1]
+        if tally.count("outside"):
+            return [
+                Finding(
+                    self.name,
+                    FAILED,
+                    f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
+                    "of 'propensity_dist'",
+                    tally.examples["outside"],
+                    "actions are numbered differently from the distribution, or candidates are "
+                    "missing from it",
+                    "number actions 0..A-1 in the order of the distribution",
+                )
+            ]
+        if tally.count("never"):
+            return [
+                Finding(
+                    self.name,
+                    FAILED,
+                    f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
+                    tally.examples["never"],
+                    "the item came from outside the candidate set (a filter, a pinned item, a "
+                    "fallback), or the distribution belongs to another request",
+                    "log the distribution that was really drawn from; drop pinned positions",
+                )
+            ]
+        return [Finding(self.name, PASSED, f"all shown items are among the {size} candidates")]
+
+
+class Consistency:
+    """The logged number of a shown item is its entry in the distribution."""
+
+    name = "propensity-vs-distribution"
+    most: int | None = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count entries that differ by more than one in a million, for each policy with both."""
+        sums, examples = {}, {}
+        for name in (LOGGING, *subject.targets):
+            found, values = shown(batch, name), logged_numbers(batch, name)
+            if (
+                found is None
+                or values is None
+                or values.shape != found[0].shape
+                or subject.kind != "factored"
+            ):
+                continue
+            differs = (np.abs(values - found[0]) > 1e-6 * np.maximum(values, 1e-12)) & subject.used(
+                batch
+            )
+            sums[name] = np.array([differs.sum(), subject.used(batch).sum()])
+            examples[name] = examples_at(differs, values, batch.start)
+        return Tally(sums=sums, examples=examples)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail when any differ."""
+        found = []
+        for name, (wrong, cells) in tally.sums.items():
+            if not wrong:
+                found.append(Finding(self.name, PASSED, f"'{name}' agrees with '{name}_dist'"))
+                continue
+            found.append(
+                Finding(
+                    self.name,
+                    FAILED,
+                    f"'{name}' differs from its entry in '{name}_dist' for {wrong / cells:.1%} of "
+                    "shown items",
+                    tally.examples[name],
+                    "the two were written at different moments, after different filters, or "
+                    "numbered differently",
+                    "log both from the same draw",
+                )
+            )
+        return found or [
+            Finding(self.name, SKIPPED, "no policy has both factored numbers and a distribution")
+        ]
+
+
+class Calibration:
+    """Items are shown as often as the logger's distribution says."""
+
+    name = "calibration"
+    most: int | None = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Sum expected and observed counts and the variance (K, A)."""
+        table = batch.dists.get(LOGGING)
+        if table is None or (batch.action >= table.shape[-1]).any():
+            return Tally()
+        cube = table[:, None, :] if table.ndim == 2 else table
+        spread = cube * (1 - cube)
+        if not complete(batch):
+            used = subject.used(batch)[:, :, None]
+            cube, spread = np.where(used, cube, 0.0), np.where(used, spread, 0.0)
+        sums = {"expected": cube.sum(axis=0), "spread": spread.sum(axis=0)}
+        if table.ndim == 2:
+            sums = {key: np.broadcast_to(v, (batch.K, v.shape[1])) for key, v in sums.items()}
+        seen, _ = items_seen(batch, table.shape[-1])
+        return Tally(sums={**sums, "seen": seen.astype(float)})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Z = (seen - expected) / sqrt(sum p (1-p)), Bonferroni over items and positions, for
+        expectations above 5.
+        """
+        from scipy import special
+
+        if not tally.sums:
+            return [
+                Finding(
+                    self.name, SKIPPED, "the log has no usable distribution of the logging policy"
+                )
+            ]
+        expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
+        tested = (spread > 5) & (expected > 5)
+        z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
+        p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
+        if not tested.any() or p.min() > 0.01:
+            return [
+                Finding(self.name, PASSED, "items are shown as often as 'propensity_dist' says")
+            ]
+        off = np.divide(
+            np.abs(seen - expected),
+            expected,
+            out=np.zeros_like(expected),
+            where=tested & (p <= 0.01),
+        )
+        k, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
+        positions = sorted({int(row) + 1 for row in np.argwhere(p <= 0.01)[:, 0]})
+        names = subject.first.action_names
+        label = names[a] if names is not None else str(a)
+        return [
+            Finding(
+                self.name, FAILED if off.max() > 0.1 else WARNED,
+                f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
+                f"{expected[k, a]:,.0f} are "
+                f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
+                cause="the logged distribution is not the one that was drawn from",
+                remedy="log the probabilities after all filters, boosts and deduplication, at the "
+                       "moment of the draw",
+            )
+        ]  # fmt: skip
+
+
+class Replacement:
+    """Independent positions repeat items now and then; a ranking without repeats is drawn without
+    replacement.
+    """
+
+    name = "repeated-items"
+    most: int | None = None
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count rankings with a repeat, pairs, and items by position."""
+        if subject.kind != "factored":
+            return Tally()
+        seen, repeats = items_seen(batch, int(batch.action.max(initial=0)) + 1)
+        return Tally(
+            sums={"repeats": np.array([repeats]), "n": np.array([batch.n]), "seen": seen},
+            examples={
+                "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
+            },
+        )
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20
+        has chance 2e-9.
+        """
+        if subject.kind != "factored" or subject.first.K < 2:
+            return [
+                Finding(
+                    self.name,
+                    SKIPPED,
+                    f"propensities are '{subject.kind}', or rankings have one item",
+                )
+            ]
+        seen, n, repeats = (
+            tally.sums["seen"].astype(float),
+            tally.count("n"),
+            tally.count("repeats"),
+        )
+        share = seen / n
+        total = share.sum(axis=0)
+        expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
+        if repeats == 0 and expected > 20:
+            return [
+                Finding(
+                    self.name,
+                    FAILED,
+                    "no ranking repeats an item, where independent positions would give about "
+                    f"{expected:,.0f} repeats",
+                    tally.examples.get("any", ()),
+                    "items were drawn without replacement, so positions are not independent",
+                    "if the numbers are P(a_k | items above), use --propensity-kind prefix; if "
+                    "they are marginals, use --propensity-kind position",
+                )
+            ]
+        return [
+            Finding(
+                self.name,
+                PASSED,
+                f"{repeats:,} of {n:,} rankings repeat an item, as independent draws may",
+            )
+        ]

@@ -1,0 +1,236 @@
+"""Reward models alone (DM) and with weighted residuals (DR, cascade DR); one model a log and target."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import EstimatorError
+from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.masked import Weigh, weights_for
+from counterrank.estimators.names import weights_word
+from counterrank.models import (
+    LinearModel,
+    Prediction,
+    RewardModel,
+    Training,
+    Variant,
+    can_sample,
+    fit_best,
+    fit_learner,
+    fit_linear,
+    has_distribution,
+    train,
+)
+from counterrank.moments import Moments
+from counterrank.ratios import ratios_of
+
+
+def need_mean(workspace: Workspace, name: str) -> None:
+    """Raise unless the target's mean of a model can be formed, exactly or by drawing rankings."""
+    first, target = workspace.first, workspace.target
+    if has_distribution(first, target) or can_sample(first, target):
+        return
+    raise EstimatorError(
+        f"'{name}' averages a reward model over what '{target}' would show, which needs its whole "
+        "distribution, but the log has only the probabilities of the shown items; add a "
+        f"'{target}_dist' column (A probabilities, or K lists of A), give the target as a policy "
+        "such as Softmax(scores), or use 'auto' or 'order-2', which do without"
+    )
+
+
+def trained(workspace: Workspace, *, rich: bool = True) -> Training:
+    """Return the Grams of the training rows."""
+    key = ("training", rich)
+    return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
+
+
+def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
+    """Return a fitted model: "best" (of "ridge" and the examination models, by error on unseen
+    rows), "ridge" (closed form, logistic for 0/1 rewards), "linear" (indicator columns only),
+    "boosting" (scikit-learn), any scikit-learn regressor, or a fitted model of your own
+    (`models.RewardModel`).
+    """
+    if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
+        fitted: RewardModel = model
+        return fitted
+    key = ("model", workspace.target, model if isinstance(model, str) else id(model))
+    return workspace.once(key, lambda: _fitted(workspace, model))
+
+
+def _fitted(workspace: Workspace, model: Any) -> RewardModel:
+    seed, named = workspace.seed, model if isinstance(model, str) else ""
+    if named == "best":
+        return fit_best(trained(workspace), seed=seed)
+    if named in ("ridge", "linear"):
+        rich = named == "ridge"
+        return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
+    return fit_learner(workspace.source, model, seed=seed)
+
+
+def prediction(view: View, model: RewardModel) -> Prediction:
+    """Return the model on the view's rows, computed once for all estimators that share the view."""
+    return view.once(("prediction", id(model)), lambda: model.predict(view.batch, view.target))
+
+
+Floats = NDArray[np.float64]
+
+
+class ModelPlan(ContributionPlan):
+    """y = E_pi q."""
+
+    def __init__(self, name: str, workspace: Workspace, model: RewardModel) -> None:
+        super().__init__(name, workspace, key=("dm", id(model)))
+        self.model, self.details = model, {"regression": model.details}
+        self.flags = (
+            "model-only: the interval shows how the model's means vary, not how wrong the model "
+            "is; it is too short",
+        )
+
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return E_pi q and weights of one."""
+        mean = prediction(view, self.model).mean
+        return mean, np.ones_like(mean)
+
+
+@dataclass(frozen=True, eq=False)
+class DM(Estimator):
+    """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer &
+    Langford 2009).
+
+    `model`: see `rewards.reward_model`.
+
+    >>> import numpy as np, counterrank as cr
+    >>> half = np.full((400, 2), 0.5)
+    >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
+    ...                     targets={"new": cr.Propensity("factored", half)}, dists={"propensity": half, "new": half})
+    >>> round(DM().estimate(log, "new").value, 2)
+    2.0
+    """
+
+    model: Any = "best"
+    name: str = "dm"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Fit the model and return its means."""
+        need_mean(workspace, self.name)
+        return ModelPlan(self.name, workspace, reward_model(workspace, self.model))
+
+
+class DoublyRobustPlan(ContributionPlan):
+    """y = E_pi q + w (r - q)."""
+
+    def __init__(
+        self, name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, *, key: Hashable
+    ) -> None:
+        super().__init__(name, workspace, key=("dr", key, id(model)))
+        self.weigh = weigh
+        self.model, self.details = model, {"regression": model.details}
+
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return the corrected means and the weights."""
+        w, model = self.weigh(view), prediction(view, self.model)
+        return np.asfortranarray(model.mean + w * (view.reward - model.q)), w
+
+
+@dataclass(frozen=True, eq=False)
+class DR(Estimator):
+    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model; with
+    weights of fewer items where the weights alone are and the model looks at no more items than
+    they carry over (docs/auto.md).
+
+    `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for
+    interaction order m (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the
+    future work named in section 6 of Kiyohara et al. 2023.
+
+    >>> import numpy as np, counterrank as cr
+    >>> half = np.full((400, 2), 0.5)
+    >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
+    ...                     targets={"new": cr.Propensity("factored", half)}, dists={"propensity": half, "new": half})
+    >>> DR(weights="iips").estimate(log, "new").value
+    2.0
+    """
+
+    weights: Any = "ips"
+    model: Any = "best"
+    behavior: Any = "S"
+    on_missing: str = "error"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name with the weights in it."""
+        return f"dr-{weights_word(self.weights)}"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Fit the model and return corrected means."""
+        need_mean(workspace, self.name)
+        weigh, key = weights_for(
+            workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing
+        )
+        return DoublyRobustPlan(
+            self.name, workspace, weigh, reward_model(workspace, self.model), key=key
+        )
+
+
+class CascadePlan(ContributionPlan):
+    """y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
+
+    def __init__(
+        self, workspace: Workspace, model: Callable[[View], Prediction], details: dict[str, Any]
+    ) -> None:
+        super().__init__("cascade-dr", workspace, key=("cascade-dr", id(model)))
+        self.model, self.details = model, {"regression": details}
+
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return the corrected terms and the prefix weights."""
+        w, found = view.ratios.prefix(), self.model(view)
+        error = np.where(view.batch.action >= 0, view.batch.reward - found.q, 0.0)
+        return np.asfortranarray(found.mean + w * error), w
+
+
+@dataclass(frozen=True, eq=False)
+class CascadeDR(Estimator):
+    """Unbiased when rewards depend on the own item and those above, whatever the model; less
+    variance than RIPS.
+
+    Kiyohara et al. sum w_{1:k} (r_k - Q_k) + w_{1:k-1} E_pi Q_k with Q_k what is expected from
+    position k on. Where Q_k = q_k + E_pi Q_k+1, as it is for any model of rewards by position, this
+    telescopes to E_pi q_k + w_{1:k} (r_k - q_k): `dr-rips`, with a model that does not look below.
+    """
+
+    name: str = "cascade-dr"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Fit a model that looks up only: closed form where positions are independent, else of
+        clicks given what was clicked above.
+        """
+        need_mean(workspace, self.name)
+        ratios = ratios_of(workspace.first, workspace.target)
+        if "prefix" not in ratios.supports:
+            raise EstimatorError(
+                f"'{self.name}' weighs by the items above and needs prefix probabilities; these "
+                f"propensities are '{ratios.kind}'. Use dr-iips or dr-ips"
+            )
+        if ratios.kind == "factored" and workspace.first.distribution(workspace.target) is not None:
+            linear = reward_model(workspace, "linear")
+            assert isinstance(linear, LinearModel)
+            return CascadePlan(
+                workspace, lambda view: linear.cascade(view.batch, view.target), linear.details
+            )
+        drawn = workspace.once(
+            ("click models above", workspace.target), lambda: fit_drawn(workspace, ABOVE)
+        )
+
+        def predicted(view: View) -> Prediction:
+            look = drawn.outlook(view)
+            return Prediction(look.q, look.mean)
+
+        return CascadePlan(workspace, predicted, drawn.details)
+
+
+#: Models that do not know the items below.
+ABOVE = (Variant(), Variant(extra=True))
