@@ -20,20 +20,20 @@ def seconds(work: Callable[[], object]) -> float:
 
 def show_published_run(n: int) -> None:
     """Print CPU seconds of one published run: the log, what the oracle is told, and its trees."""
-    from counterrank.paper import trial
     from counterrank.paper.figures import DEFAULTS
+    from counterrank.paper.runner import draw_trial, run_trial
 
-    trial.run(
-        trial.draw("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",)
+    run_trial(
+        draw_trial("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",)
     )  # compiled after this
     best = []
     for seed in range(5):
         started = time.process_time()
-        drawn = trial.draw("published", {**DEFAULTS, "n": n}, seed)
+        drawn = draw_trial("published", {**DEFAULTS, "n": n}, seed)
         shown = time.process_time()
         drawn.oracle.run.oracle()
         told = time.process_time()
-        trial.run(drawn, ("aips (oracle)",))
+        run_trial(drawn, ("aips (oracle)",))
         done = time.process_time()
         best.append((shown - started, told - shown, done - told))
     log, view, whole = (min(times) for times in zip(*best, strict=True))

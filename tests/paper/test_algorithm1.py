@@ -2,8 +2,12 @@
 
 import numpy as np
 
-from counterrank.paper.algorithm1 import PartitionGrower, RandomGrowth
-from counterrank.paper.oracle import Oracle, logged_contributions
+from counterrank.paper.algorithm1 import (
+    Oracle,
+    PartitionGrower,
+    RandomGrowth,
+    logged_contributions,
+)
 from counterrank.paper.replay import replay_run
 from counterrank.ratios import ratios_of
 from counterrank.simulate import published

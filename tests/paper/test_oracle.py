@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterrank.paper import trial
-from counterrank.paper.algorithm1 import PartitionGrower, RandomGrowth
+from counterrank.paper.algorithm1 import (
+    Oracle,
+    PartitionGrower,
+    RandomGrowth,
+    logged_contributions,
+)
 from counterrank.paper.figures import DEFAULTS
-from counterrank.paper.oracle import Oracle, logged_contributions
-from counterrank.paper.published import published as value_in_print
 from counterrank.paper.replay import replay_run
+from counterrank.paper.results import published as value_in_print
+from counterrank.paper.runner import draw_trial, run_trial
 from counterrank.simulate import preset, published
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
@@ -164,8 +168,8 @@ def test_the_published_runs_have_the_published_error():
     """
     estimates, truths = [], []
     for seed in range(300):
-        drawn = trial.draw("published", {**DEFAULTS, "n": 1000}, seed)
-        estimates.append(trial.run(drawn, ("aips (oracle)",))[0]["value"])
+        drawn = draw_trial("published", {**DEFAULTS, "n": 1000}, seed)
+        estimates.append(run_trial(drawn, ("aips (oracle)",))[0]["value"])
         truths.append(drawn.truth)
     errors = np.array(estimates) / np.mean(truths) - 1
     found = {
@@ -210,8 +214,8 @@ def test_cached_runs_are_told_the_same():
 
 
 def test_noise_levels_share_one_view():
-    drawn = trial.draw("published", {**DEFAULTS, "n": 400, "K": 4}, 3)
-    rows = trial.run(drawn, ("aips (oracle)", "aips (oracle .1)", "aips (oracle .3)"))
+    drawn = draw_trial("published", {**DEFAULTS, "n": 400, "K": 4}, 3)
+    rows = run_trial(drawn, ("aips (oracle)", "aips (oracle .1)", "aips (oracle .3)"))
     assert rows[0]["value"] == rows[2]["value"] != rows[1]["value"]
 
 

@@ -6,10 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.paper import figures, published, runner
+from counterrank.paper import figures, runner
+from counterrank.paper import results as published
 from counterrank.paper.page import _in_words, page, write_page
+from counterrank.paper.results import Summary, seed_file
 from counterrank.paper.runner import run_seeds
-from counterrank.paper.summary import Summary, seed_file
 
 
 def results(out, figure, estimators, seeds=2, **changes):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from counterrank.paper.kernels import replay as replayed_rows
-from counterrank.paper.kernels.contributions import contributions
-from counterrank.paper.replay import replay_run
+from counterrank.paper import replay as replayed_rows
+from counterrank.paper.replay import contributions, replay_run
 from counterrank.simulate import published
 from counterrank.simulate.draw import behavior_probability, distribution, expected_reward
 from counterrank.simulate.truth import closed_form_given

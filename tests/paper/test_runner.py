@@ -13,8 +13,8 @@ import pytest
 from counterrank.errors import ConfigError
 from counterrank.paper import figures
 from counterrank.paper.figures import FIGURES, Experiment
+from counterrank.paper.results import read_rows, seed_file
 from counterrank.paper.runner import run_seeds, seeds_to_run
-from counterrank.paper.summary import read_rows, seed_file
 
 SMALL = Experiment(
     name="small",

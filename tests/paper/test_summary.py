@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from counterrank.paper import figures, real_world, toy
-from counterrank.paper.outcome import accuracy_table
-from counterrank.paper.published import published, published_seconds
-from counterrank.paper.summary import summarise
+from counterrank.paper import figures, special
+from counterrank.paper.results import accuracy_table, published, published_seconds, summarise
 
 
 def rows(values, truth):
@@ -50,24 +48,24 @@ def test_with_worlds_of_their_own_errors_are_relative_to_each():
 
 
 def test_toy_table_has_the_printed_numbers():
-    true, wrong = toy.rows()
+    true, wrong = special.toy_rows()
     assert true["bias"] == pytest.approx(0.0, abs=1e-12)
     assert (true["variance"], true["mse"]) == pytest.approx((0.5, 0.5))
     assert abs(wrong["bias"]) == pytest.approx(0.1)
     assert (wrong["variance"], wrong["mse"]) == pytest.approx((0.3, 0.31))
-    world = toy.solve()
+    world = special.solve()
     assert 0.5 < world.p < 1
 
 
 def test_toy_enumeration_against_simulation():
-    world = toy.solve()
+    world = special.solve()
     rng = np.random.default_rng(4)
     a = rng.integers(0, 2, size=(400_000, 2))
     target = np.array([1 - world.p, world.p])
     r = world.mu + world.delta * a[:, 1] + world.sigma * rng.normal(size=len(a))
     for both in (True, False):
         w = 2 * target[a[:, 0]] * (2 * target[a[:, 1]] if both else 1)
-        bias, variance = toy.bias_and_variance(world, both=both)
+        bias, variance = special.bias_and_variance(world, both=both)
         value = world.mu + world.delta * world.p
         error = np.std(w * r) / np.sqrt(len(a))
         # |z| < 5: false alarm 6e-7
@@ -84,18 +82,18 @@ def test_published_values_are_found_where_they_exist():
 
 def test_cvar_of_everything_is_the_mean():
     errors = np.random.default_rng(0).random(100)
-    assert real_world.cvar(errors, 1.0) == pytest.approx(errors.mean())
-    assert real_world.cvar(errors, 0.01) == errors.max()
+    assert special.cvar(errors, 1.0) == pytest.approx(errors.mean())
+    assert special.cvar(errors, 0.01) == errors.max()
 
 
 def test_a_bootstrap_trial_judges_by_the_other_log():
-    log_a, value_b, target = real_world.pair(None)
+    log_a, value_b, target = special.ab_pair(None)
     assert (log_a.n, log_a.K, target) == (1979, 6, "new")
-    found = real_world.trial(log_a, value_b, target, ("ips", "iips"), seed=0)
+    found = special.ab_trial(log_a, value_b, target, ("ips", "iips"), seed=0)
     assert [row["estimator"] for row in found] == ["ips", "iips"]
     for row in found:
         assert row["error"] == pytest.approx((row["value"] - value_b) ** 2)
-    assert found != real_world.trial(log_a, value_b, target, ("ips", "iips"), seed=1)
+    assert found != special.ab_trial(log_a, value_b, target, ("ips", "iips"), seed=1)
 
 
 def test_published_values_stand_beside_ours_only_in_the_published_world():

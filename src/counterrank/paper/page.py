@@ -14,17 +14,23 @@ from textwrap import fill
 import numpy as np
 
 from counterrank import atomic
-from counterrank.paper import figures, published, real_world, special
+from counterrank.paper import figures, results, special
 from counterrank.paper.figures import ESTIMATORS, FIGURES
-from counterrank.paper.outcome import accuracy_table, runtime_table
-from counterrank.paper.summary import Summary, read_rows, seeds_in, summarise
+from counterrank.paper.results import (
+    Summary,
+    accuracy_table,
+    read_rows,
+    runtime_table,
+    seeds_in,
+    summarise,
+)
 
 _CLASSIC = ("ips", "iips", "rips", "aips (true)")
 _WORLD = "paper"
 _NOTHING = "no results yet."
 _TOY = {"bias": "bias", "variance": "variance", "MSE": "mse"}
-_RUNS = published.PUBLISHED_RUNS
-_SUMMED_UP = {*published.MAIN, "runtime-data-size", "runtime-slate-size", "real-world"}
+_RUNS = results.PUBLISHED_RUNS
+_SUMMED_UP = {*results.MAIN, "runtime-data-size", "runtime-slate-size", "real-world"}
 
 
 def write_page(out: Path, into: Path | None = None, *, preset: str = "published") -> Iterator[str]:
@@ -53,15 +59,15 @@ def plain_page(out: Path, preset: str) -> str:
 
 def classic(out: Path) -> str:
     """Return how IPS, IIPS, RIPS and AIPS (true) agree."""
-    return _item(published.verdict(published.comparisons(out), _CLASSIC, 0.03))
+    return _item(results.verdict(results.comparisons(out), _CLASSIC, 0.03))
 
 
 def oracle(out: Path) -> str:
     """Return how the published AIPS agrees: within 25 %, and within 5 %."""
-    found = published.comparisons(out)
+    found = results.comparisons(out)
     close = [c for c in found if c.summary.estimator == "aips (oracle)"]
     near = f" {sum(c.within(0.05) for c in close)} lie within 5%." if close else ""
-    return _item(published.verdict(found, ["aips (oracle)"], 0.25) + near)
+    return _item(results.verdict(found, ["aips (oracle)"], 0.25) + near)
 
 
 def toy(out: Path) -> str:
@@ -81,13 +87,13 @@ def twice(out: Path) -> str:
     """
     points = {"data-size": 8000.0, "slate-size": 8.0, "behavior": 0.6}
     theirs = [
-        f"{published.published(figure, 'mse', 'aips (oracle)', x):.3g}"
+        f"{results.published(figure, 'mse', 'aips (oracle)', x):.3g}"
         for figure, x in points.items()
     ]
     found = [
         s
         for figure, x in points.items()
-        for s in published.summaries(out, figure, most=_RUNS)
+        for s in results.summaries(out, figure, most=_RUNS)
         if s.x == x
     ]
     ours = {s.estimator: f"{s.metrics['mse']:.3g}" for s in found}
@@ -106,9 +112,9 @@ def from_log(out: Path) -> str:
     estimators.
     """
     ratios, lost = [], 0
-    for figure in published.MAIN:
+    for figure in results.MAIN:
         by_point: dict[float, dict[str, float]] = {}
-        for s in published.summaries(out, figure):
+        for s in results.summaries(out, figure):
             by_point.setdefault(s.x, {})[s.estimator] = s.metrics["mse"]
         for mse in by_point.values():
             if {"aips", "aips (oracle)", "ips", "iips", "rips"} <= mse.keys():
@@ -125,12 +131,12 @@ def from_log(out: Path) -> str:
 
 def main(out: Path) -> str:
     """Return the tables of the main figures."""
-    return "\n".join(part for figure in published.MAIN if (part := _main_figure(out, figure)))
+    return "\n".join(part for figure in results.MAIN if (part := _main_figure(out, figure)))
 
 
 def _main_figure(out: Path, figure: str) -> str:
-    compared = [c for c in published.comparisons(out) if c.figure == figure]
-    every = published.summaries(out, figure)
+    compared = [c for c in results.comparisons(out) if c.figure == figure]
+    every = results.summaries(out, figure)
     if not every:
         return ""
     title = FIGURES[figure].partition(" (")
@@ -141,7 +147,7 @@ def _main_figure(out: Path, figure: str) -> str:
     if theirs:
         shown = [
             s
-            for s in published.summaries(out, figure, most=published.PUBLISHED_RUNS)
+            for s in results.summaries(out, figure, most=results.PUBLISHED_RUNS)
             if s.estimator in of_the_paper
         ]
         parts.append(_runs(shown) + "\n")
@@ -169,12 +175,12 @@ def _main_figure(out: Path, figure: str) -> str:
     return "\n".join(parts)
 
 
-def _compared(summary: Summary, found: published.Comparison | None) -> str:
+def _compared(summary: Summary, found: results.Comparison | None) -> str:
     """Return our value beside the published one, or alone where that is hidden in the plot."""
-    return f"{summary.metrics['mse']:.3g}" if found is None else published.cell(found)
+    return f"{summary.metrics['mse']:.3g}" if found is None else results.cell(found)
 
 
-def _oracle_at(compared: Sequence[published.Comparison], x: float) -> published.Comparison | None:
+def _oracle_at(compared: Sequence[results.Comparison], x: float) -> results.Comparison | None:
     return next(
         (c for c in compared if c.summary.x == x and c.summary.estimator == "aips (oracle)"), None
     )
@@ -241,7 +247,7 @@ def _whole(out: Path) -> str:
     )
     here = (rows["x"] == 8000) & (rows["estimator"] == "aips (oracle)")
     one = float(np.median((rows["seconds"] + rows["drawing"])[here]))
-    theirs = published.published_seconds("aips", 8000) or np.nan
+    theirs = results.published_seconds("aips", 8000) or np.nan
     return (
         fill(
             f"One whole trial, the data and all {len(ESTIMATORS)} estimators, takes "
@@ -260,7 +266,7 @@ def _most(out: Path) -> str:
     """Return which estimator takes most of the time, at all points of the two run-time figures."""
     spent: dict[str, float] = {}
     for name in ("runtime-data-size", "runtime-slate-size"):
-        for summary in published.summaries(out, name):
+        for summary in results.summaries(out, name):
             spent[summary.estimator] = spent.get(summary.estimator, 0.0) + summary.seconds
     first, second = sorted(spent, key=lambda name: -spent[name])[:2]
     total = sum(spent.values())
@@ -294,9 +300,9 @@ def ab_test(out: Path) -> str:
     if not seeds:
         return ""
     rows = read_rows(out / "real-world", "published", seeds)
-    table = real_world.table(rows)
-    best, share = real_world.winner(rows)
-    aips = real_world.wins(rows).get("aips (pasif)", 0.0)
+    table = special.ab_table(rows)
+    best, share = special.winner(rows)
+    aips = special.wins(rows).get("aips (pasif)", 0.0)
     return f"""## The real-world protocol
 
 The original A/B logs are proprietary. `counterrank reproduce real-world` runs the protocol of section 5 (bootstraps
@@ -317,7 +323,7 @@ PAS-IF in {aips:.0%}; the simulated users are our invention. The paper's c″ is
 
 def text_world(out: Path) -> str:
     """Return the figure over n in the world that the text describes."""
-    found = published.summaries(out, "data-size", _WORLD)
+    found = results.summaries(out, "data-size", _WORLD)
     if not found:
         return ""
     seeds = max(s.seeds for s in found)

@@ -1,21 +1,32 @@
 """Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run
 can resume.
+
+A trial is one simulated data set: draw it, know the truth, run every estimator.
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from counterrank import atomic
+import numpy as np
+
+from counterrank import atomic, simulate
 from counterrank.errors import ConfigError
-from counterrank.paper import figures
+from counterrank.estimators import AIPS, Estimator, View, Workspace, get_estimator
+from counterrank.log import RankingLog
+from counterrank.paper import figures, results, special
+from counterrank.paper.algorithm1 import Assigned, Oracle
 from counterrank.paper.figures import FIGURES, ON_REQUEST, Experiment
-from counterrank.paper.summary import read_seed, seed_file
+from counterrank.paper.replay import replay_run
+from counterrank.paper.results import read_seed, seed_file
 from counterrank.progress import reporter
-from counterrank.source import default_threads
+from counterrank.simulate import Environment
+from counterrank.source import MemorySource, default_threads
 
 
 def reproduce(
@@ -33,8 +44,6 @@ def reproduce(
     `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only
     some of a figure's, the others can follow later.
     """
-    from counterrank.paper.outcome import write_outcome
-
     names = list(FIGURES) if figure == "all" else [figure]
     for place, name in enumerate(names, 1):
         experiment = figures.get(name)
@@ -52,6 +61,28 @@ def reproduce(
         from counterrank.paper.page import write_page
 
         yield from write_page(Path(out), preset=preset)
+
+
+def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Path) -> Iterator[str]:
+    """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
+    yield f"{experiment.name}: {experiment.about} ({len(seeds)} seeds, {preset})"
+    rows = results.read_rows(folder, preset, seeds)
+    if experiment.kind in ("accuracy", "runtime"):
+        found = results.summarise(rows, common_truth=preset == "published")
+        make = results.accuracy_table if experiment.kind == "accuracy" else results.runtime_table
+        table = make(experiment, found, compare=preset == "published")
+        atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(found))
+        drawn = (
+            results.plot_accuracy(experiment, found, folder, preset)
+            if experiment.kind == "accuracy"
+            else []
+        )
+    else:
+        table, drawn = special.outcome(experiment, rows, folder)
+    atomic.write_text(folder / f"{experiment.name}.md", table)
+    yield table
+    for path in (folder / f"{experiment.name}.md", *drawn):
+        yield f"  wrote {path}"
 
 
 def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
@@ -141,18 +172,110 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
 def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
     """Return the results of one seed: a row for each value of the figure and estimator."""
     if experiment.kind in ("accuracy", "runtime"):
-        from counterrank.paper import trial
-
         rows = []
         for x in experiment.values:
-            drawn = trial.draw(preset, experiment.setting(x), seed)
-            rows += [{"x": float(x), **row} for row in trial.run(drawn, experiment.estimators)]
+            drawn = draw_trial(preset, experiment.setting(x), seed)
+            rows += [{"x": float(x), **row} for row in run_trial(drawn, experiment.estimators)]
         return rows
-    from counterrank.paper import special
-
     return special.seed_rows(experiment, preset, seed)
 
 
 def _one_thread() -> None:
     # One process a core: threads inside would only get in each other's way.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+
+_PARAMETERS = ("K", "delta", "sigma", "epsilon", "lam")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A simulated log, the world it came from, and the target's true value."""
+
+    env: Environment
+    log: RankingLog
+    truth: float
+    seed: int
+    noise: float
+    oracle: Oracle
+    #: CPU seconds of drawing the log.
+    drawing: float
+
+
+def draw_trial(preset: str, setting: dict[str, Any], seed: int) -> Trial:
+    """Return trial `seed`: of the published preset, the published run with that number; otherwise
+    fresh draws.
+
+    In `random` and `paper` the parameters of the world are drawn afresh for every seed.
+    """
+    options = {name: setting[name] for name in _PARAMETERS if setting.get(name) is not None}
+    started = time.process_time()
+    if preset == "published":
+        env = _published(**options)
+        found = replay_run(env, setting["n"], seed)
+        log, drawing = found.log.to_log(), time.process_time() - started
+        values = tuple(found.value())
+        return Trial(
+            env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing
+        )
+    env = simulate.preset(preset, seed=seed, **options)
+    log = simulate.draw(env, setting["n"], np.random.default_rng([seed, 7])).to_log()
+    drawing = time.process_time() - started
+    truth = simulate.true_value(env)
+    oracle = Oracle(env, seed, tuple(truth.by_position))
+    return Trial(env, log, truth.value, seed, setting["noise"], oracle, drawing)
+
+
+@cache
+def _published(**options: Any) -> Environment:
+    return simulate.published(**options)
+
+
+def run_trial(trial: Trial, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return a row for each estimator: its value, interval, the truth and its CPU seconds."""
+    rows = []
+    for name in names:
+        started = time.process_time()
+        value, low, high = _estimate(trial, name)
+        rows.append(
+            {
+                "estimator": name,
+                "value": value,
+                "low": low,
+                "high": high,
+                "truth": trial.truth,
+                "seconds": time.process_time() - started,
+                "drawing": trial.drawing,
+            }
+        )
+    return rows
+
+
+def _estimate(trial: Trial, name: str) -> tuple[float, float, float]:
+    estimator = _estimator(trial, name)
+    workspace = Workspace(MemorySource(trial.log, threads=1), "new", seed=trial.seed)
+    plan = estimator.plan(workspace)
+    state = workspace.source.reduce(lambda batch: plan.partial(View(batch, "new")).state)
+    found = plan.finish(state)
+    low, high = found.interval(0.95)
+    return found.value, low, high
+
+
+def _estimator(trial: Trial, name: str) -> Estimator:
+    if name == "aips (true)":
+        return AIPS(behavior=_true_behavior(trial))
+    if name.startswith("aips (oracle"):
+        level = name.removeprefix("aips (oracle").removesuffix(")")
+        cached = level == ", cached"
+        noise = float(level) if level and not cached else trial.noise
+        return AIPS(behavior=trial.oracle.assignment(trial.log, noise, cached=cached))
+    return get_estimator(name)
+
+
+def _true_behavior(trial: Trial) -> Assigned:
+    """Return every row's own model."""
+    names = np.array(trial.env.behavior_names)
+    order = np.argsort(names)
+    assert trial.log.behavior is not None
+    model = order[np.searchsorted(names, trial.log.behavior, sorter=order)]
+    return Assigned(trial.env.masks, np.repeat(model[:, None], trial.log.K, axis=1))
