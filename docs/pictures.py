@@ -1,4 +1,4 @@
-"""Draws the pictures of idea.md: run python docs/pictures.py [FOLDER].
+"""Draws the pictures of idea.md and auto.md: run python docs/pictures.py [FOLDER].
 
 With --report REPORT.html (of `counterrank demo`) it photographs the top of the report instead;
 needs chromium.
@@ -150,11 +150,42 @@ def order_path() -> str:
     return svg(24 + 3 * (width + 12) + 10, bottom + 48, parts)
 
 
+def auto() -> str:
+    """From what was earned to an estimate and its interval, step by step; a sketch without a scale."""
+    steps = (
+        ("measured", "what today's policy earned", 0, 170, INK),
+        ("+ models of your users", "the change they expect of the new pages", 170, 250, BLUE),
+        ("+ pages both would show", "what was earned there corrects the models", 250, 225, ORANGE),
+    )
+    left, parts = 290, []
+    for j, (name, words, first, last, color) in enumerate(steps):
+        y, x = 30 + 44 * j, left + min(first, last)
+        parts += [
+            text(left - 14, y + 7, name, anchor="end"),
+            text(left - 14, y + 23, words, anchor="end", color="#6b7280").replace('"13"', '"11"'),
+            f'<rect x="{x}" y="{y}" width="{abs(last - first)}" height="20" rx="3" fill="{color}"/>',
+            f'<path d="M{left + last} {y + 20} v24" stroke="{INK}" stroke-dasharray="3 3"/>',
+        ]
+    y, x = 30 + 44 * len(steps) + 10, left + steps[-1][3]
+    for reach, color in ((95, "#b9d3ea"), (55, BLUE)):
+        parts.append(
+            f'<rect x="{x - reach}" y="{y - 4}" width="{2 * reach}" height="8" rx="4" '
+            f'fill="{color}"/>'
+        )
+    parts += [
+        f'<circle cx="{x}" cy="{y}" r="7" fill="{INK}" stroke="white" stroke-width="2"/>',
+        text(left - 14, y + 5, "the estimate and its interval", anchor="end"),
+        text(x, y + 28, "dark: chance", color=BLUE),
+        text(x, y + 46, "pale: what no log can show, the bias allowance", color="#5b8fbf"),
+    ]
+    return svg(left + 400, y + 60, parts)
+
+
 def draw(folder: Path) -> None:
     """Write all pictures."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in (("masks", masks()), ("trade", trade()), ("order_path", order_path())):
-        (folder / f"{name}.svg").write_text(picture)
+    for picture in (masks, trade, order_path, auto):
+        (folder / f"{picture.__name__}.svg").write_text(picture())
 
 
 def photograph(report: Path, picture: Path) -> None:

@@ -131,6 +131,59 @@ def test_the_readme_lists_commands_that_exist():
     assert named and named <= set(main.list_commands(None))
 
 
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def shown(path: Path) -> list[str]:
+    """Return the lines of all fenced blocks of a page, continued ones joined, without comments."""
+    found = re.findall(r"^```[^\n]*\n(.*?)^```", path.read_text(), flags=re.M | re.S)
+    return "".join(found).replace("\\\n", " ").splitlines()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_command_on_a_page_is_one_that_is_understood(path):
+    # Whatever stands around it on the line: cd, RUN, a pipe, a redirection, quotes of another tool.
+    parts = [
+        part
+        for line in shown(path)
+        for part in re.split(r"&&|\|\||\||2>>|>", line.partition("  #")[0])
+    ]
+    found = [re.match(r'\s*(?:RUN )?counterrank ([a-z].*?)"?,?\s*$', part) for part in parts]
+    for line in [match[1] for match in found if match]:
+        name, *words = shlex.split(line)
+        command = main.get_command(None, name)
+        assert command is not None, line
+        command.make_context(name, words)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_scripts_and_targets_on_a_page_exist(path):
+    text = path.read_text()
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)\b", text, flags=re.M)) <= targets
+    for script in re.findall(r"python ((?:benchmarks|docs)/[\w/]+\.py)", text):
+        assert (ROOT / script).exists(), script
+    for module in re.findall(r"python -m (benchmarks\.[\w.]+\w)", text):
+        inside = ROOT / module.replace(".", "/")
+        assert inside.with_suffix(".py").exists() or inside.is_dir(), module
+
+
+def test_the_glossary_has_the_words_of_auto():
+    page = (ROOT / "docs/glossary.md").read_text()
+    words = re.findall(r"^\| (.*?) \|", page, flags=re.M)[2:]
+    assert words == sorted(words, key=lambda word: word.strip("`").lower())
+    known = " ".join(words).lower()
+    text = (ROOT / "docs/auto.md").read_text().lower()
+    used = (
+        "allowance", "basis", "member", "start", "cross-fitt", "closed form", "jackknife", "lift", "interval",
+        "standard error", "control", "surprise", "segment", "unit", "rips", "iips", "pseudo-inverse", "drawn rankings",
+        "prefix", "joint", "factored", "click model", "target", "logger", "flag", "bias", "sampled",
+    )  # fmt: skip
+    for word in used:
+        assert re.search(word.replace(" ", "[ -]"), text), f"docs/auto.md has no '{word}' any more"
+        assert word in known, f"the glossary lacks '{word}'"
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "docs" / "tutorials").glob("*.py")), ids=lambda path: path.stem
 )
@@ -145,7 +198,7 @@ def test_pictures_are_those_of_the_script(tmp_path):
         assert path.read_text() == (ROOT / "docs" / "images" / path.name).read_text(), (
             f"run docs/pictures.py: {path.name}"
         )
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_every_public_name_is_on_the_api_page():

@@ -92,3 +92,13 @@ def test_segments_have_one_number_of_digits_too():
 def test_no_aid_speaks_of_dark_and_light():
     text = render(sample.model())
     assert "dark is" not in text and "darker" not in text
+
+
+def test_where_methods_differ_ips_says_which_to_doubt():
+    target = sample.TARGETS[0]
+    best = Reading(sample.model()).best(target)
+    far = {"low": best["high"] + 1, "high": best["high"] + 2}
+    told = agreement_in_words(Reading(changed(target, "rips", **far)), target)
+    assert told.startswith("rips does not overlap") and "ips, which assumes nothing" in told
+    told = agreement_in_words(Reading(changed(target, "ips", **far)), target)
+    assert "which assumes nothing" not in told
