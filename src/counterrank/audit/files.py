@@ -34,6 +34,7 @@ from counterrank.readers import (
 )
 from counterrank.source import MemorySource, Source
 from counterrank.sources import IN_MEMORY_BYTES, open_source
+from counterrank.texts import say
 
 
 def audit_log(
@@ -258,7 +259,7 @@ def _rewards(name: str, values: Floats, bad: Bools) -> list[Finding]:
             f"'{name}' is missing or infinite {count:,} times",
             examples_at(bad, values, 0),
             "outcomes that have not arrived, or an outer join",
-            "say --missing-reward zero if none means 0",
+            f"say {say('--missing-reward', 'zero')} if none means 0",
         )
     ]
 

@@ -305,7 +305,12 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
         else "no target to look at"
     )
     return findings or [
-        Finding("mean-weight-by-group", SKIPPED, f"{missing}; name one with --target or --segment")
+        Finding(
+            "mean-weight-by-group",
+            SKIPPED,
+            f"{missing}; name one with --target or --segment "
+            "(targets=[NAME], segments=[COLUMN] in Python)",
+        )
     ]
 
 
@@ -498,7 +503,8 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
         return (
             "the logged propensities are too small: joint or cumulative probabilities, or a policy "
             "with more candidates than were eligible",
-            "log P(a_k | x) of the item at its own position; see --propensity-kind",
+            "log P(a_k | x) of the item at its own position; see --propensity-kind "
+            "(propensity_kind= in Python)",
         )
     if mean < 1:
         return (

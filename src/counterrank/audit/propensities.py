@@ -18,6 +18,7 @@ from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
 from counterrank.kernels.jit import jit
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
+from counterrank.texts import say
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -274,7 +275,7 @@ class Meaning:
                     "each ranking has the same number at all positions",
                     tally.examples.get("same", ()),
                     "the whole ranking's probability was repeated at each position",
-                    "read it with --propensity-kind joint",
+                    f"read it with {say('--propensity-kind', 'joint')}",
                 )
             ]
         if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
@@ -285,8 +286,8 @@ class Meaning:
                     "propensities fall from position to position in every ranking",
                     tally.examples.get("same", ()),
                     "cumulative products P(a_1..a_k) were logged instead of factors",
-                    "divide each number by the one before it and read them with --propensity-kind "
-                    "prefix",
+                    "divide each number by the one before it and read them with "
+                    + say("--propensity-kind", "prefix"),
                 )
             ]
         return [
@@ -608,8 +609,9 @@ class Replacement:
                     f"{expected:,.0f} repeats",
                     tally.examples.get("any", ()),
                     "items were drawn without replacement, so positions are not independent",
-                    "if the numbers are P(a_k | items above), use --propensity-kind prefix; if "
-                    "they are marginals, use --propensity-kind position",
+                    "if the numbers are P(a_k | items above), use "
+                    f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
+                    + say("--propensity-kind", "position"),
                 )
             ]
         return [

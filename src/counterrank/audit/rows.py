@@ -19,6 +19,7 @@ from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, by_label, c
 from counterrank.kernels import row_hash
 from counterrank.log import RankingLog
 from counterrank.policies import Scored
+from counterrank.texts import say
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
@@ -79,7 +80,11 @@ class Drift:
         from scipy import special
 
         if subject.time is None:
-            return [Finding(self.name, SKIPPED, "no time column; name one with --time")]
+            return [
+                Finding(
+                    self.name, SKIPPED, f"no time column; name one with {say('--time', 'COLUMN')}"
+                )
+            ]
         days = sorted(day for day, sums in tally.sums.items() if sums[0] >= 30)
         if len(days) < 2:
             return [
@@ -359,7 +364,8 @@ class Robots:
                     f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
                     "and again, while most contexts do not",
                     cause="robots, or users who come often and whose rows belong together",
-                    remedy="drop robots; name the user or session with --columns unit=COLUMN",
+                    remedy="drop robots; name the user or session with "
+                    + say("--columns", "unit=COLUMN"),
                 )
             )
         rewarded = tally.sums["rewarded"]
@@ -434,13 +440,13 @@ class Logged:
             return [Finding(self.name, PASSED, "the log has propensities of the logging policy")]
         found, remedy = (
             "the log has no propensities",
-            "--estimate-propensity learns them from the context",
+            "--estimate-propensity (estimate_propensity=True in Python) learns them from the context",
         )
         if isinstance(subject.first.propensity, Scored):
             found = "the log has scores of the logger, but no propensities"
             remedy = (
-                "say how it ranks by them (--logger plackett-luce:temperature=1, say), or let "
-                "--estimate-propensity plackett-luce learn it"
+                f"say how it ranks by them, {say('--logger', 'plackett-luce:temperature=1')} say, or "
+                f"let {say('--estimate-propensity', 'plackett-luce')} learn it"
             )
         lists = tally.lists.get("list")
         if lists is not None:
@@ -448,7 +454,7 @@ class Logged:
             found += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
             if distinct < len(lists) / 5 and not isinstance(subject.first.propensity, Scored):
                 remedy = (
-                    "few lists recur often: --estimate-propensity by-list:COLUMNS takes "
+                    f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
                     "their frequencies by context"
                 )
         return [

@@ -8,6 +8,7 @@ from counterrank.audit.findings import Finding, Subject, Tally, examples_at
 from counterrank.diagnostics import FAILED, PASSED, SIGNIFICANT, WARNED
 from counterrank.log import RankingLog
 from counterrank.policies import Scored, candidate_fit
+from counterrank.texts import say
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000
@@ -113,8 +114,8 @@ class Scores:
                 f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
                 "the logger is said to show the highest first",
                 cause="the scores are not those of the logger, or something re-ranked after them",
-                remedy="log the final scores, or say how the logger explores (--logger "
-                "plackett-luce, swap, ...)",
+                remedy="log the final scores, or say how the logger explores: "
+                f"{say('--logger', 'plackett-luce')}, swap, ...",
                 sinks=wrong > SINKING * rows,
             )
         ]
@@ -149,8 +150,8 @@ class Scores:
                 f"{moved:.1%} of choices are affected",
                 cause="another temperature, scores before boosts or filters, or a policy of "
                       "another kind",
-                remedy="give the temperature that was drawn with (--logger "
-                       "plackett-luce:temperature=T), or log the final scores",
+                remedy="give the temperature that was drawn with, "
+                       f"{say('--logger', 'plackett-luce:temperature=T')}, or log the final scores",
             )
         ]  # fmt: skip
 

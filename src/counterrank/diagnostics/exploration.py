@@ -15,10 +15,11 @@ from counterrank.log import LOGGING, RankingLog
 from counterrank.policies import Policy
 from counterrank.propensity import Propensity
 from counterrank.ratios import numbers, ratios_of
+from counterrank.texts import say
 
 WHAT_IS_POSSIBLE = (
     "What is possible: (1) if the same context was shown different lists over time, estimate the "
-    "propensities (--estimate-propensity by-list:COLUMNS); (2) show a random list, or swap "
+    f"propensities: {say('--estimate-propensity', 'by-list:COLUMNS')}; (2) show a random list, or swap "
     "neighbouring items at random, for a few percent of requests and log the probabilities; (3) an "
     "A/B test"
 )
@@ -48,7 +49,7 @@ def refuse_deterministic(
         raise PropensityError(
             "the logging policy is deterministic: it has one list for each request. Weights then "
             "compare nothing, and no estimate is given. What is possible: (1) a model of users: "
-            "--estimators pbm,click-model; (2) swap neighbouring items at random for a few percent "
+            f"{say('--estimators', 'pbm,click-model')}; (2) swap neighbouring items at random for a few percent "
             "of requests and log it; (3) an A/B test"
         )
     raise PropensityError(

@@ -45,7 +45,8 @@ _DIRECTIONAL = (
 )
 _LOG_THIS = (
     "log a swap of two neighbours for some percent of requests, pool several model versions, or "
-    "give a curve measured elsewhere with --position-curve FILE"
+    "give a curve measured elsewhere with --position-curve FILE (PositionBased(position_curve=FILE) "
+    "in Python)"
 )
 
 
@@ -376,7 +377,8 @@ def _needs_policy(workspace: Workspace, name: str) -> None:
         raise EstimatorError(
             f"'{name}' must know which rankings '{workspace.target}' would show; numbers for the "
             "logged ones do not "
-            "say. Give its scores (NAME_scores and --policy NAME=top) or a policy"
+            "say. Give its scores (NAME_scores and --policy NAME=top, policies={'NAME': 'top'} in "
+            "Python) or a policy"
         )
 
 
@@ -469,7 +471,8 @@ class Interpolated(Estimator):
             if not isinstance(policy, Policy) or "position" not in policy.capabilities:
                 raise EstimatorError(
                     f"'{self.name}' needs the chance of each shown item at other positions, which "
-                    f"{whose} cannot give; give scores and --logger, --policy, or whole policies"
+                    f"{whose} cannot give; give scores and --logger, --policy (logger=, "
+                    "policies= in Python), or whole policies"
                 )
         if self.width == 1:
             return InterpolPlan(self.name, workspace, np.ones(first.K), 1)

@@ -30,6 +30,7 @@ from counterrank.evaluation.passing import Pairing
 from counterrank.evaluation.result import Verdict
 from counterrank.inference import Looks, holm, two_sided
 from counterrank.moments import Moments
+from counterrank.texts import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,8 @@ def units(e: Evidence) -> Found:
         yield Judged(
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"{e.units:,} rows are taken as independent, but nothing says whose they are",
-            "name the user or session (--columns unit=COLUMN), or say --independent-rows if no "
-            "visitor has two rows",
+            f"name the user or session, {say('--columns', 'unit=COLUMN')}, or say "
+            "--independent-rows (independent_rows=True in Python) if no visitor has two rows",
         )
         return
     factor = line.reliable / max(e.units, 1)
@@ -304,7 +305,9 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
         told = f"{reason}; its interval allows for a bias of {allowed:.3g} instead"
         return Judged(PASSED, told)
     return Judged(
-        WARNED, reason, f"more rows, or {EXPLORE}; or run more estimators: --estimators all"
+        WARNED,
+        reason,
+        f"more rows, or {EXPLORE}; or run more estimators: {say('--estimators', 'all')}",
     )
 
 
