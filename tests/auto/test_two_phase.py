@@ -9,9 +9,9 @@ import counterrank as cr
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto import settings
 from counterrank.estimators.auto.auto import AutoPlan
+from counterrank.estimators.auto.members import Rough, calibration
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.auto.state import summarise
-from counterrank.estimators.auto.two_phase import Rough, calibration
 from counterrank.simulate import World
 from counterrank.source import MemorySource
 

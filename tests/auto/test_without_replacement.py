@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.estimators import View, Workspace
-from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.auto.nuisances import fit_drawn, shares_of
 from counterrank.models import policy_draws
 from counterrank.simulate import World, true_value
 from counterrank.source import MemorySource
@@ -116,3 +116,39 @@ def test_models_count_as_they_predict_unseen_clicks():
     look = found.outlook(View(log.take(slice(0, 50)), "new"))
     np.testing.assert_allclose(look.mean.sum(axis=1), found.shares @ look.means, rtol=1e-12)
     np.testing.assert_allclose(look.delta, np.tensordot(found.shares, look.errors, 1), rtol=1e-12)
+
+
+def test_copies_of_a_unit_do_not_make_models_surer():
+    """Every row three times: as the unit's own they count once, as rows of nobody three times."""
+    rng = np.random.default_rng(0)
+    losses = rng.gamma(2.0, 0.1, (3, 800)) + np.array([0.0, 0.002, 0.004])[:, None]
+    once = shares_of(losses, 4000)
+    unit = rng.permutation(800)
+    thrice, copies = np.repeat(losses, 3, axis=1), np.repeat(unit, 3)
+    np.testing.assert_allclose(shares_of(losses, 4000, unit), once, rtol=1e-9)
+    np.testing.assert_allclose(shares_of(thrice, 12000, copies), once, rtol=1e-9)
+    surer = shares_of(thrice, 12000)
+    np.testing.assert_allclose(surer / surer[0], (once / once[0]) ** 3, rtol=1e-9)
+    assert (shares_of(losses[[0, 0]], 4000, unit) == 0.5).all()
+
+
+def test_units_reach_the_shares_of_the_models(monkeypatch):
+    """Rows of a unit, however many, are in one fold, and the shares know whose they are."""
+    from counterrank.estimators.auto import nuisances
+
+    seen = []
+    monkeypatch.setattr(
+        nuisances, "shares_of", lambda *given: seen.append(given) or shares_of(*given)
+    )
+    log = World(seed=8, behavior="dbn", K=4, items=10).log(200, 0)
+    parts = {
+        "action": log.action,
+        "reward": log.reward,
+        "propensity": log.propensity,
+        "targets": log.targets,
+    }
+    for unit in (None, np.arange(200) // 4):
+        part = cr.RankingLog(**parts, context=log.context, unit=unit)
+        fit_drawn(Workspace(MemorySource(part, threads=1), "new"))
+    assert seen[0][2] is None and len(np.unique(seen[1][2])) <= 50
+    assert (seen[1][2].reshape(50, 4) == seen[1][2].reshape(50, 4)[:, :1]).all()

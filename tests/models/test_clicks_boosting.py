@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from counterrank.models.clicks.base import ALL, Kind, Variant, squared_loss
 from counterrank.models.clicks.boosting import described, fit_boosting, with_place
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.rankings import Rankings
+from counterrank.models.clicks.rankings import ALL, Kind, Rankings, Variant, squared_loss
 
 pytest.importorskip("sklearn")
 ITEMS, K = 6, 3

@@ -36,13 +36,14 @@ def _data(seed, n=60):
     slots_of(item, click, lengths, ITEMS, cell, last, own, row)
     k = cell // (K + 1)
     size = 2 * K + 1 + K * K + ITEMS + 1 + 1 + D + ALL + 1 + (ITEMS + 1) * (1 + D)
-    slots = (K, ITEMS, cell, last, own, row, x, wide[row, k].T.copy(), context, AT, BENT)
+    read = rng.normal(size=N)
+    slots = (K, ITEMS, cell, last, own, row, read, x, wide[row, k].T.copy(), context, AT, BENT)
     return rng, item, click, lengths, used, slots, click[row, k], rng.normal(size=size) * 0.7
 
 
 def _slow(theta, item, click, lengths, used, slots):
     """The log likelihood written down slot by slot, as the module's docstring has it."""
-    *_, row, x, columns, z, _, _ = slots
+    *_, row, read, x, columns, z, _, _ = slots
     columns = columns.T
     products = (columns[:, AT : AT + BENT, None] * z[row][:, None]).reshape(len(columns), -1)
     columns = np.concatenate([columns[:, : AT + BENT], products, columns[:, AT + BENT :]], axis=1)
@@ -54,7 +55,7 @@ def _slow(theta, item, click, lengths, used, slots):
         last = None
         for k in range(lengths[i]):
             a = item[i, k]
-            u = position[k]
+            u = position[k] + distance[0] * read[s]
             if last is not None:
                 u += clicked[0] + distance[k - last] + cell[k * K + last] + after[item[i, last]]
             v = constant[0] + x[i, 1:] @ (context + slopes[a]) + columns[s] @ beta + own[a]

@@ -10,9 +10,18 @@ import pytest
 import counterrank as cr
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.amounts import fit_list_models, fit_numbers, kind_of
-from counterrank.models.clicks.base import ALL, VARIANTS, Kind, Variant, squared_loss
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
+from counterrank.models.clicks.rankings import (
+    ALL,
+    VARIANTS,
+    Kind,
+    Rankings,
+    Scaling,
+    Variant,
+    encoded,
+    rankings_of,
+    squared_loss,
+)
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.policies import Candidates, ItemFeatures
 

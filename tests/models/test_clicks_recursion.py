@@ -13,6 +13,8 @@ from counterrank.models.clicks.kernels.recursion import (
     click_expected,
     competition,
     forward,
+    reading,
+    skipped,
     table_ahead,
     table_expected,
 )
@@ -69,34 +71,40 @@ def _random(seed, m=40, K=4, items=6, folds=2):
         np.exp(rng.normal(size=(folds, K, K + 1))),
         np.exp(rng.normal(size=(folds, items + 1))),
     )
-    return rng, lengths, item, attraction, odds, after, rng.integers(0, folds, m)
+    skip = np.zeros((m, K, 2))
+    skipped(np.where(item >= 0, rng.random((m, K)), 0.0), 0.05, lengths, skip)
+    left = skip, rng.normal(size=folds)
+    return rng, lengths, item, attraction, odds, after, *left, rng.integers(0, folds, m)
 
 
-def _table(i, item, attraction, odds, after, fold):
-    K = item.shape[1]
+def _table(i, item, attraction, odds, after, skip, power, fold):
+    K, gone = item.shape[1], power[fold[i]] * skip[i]
     chance = np.zeros((K, K + 1))
     for k in range(K):
-        chance[k, 0] = attraction[i, k] / (1 + odds[fold[i], k, 0])
+        chance[k, 0] = attraction[i, k] / (1 + odds[fold[i], k, 0] * np.exp(gone[k, 0]))
         for last in range(k):
             chance[k, last + 1] = attraction[i, k] / (
-                1 + odds[fold[i], k, last + 1] * after[fold[i], item[i, last]]
+                1
+                + odds[fold[i], k, last + 1]
+                * after[fold[i], item[i, last]]
+                * np.exp(gone[k, 1] - gone[last + 1, 1])
             )
     return chance
 
 
 def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
-    rng, lengths, item, attraction, odds, after, fold = _random(1)
+    rng, lengths, item, attraction, *parts, fold = _random(1)
     m, K = item.shape
-    chances = np.stack([_table(i, item, attraction, odds, after, fold) for i in range(m)])
+    chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))
-    click_expected(attraction, odds, after, item, lengths, fold, one)
+    click_expected(attraction, *parts, item, lengths, fold, one)
     table_expected(chances, lengths, two)
     np.testing.assert_allclose(one, two, atol=1e-14)
     assert not one[item < 0].any()
     gain = rng.normal(size=(m, K))
     click = np.where(item >= 0, rng.random((m, K)) < 0.5, 0.0)
     first, second = np.zeros((m, K + 1)), np.zeros((m, K + 1))
-    click_ahead(attraction, odds, after, item, lengths, fold, gain, click, first)
+    click_ahead(attraction, *parts, item, lengths, fold, gain, click, first)
     table_ahead(chances, lengths, gain, click, second)
     np.testing.assert_allclose(first, second, atol=1e-14)
     # The value at the start is what is expected.
@@ -140,3 +148,30 @@ def test_competition_is_what_its_name_says():
                 s[k + 1 :].sum(),
             ]
             np.testing.assert_allclose(out[i, k], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("stays", [1.0, 1e-9])
+def test_what_was_skipped_tells_who_has_left(stays):
+    """A reader goes on after a skip with probability g, near one, and after a click with `stays`:
+    the exact odds of having left, given the clicks above, are in proportion to what is written.
+    """
+    rng = np.random.default_rng(3)
+    g, K, m = 1 - 1e-13, 6, 40
+    strength, lengths = rng.uniform(0.0, 0.9, (m, K)), rng.integers(1, K + 1, m)
+    click = (rng.random((m, K)) < 0.2).astype(float)
+    skip, read = np.zeros((m, K, 2)), np.zeros((m, K))
+    skipped(strength, 0.05, lengths, skip)
+    reading(skip, click, lengths, read)
+    for i in range(m):
+        assert not read[i, lengths[i] :].any() and read[i, 0] == 0.0
+        reads, gone, before, last = 1.0, 0.0, 0.0, -1
+        for k in range(1, lengths[i]):
+            if click[i, k - 1]:
+                reads, gone, last, before = stays, 1 - stays, k - 1, (1 - stays) / stays
+                if stays == 1.0:
+                    break
+            else:
+                skips = reads * (1 - strength[i, k - 1])
+                reads, gone = g * skips, gone + (1 - g) * skips
+            unit = (1 - g) * k if last < 0 else before
+            assert read[i, k] == pytest.approx(-np.log(gone / reads / unit), rel=1e-3, abs=1e-4)

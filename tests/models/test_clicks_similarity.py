@@ -5,11 +5,10 @@ against slow twins.
 import numpy as np
 import pytest
 
-from counterrank.models.clicks.base import ALL, Variant
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.kernels.recursion import pair_evidence, similar_above
-from counterrank.models.clicks.rankings import Rankings
-from counterrank.models.clicks.similarity import alike_above
+from counterrank.models.clicks.model import alike_above
+from counterrank.models.clicks.rankings import ALL, Rankings, Variant
 
 ITEMS, K, GROUPS = 12, 4, 3
 GROUP = np.arange(ITEMS) % GROUPS

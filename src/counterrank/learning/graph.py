@@ -258,8 +258,12 @@ class _Scorer:
         ones = g.add("Exp", [g.add("Mul", [g.columns(after, 1, 0, 1), g.constant(0.0)])])
         odds, one = model.odds[-1], g.constant(1.0)
         factors, state, clicked = [ones], ones, []
+        nothing, path = self._left(model, ones)
         for k in range(K):
-            factor = factors[0] if k == 0 else g.add("Concat", factors, axis=1)
+            factor = ones
+            if k:
+                since = g.add("Mul", [g.add("Concat", factors[1:], axis=1), path[k]])
+                factor = g.add("Concat", [nothing[k], since], axis=1)
             examined = g.add("Mul", [factor, g.constant(odds[k, : k + 1])])
             chance = g.add(
                 "Div", [g.columns(attraction, 1, k, k + 1), g.add("Add", [examined, one])]
@@ -267,8 +271,29 @@ class _Scorer:
             here = g.add("Mul", [state, chance])
             clicked.append(g.total(here, 1, keep=True))
             state = g.add("Concat", [g.add("Sub", [state, here]), clicked[-1]], axis=1)
-            factors.append(g.columns(after, 1, k, k + 1))
+            own = g.columns(after, 1, k, k + 1)
+            factors.append(g.add("Div", [own, path[k + 1]]) if k + 1 < K else own)
         return g.add("Concat", clicked, axis=1)
+
+    def _left(self, model: ClickModel, ones: str) -> tuple[list[str], list[str]]:
+        """Return what skipped items do to the odds of having left, before slot k (n, 1): where
+        nothing was clicked, and from the top on (the kernel `skipped`).
+        """
+        g, first = self.graph, model.predictor.first
+        power = g.constant(float(model.power[-1]))
+        if first is None:
+            return [ones] * self.K, [ones] * self.K
+        strength = g.add("Sigmoid", [self._linear(first)])
+        least = g.constant(CLICK_SETTINGS["missed"].value)
+        missed = g.add("Max", [g.add("Sub", [g.constant(1.0), strength]), least])
+        nothing, path, left, product = [ones], [ones], None, ones
+        for k in range(1, self.K):
+            one = g.columns(missed, 1, k - 1, k)
+            left = ones if left is None else g.add("Add", [g.add("Div", [left, one]), ones])
+            product = g.add("Div", [product, one])
+            nothing.append(g.add("Pow", [g.add("Div", [left, g.constant(float(k))]), power]))
+            path.append(g.add("Pow", [product, power]))
+        return nothing, path
 
     def _trees(self, model: BoostedModel, places: Sequence[float] | None) -> str:
         """Return what trees expect of each slot (n, K), or of each item alone in the first place."""

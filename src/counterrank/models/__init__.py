@@ -3,7 +3,6 @@
 from counterrank.models.base import ModelKind, Prediction, RewardModel
 from counterrank.models.choice import fit_best, fit_close
 from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models
-from counterrank.models.clicks.base import ALL, VARIANTS, ListModel, Variant, squared_loss
 from counterrank.models.clicks.boosting import BoostedModel, described, fit_boosting, with_place
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import (
@@ -11,11 +10,21 @@ from counterrank.models.clicks.model import (
     Encoding,
     Parameters,
     Predictor,
+    Similarity,
     number_table,
 )
-from counterrank.models.clicks.rankings import Rankings, Scaling, encoded, rankings_of
+from counterrank.models.clicks.rankings import (
+    ALL,
+    VARIANTS,
+    ListModel,
+    Rankings,
+    Scaling,
+    Variant,
+    encoded,
+    rankings_of,
+    squared_loss,
+)
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
-from counterrank.models.clicks.similarity import Similarity
 from counterrank.models.columns import (
     can_sample,
     context_columns,

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, EstimatorError
-from counterrank.estimators.auto.finish import estimate_from
 from counterrank.estimators.auto.members import (
     MODELS,
+    SAMPLING_STREAM,
+    Rough,
+    calibration,
     corrected,
     members_of,
     tails_of,
@@ -24,10 +26,9 @@ from counterrank.estimators.auto.nuisances import (
     drawn_once,
     fit_drawn,
 )
-from counterrank.estimators.auto.rule import Decision, decide
+from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
-from counterrank.estimators.auto.two_phase import SAMPLING_STREAM, Rough, calibration
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.doubly_robust import trained
 from counterrank.log import LOGGING, RankingLog

@@ -172,17 +172,28 @@ def _averaged(
     return Outlook(over[0], over[1], over[2], means, errors)
 
 
-def shares_of(losses: Floats, slots: int) -> Floats:
-    """Return how much each model counts: as the likelihood of rewards it has not seen, their noise
-    taken as normal with the variance that the best model leaves.
+def shares_of(losses: Floats, slots: int, unit: Ints | None = None) -> Floats:
+    """Return how much each model counts, from its squared errors (M, n) on rows it has not seen: as
+    the likelihood of their rewards, the noise normal with the variance that the best model leaves.
 
-    >>> shares_of(np.array([100.0, 100.0, 140.0]), 100).round(3).tolist()
+    Rows of one `unit` (n,) say the same several times: what a model is better by counts less, by
+    the design effect of that difference (its variance over units relative to that over rows).
+
+    >>> shares_of(np.array([[50.0, 50.0], [50.0, 50.0], [60.0, 80.0]]), 100).round(3).tolist()
     [0.5, 0.5, 0.0]
     """
-    best = float(losses.min())
+    total = losses.sum(axis=1)
+    best = float(total.min())
     if best <= 0.0:
-        return np.asarray(losses == best) / np.count_nonzero(losses == best)
-    likely = np.exp(-0.5 * (losses - best) / (best / max(slots, 1)))
+        return np.asarray(total == best) / np.count_nonzero(total == best)
+    design = np.ones(len(losses))
+    if unit is not None:
+        apart = losses - losses[total.argmin()]
+        apart = apart - apart.mean(axis=1, keepdims=True)
+        over_units = np.array([(np.bincount(unit, one) ** 2).sum() for one in apart])
+        over_rows = (apart**2).sum(axis=1)
+        design = np.maximum(over_units / np.where(over_rows > 0.0, over_rows, 1.0), 1.0)
+    likely = np.exp(-0.5 * (total - best) / (best / max(slots, 1)) / design)
     out: Floats = likely / likely.sum()
     return out
 
@@ -197,8 +208,9 @@ def fit_drawn(workspace: Workspace, variants: tuple[Variant, ...] = VARIANTS) ->
     models = fit_list_models(
         rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed
     )
-    losses = np.array([squared_loss(m, rankings, sample.reward, fold).sum() for m in models])
-    shares = shares_of(losses, int(sample.lengths.sum()))
+    losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
+    unit = sample.bucket if sample.unit is not None else None
+    shares = shares_of(losses, int(sample.lengths.sum()), unit)
     details = [
         {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
     ]

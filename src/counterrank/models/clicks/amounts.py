@@ -9,11 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
-from counterrank.models.clicks.base import ALL, VARIANTS, History, Kind, ListModel, Variant, by_row
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
-from counterrank.models.clicks.rankings import Rankings
+from counterrank.models.clicks.rankings import (
+    ALL,
+    VARIANTS,
+    History,
+    Kind,
+    ListModel,
+    Rankings,
+    Variant,
+    by_row,
+)
 from counterrank.models.clicks.settings import SETTINGS
 
 Floats = NDArray[np.float64]

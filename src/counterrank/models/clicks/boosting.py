@@ -15,11 +15,18 @@ from numpy.typing import NDArray
 
 from counterrank.errors import require
 from counterrank.models.clicks.amounts import fit_list_models, plain_history
-from counterrank.models.clicks.base import ALL, History, Kind, ListModel, Variant, by_row
 from counterrank.models.clicks.fit import checked
 from counterrank.models.clicks.kernels.recursion import table_ahead, table_expected
 from counterrank.models.clicks.model import rivalry
-from counterrank.models.clicks.rankings import Rankings
+from counterrank.models.clicks.rankings import (
+    ALL,
+    History,
+    Kind,
+    ListModel,
+    Rankings,
+    Variant,
+    by_row,
+)
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]

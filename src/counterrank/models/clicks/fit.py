@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
-from counterrank.models.clicks.base import ALL, VARIANTS, Variant
 from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
@@ -18,10 +17,18 @@ from counterrank.models.clicks.kernels.likelihood import (
     newton,
     slots_of,
 )
-from counterrank.models.clicks.model import ClickModel, Encoding, Parameters, Predictor
-from counterrank.models.clicks.rankings import Rankings, Scaling
+from counterrank.models.clicks.kernels.recursion import reading
+from counterrank.models.clicks.model import (
+    ClickModel,
+    Encoding,
+    Parameters,
+    Predictor,
+    Similarity,
+    learned,
+    skips,
+)
+from counterrank.models.clicks.rankings import ALL, VARIANTS, Rankings, Scaling, Variant
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
-from counterrank.models.clicks.similarity import Similarity, learned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -254,6 +261,7 @@ def _fitted(
     # Competition reads strengths of the same variant without competition.
     before = first or made.get(Variant())
     rivals, columns, similarity = None, [common] * (rows.folds + 1), None
+    read = [np.zeros(rows.click.shape)] * (rows.folds + 1)
     if first is not None:
         similarity = _similarity(rows, first)
         # Likeness was learned from clicks: a row's own must not be in it, whichever fit reads the
@@ -263,7 +271,10 @@ def _fitted(
         )
         # A fold's strengths come from that fold's first fit, so that nothing of the fold is in its
         # columns.
-        felt = [first.competition(rows.rankings, f, alike) for f in (*range(rows.folds), ALL)]
+        strengths = [first.strength(rows.rankings, f, rows.x) for f in (*range(rows.folds), ALL)]
+        felt = [first.competition(rows.rankings, strength, alike) for strength in strengths]
+        if rows.family == CLICKS:
+            read = [_read(rows, strength) for strength in strengths]
         rivals = Scaling.of(felt[-1][shown])
         columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
     d, p = x.shape[1] - 1, columns[0].shape[2] + encoding.products
@@ -271,16 +282,27 @@ def _fitted(
     climb = Climb(rows, prior, x)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
-        steps = [climb(theta[-1], seen[-1], columns[-1], int(SETTINGS["rounds"].value), near=False)]
+        steps = [
+            climb(
+                theta[-1],
+                seen[-1],
+                columns[-1],
+                read[-1],
+                int(SETTINGS["rounds"].value),
+                near=False,
+            )
+        ]
         theta[:-1] = theta[-1]
     else:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
         theta = _widened(before.parameters, p)
         start = theta[-1].copy()
-        steps = [climb(theta[-1], seen[-1], columns[-1], 1, near=True)]
+        steps = [climb(theta[-1], seen[-1], columns[-1], read[-1], 1, near=True)]
         # The new columns move a fold about as they move all rows.
         theta[:-1] += theta[-1] - start
-    steps += [climb(theta[f], seen[f], columns[f], 0, near=True) for f in range(rows.folds)]
+    steps += [
+        climb(theta[f], seen[f], columns[f], read[f], 0, near=True) for f in range(rows.folds)
+    ]
     details: dict[str, Any] = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
@@ -306,6 +328,13 @@ def _fitted(
         rivals,
         curved,
     )
+
+
+def _read(rows: Rows, strength: Floats) -> Floats:
+    """Return what the items skipped since the last click say of still reading (m, K)."""
+    out = np.zeros(strength.shape)
+    reading(skips(rows.rankings, strength), rows.click, rows.lengths, out)
+    return out
 
 
 def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
@@ -340,7 +369,7 @@ class Climb:
     dispersion: float = 1.0
 
     def __call__(
-        self, theta: Floats, slots: Slots, columns: Floats, rounds: int, *, near: bool
+        self, theta: Floats, slots: Slots, columns: Floats, read: Floats, rounds: int, *, near: bool
     ) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
         steps, inner = (SETTINGS[name].value for name in ("steps", "inner"))
@@ -349,7 +378,8 @@ class Climb:
         K, items = self.rows.rankings.K, self.rows.encoding.items
         own = np.ascontiguousarray(columns[slots.row, slots.k].T)
         bent = self.rows.x, *self.rows.encoding.bent
-        linear_map = K, items, slots.cell, slots.last, slots.own, slots.row, self.x, own, *bent
+        places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
+        linear_map = K, items, *places, self.x, own, *bent
         diagonal = np.zeros(len(theta))
         taken = 0
         for more in range(rounds, -1, -1):

@@ -1,9 +1,16 @@
 """The click-history model: fitted parameters by fold, and what they say of any rankings of any
 requests.
 
-P(click at k | x, a, last click at l) = s(t_kl + h[a_l]) s(v_k), s the logistic function. The first
-factor is the chance that slot k is examined, the second that its item attracts. See WHY.md for what
-this nests.
+P(click at k | x, a, last click at l) = s(t_kl + h[a_l] + g r_kl) s(v_k), s the logistic function. The
+first factor is the chance that slot k is examined, r_kl what the items skipped since l say of it;
+the second that its item attracts. See WHY.md for what this nests.
+
+Similar items above are learned from clicks where there is evidence, and read off the features where
+there are any. How much an item suffers below another is a table of items x items, far too many
+numbers for its rows. If items are alike in a few ways (hidden categories, brands), the table has low
+rank: the leading eigenvectors of standardised residuals of pairs find them. They are kept only
+beyond what the same residuals give with random signs, and shrunk by what noise of that size adds to
+an eigenvalue and turns its vector (Benaych-Georges & Nadakuditi 2011).
 """
 
 from dataclasses import dataclass, field
@@ -13,20 +20,159 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
-from counterrank.models.clicks.base import ALL, History, Kind, Variant, by_row
 from counterrank.models.clicks.kernels.recursion import (
     attractions,
     chances,
     click_ahead,
     click_expected,
     competition,
+    cosines_above,
+    pair_evidence,
+    similar_above,
+    skipped,
 )
-from counterrank.models.clicks.rankings import Rankings, Scaling
-from counterrank.models.clicks.settings import SETTINGS
-from counterrank.models.clicks.similarity import Similarity, alike_above
+from counterrank.models.clicks.rankings import (
+    ALL,
+    History,
+    Kind,
+    Rankings,
+    Scaling,
+    Variant,
+    by_row,
+)
+from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Similarity:
+    """Places of items (F + 1, I + 1, r) by fold left out; the effect of a pair on the logit is u_a'
+    diag(sign) u_b.
+    """
+
+    place: Floats
+    sign: Floats
+
+    def above(self, numbers: Ints, lengths: Ints, fold: int | Ints) -> Floats:
+        """Return the effect of all items above each slot (m, K)."""
+        out = np.zeros(numbers.shape)
+        folds = by_row(fold, len(self.place) - 1, len(numbers))
+        similar_above(self.place, self.sign, numbers, lengths, folds, out)
+        return out
+
+
+def learned(
+    attraction: Floats,
+    odds: Floats,
+    after: Floats,
+    numbers: Ints,
+    lengths: Ints,
+    fold: Ints,
+    click: Floats,
+) -> Similarity | None:
+    """Return the similarity that residuals of pairs show, or None where they show none beyond
+    noise.
+
+    attraction (m, K), odds and after are those of a click model, each ranking read by the fit that
+    left its fold out.
+    """
+    folds, size = odds.shape[0] - 1, after.shape[1]
+    if not 3 < size <= SETTINGS["similar_items"].value:
+        return None
+    slope, bend = np.zeros((folds, size, size)), np.zeros((folds, size, size))
+    pair_evidence(attraction, odds, after, numbers, lengths, fold, click, slope, bend)
+    # Being alike has no direction.
+    slope, bend = slope + slope.transpose(0, 2, 1), bend + bend.transpose(0, 2, 1)
+    # How many directions is decided once, on all rows: folds of different rank would be different
+    # models. The places themselves leave each fold out.
+    rank, noise = _ranked(_standard(slope.sum(axis=0), bend.sum(axis=0)))
+    if rank == 0:
+        return None
+    places, signs = np.zeros((folds + 1, size, rank)), np.zeros((folds + 1, rank))
+    for f in range(folds + 1):
+        kept = np.arange(folds) != f
+        places[f], signs[f] = _placed(slope[kept].sum(axis=0), bend[kept].sum(axis=0), noise, rank)
+    return Similarity(places, signs)
+
+
+def _standard(slope: Floats, bend: Floats) -> Floats:
+    """Return residuals of pairs in standard errors; pairs with little evidence are drawn to zero."""
+    out: Floats = slope / np.sqrt(bend + SETTINGS["pair_weight"].value)
+    return out
+
+
+def _leading(table: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues that are largest in size, and their vectors."""
+    values, vectors = np.linalg.eigh(table)
+    order = np.argsort(-np.abs(values), kind="stable")[: int(SETTINGS["similar_rank"].value)]
+    return values[order], vectors[:, order]
+
+
+def _ranked(table: Floats) -> tuple[int, float]:
+    """Return how many eigenvalues are beyond noise, and its size.
+
+    What was found is taken out before noise is measured again: likeness itself makes residuals
+    large.
+    """
+    values, vectors = _leading(table)
+    rank = 0
+    while True:
+        noise = _noise(table - (vectors[:, :rank] * values[:rank]) @ vectors[:, :rank].T)
+        found = int((np.abs(values) > SETTINGS["evidence"].value * noise).sum())
+        if found <= rank:
+            return rank, noise
+        rank = found
+
+
+def _noise(table: Floats) -> float:
+    """Return the largest eigenvalue of the same residuals with random signs: the mean of a few
+    draws.
+    """
+    rng = np.random.default_rng(STREAMS["random signs"])
+    found = []
+    for _ in range(3):
+        flip = np.triu(rng.choice((-1.0, 1.0), table.shape), 1)
+        found.append(np.abs(np.linalg.eigvalsh(table * (flip + flip.T))).max())
+    return float(np.mean(found))
+
+
+def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Floats, Floats]:
+    """Return places (I + 1, rank) and signs of one set of rows.
+
+    Residuals are z = effect x root of the pair's evidence, which is about s_a s_b: dividing by it
+    gives effects.
+    """
+    values, vectors = _leading(_standard(slope, bend))
+    values, vectors = values[:rank], vectors[:, :rank]
+    # Of a symmetric noise matrix with entries of variance s^2 the largest eigenvalue is 2 s
+    # sqrt(I): `level` is s^2 I. A true eigenvalue t shows as t + level / t, and its vector keeps
+    # the share 1 - level / t^2 of itself: solve for t, then shrink.
+    level = (noise / 2) ** 2
+    inside = np.maximum(values**2 - 4 * level, 0.0)
+    plain = (np.abs(values) + np.sqrt(inside)) / 2
+    kept = np.where(
+        inside > 0, plain * np.maximum(1 - level / np.maximum(plain**2, 1e-300), 0.0), 0.0
+    )
+    row = bend.sum(axis=1)
+    evidence = np.sqrt(
+        row / np.sqrt(max(row.sum(), 1e-300)) + np.sqrt(SETTINGS["pair_weight"].value)
+    )
+    return vectors * np.sqrt(kept) / evidence[:, None], np.sign(values)
+
+
+def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
+    """Return the sum of cosines between each slot's features and those above (m, K); features
+    standardised.
+
+    >>> z = np.array([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]])
+    >>> alike_above(z, np.ones((1, 3), dtype=bool)).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+    out = np.zeros(shown.shape)
+    cosines_above(np.ascontiguousarray(features), shown, out)
+    return out
 
 
 #: Ids below this are looked up in a table.
@@ -179,6 +325,11 @@ class Parameters:
         return np.exp(-t)
 
     @property
+    def power(self) -> Floats:
+        """How much skipped items say of having left (F + 1,): 0 nothing, 1 as in Chapelle & Zhang."""
+        return np.ascontiguousarray(self.theta[:, self.K + 1])
+
+    @property
     def after(self) -> Floats:
         """exp(-h) (F + 1, I + 1)."""
         first = self.starts[0]
@@ -245,42 +396,50 @@ class Predictor:
             by_row(fold, self.folds, rankings.m),
         )
 
-    def __call__(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
+    def __call__(
+        self,
+        rankings: Rankings,
+        fold: int | Ints,
+        x: Floats | None = None,
+        strength: Floats | None = None,
+    ) -> Floats:
         """Return the linear predictor (m, K), zero in the padding; x is the standardised context
-        where it is known.
+        and strength (m, K) that of the items by themselves, where they are known.
         """
         x = self.encoding.context.apply(rankings.x) if x is None else x
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
+        if self.first is not None and strength is None:
+            strength = self.first.strength(rankings, folds, x)
         # In parts: columns of all draws at once would be the largest array of an evaluation.
         for start in range(0, rankings.m, _PART):
             rows = slice(start, start + _PART)
-            self._predict(
-                rankings if rankings.m <= _PART else rankings.take(rows), folds[rows], x, out[rows]
-            )
+            part = rankings if rankings.m <= _PART else rankings.take(rows)
+            strong = None if strength is None else strength[rows]
+            self._predict(part, folds[rows], x, strong, out[rows])
         return out
 
-    def _predict(self, rankings: Rankings, folds: Ints, x: Floats, out: Floats) -> None:
+    def _predict(
+        self, rankings: Rankings, folds: Ints, x: Floats, strength: Floats | None, out: Floats
+    ) -> None:
         numbers, lengths, _ = self.arrays(rankings, folds)
         columns = self.encoding.columns(rankings, x, self.variant.extra)
-        if self.first is not None and self.rivals is not None:
+        if self.rivals is not None and strength is not None:
             alike = (
                 None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
             )
-            others = self.first.competition(rankings, folds, alike, x)
+            others = self.competition(rankings, strength, alike)
             columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
         own = np.ascontiguousarray(self.encoding.slopes_of(x))
         assert rankings.row is not None
         attractions(self.table, self.beta, numbers, own, rankings.row, columns, x, *self.encoding.bent,
                     lengths, folds, out)  # fmt: skip
 
-    def competition(
-        self, rankings: Rankings, fold: int | Ints, alike: Floats | None, x: Floats | None = None
-    ) -> Floats:
+    def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
         """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness
         (m, K) where there is one, likeness of features.
         """
-        parts = [rivalry(self.strength(rankings, fold, x), rankings.lengths)]
+        parts = [rivalry(strength, rankings.lengths)]
         if alike is not None:
             parts.append(alike[..., None])
         if self.encoding.features is not None and rankings.features is not None:
@@ -306,8 +465,10 @@ class ClickModel:
     predictor: Predictor
     odds: Floats = field(init=False)
     after: Floats = field(init=False)
+    power: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "power", self.predictor.parameters.power)
         object.__setattr__(self, "odds", self.predictor.parameters.odds)
         object.__setattr__(self, "after", self.predictor.parameters.after)
 
@@ -333,7 +494,7 @@ class ClickModel:
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
-        return self._expected(rankings, fold, self.attraction(rankings, fold))
+        return self._expected(rankings, fold, *self._page(rankings, fold))
 
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
@@ -351,8 +512,8 @@ class ClickModel:
     ) -> History:
         """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
-        attraction = self.attraction(rankings, fold)
-        q = worth * self._expected(rankings, fold, attraction)
+        attraction, skip = self._page(rankings, fold)
+        q = worth * self._expected(rankings, fold, attraction, skip)
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         ahead = np.zeros((rankings.m, rankings.K + 1))
         click = np.where(rankings.item >= 0, reward != 0.0, 0.0)
@@ -360,6 +521,8 @@ class ClickModel:
             attraction,
             self.odds,
             self.after,
+            skip,
+            self.power,
             numbers,
             lengths,
             folds,
@@ -382,11 +545,19 @@ class ClickModel:
 
     def attraction(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return s(v_k) (m, K) with the competition of the other slots, zero in the padding."""
-        values = self.predictor(rankings, fold)
-        chances(values, rankings.lengths)
-        return values
+        return self._page(rankings, fold)[0]
 
-    def _expected(self, rankings: Rankings, fold: int | Ints, attraction: Floats) -> Floats:
+    def _page(self, rankings: Rankings, fold: int | Ints) -> tuple[Floats, Floats]:
+        """Return the attraction (m, K) and what skipped items say of having left (m, K, 2)."""
+        first = self.predictor.first
+        strength = None if first is None else first.strength(rankings, fold)
+        values = self.predictor(rankings, fold, strength=strength)
+        chances(values, rankings.lengths)
+        return values, skips(rankings, strength)
+
+    def _expected(
+        self, rankings: Rankings, fold: int | Ints, attraction: Floats, skip: Floats
+    ) -> Floats:
         if rankings.K > self.odds.shape[1]:
             raise EstimatorError(
                 f"rankings have {rankings.K} slots, the click model was fitted to "
@@ -394,8 +565,18 @@ class ClickModel:
             )
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
         out = np.zeros(rankings.item.shape)
-        click_expected(attraction, self.odds, self.after, numbers, lengths, folds, out)
+        click_expected(
+            attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds, out
+        )
         return out
+
+
+def skips(rankings: Rankings, strength: Floats | None) -> Floats:
+    """Return what skipping items of these strengths says of having left (m, K, 2), or nothing."""
+    out = np.zeros((rankings.m, rankings.K, 2))
+    if strength is not None:
+        skipped(strength, SETTINGS["missed"].value, rankings.lengths, out)
+    return out
 
 
 def rivalry(strength: Floats, lengths: Ints) -> Floats:

@@ -148,6 +148,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "beyond it features do not bend with the context",
         "reasoned",
     ),
+    "missed": Setting(
+        0.05,
+        "of those who see an item",
+        "skip it at least, whatever a first fit says: one skip is no proof that the reader has left",
+        "reasoned",
+    ),
     "similar_items": Setting(
         500.0,
         "items",

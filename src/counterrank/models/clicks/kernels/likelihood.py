@@ -17,7 +17,9 @@ the likelihood.
 
 Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked
 above), `last` the item clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d),
-whose first column is 1, `columns` (., N): by column, so that loops run along the slots.
+whose first column is 1, `columns` (., N): by column, so that loops run along the slots. `read` (N,)
+is what skipping the items since the last click says of still reading (`recursion.skipped`); its
+coefficient stands where a distance of zero would, which no slot has.
 
 Products of features and context are columns that nobody writes down: `context` (n, C) times the
 `bent` columns from `at` on, feature by feature, whose parameters stand after those of the features.
@@ -62,8 +64,8 @@ def slots_of(item: Ints, click: Floats, lengths: Ints, items: int, cell: Ints, l
 
 
 @jit
-def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats, columns: Floats,
-           context: Floats, at: int, bent: int, u: Floats, v: Floats) -> None:  # fmt: skip
+def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, read: Floats, x: Floats,
+           columns: Floats, context: Floats, at: int, bent: int, u: Floats, v: Floats) -> None:  # fmt: skip
     """Write the linear predictors (N,) of all slots."""
     d, C = x.shape[1] - 1, context.shape[1]
     p = len(columns) + bent * C
@@ -92,7 +94,7 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
         for s in range(len(cell)):
             v[s] += columns[at + j, s] * slope[j, row[s]]
     for s in range(len(cell)):
-        u[s] = t[cell[s]] + h[last[s]]
+        u[s] = t[cell[s]] + h[last[s]] + theta[K + 1] * read[s]
     for s in range(len(cell)):
         a, i = own[s], row[s]
         total = v[s]
@@ -145,8 +147,8 @@ def _dot(a: Floats, b: Floats) -> float:
 
 
 @jit
-def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, x: Floats,
-            columns: Floats, context: Floats, at: int, bent: int, out: Floats) -> None:  # fmt: skip
+def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, read: Floats,
+            x: Floats, columns: Floats, context: Floats, at: int, bent: int, out: Floats) -> None:  # fmt: skip
     """Write the transpose of `linear` applied to u and v (N,) into out (P,)."""
     d, C = x.shape[1] - 1, context.shape[1]
     p = len(columns) + bent * C
@@ -159,8 +161,9 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
         np.zeros((items + 1, d + 1)),
         np.zeros(p),
     )
-    sums = np.zeros(bent)
+    sums, reading = np.zeros(bent), 0.0
     for s in range(len(cell)):
+        reading += read[s] * u[s]
         t[cell[s]] += u[s]
         h[last[s]] += u[s]
         a, i, weight = own[s], row[s], v[s]
@@ -180,6 +183,7 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
         elif j >= at + bent:
             beta[j + bent * C] = _dot(columns[j], v)
     out[:] = 0.0
+    out[K + 1] = reading
     for k in range(K):
         out[k] += t[k * (K + 1)]
         for before in range(k):
@@ -297,8 +301,8 @@ def _penalty(theta: Floats, mean: Floats, precision: Floats) -> float:
 
 @jit
 def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
-           row: Ints, x: Floats, columns: Floats, context: Floats, at: int, bent: int, y: Floats, family: int,
-           dispersion: float, most: int, enough: float, inner: int, near: bool,
+           row: Ints, read: Floats, x: Floats, columns: Floats, context: Floats, at: int, bent: int, y: Floats,
+           family: int, dispersion: float, most: int, enough: float, inner: int, near: bool,
            diagonal: Floats) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
@@ -318,16 +322,16 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     )
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
-    linear(theta, K, items, cell, last, own, row, x, columns, context, at, bent, u, v)
+    linear(theta, K, items, cell, last, own, row, read, x, columns, context, at, bent, u, v)
     value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
     derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
     # The diagonal of J' H J needs squared columns; huv is left out, as it only scales and shrinks.
-    adjoint(huu, hvv, K, items, cell, last, own, row, x * x, columns * columns, context * context, at, bent,
-            diagonal)  # fmt: skip
+    adjoint(huu, hvv, K, items, cell, last, own, row, read * read, x * x, columns * columns, context * context, at,
+            bent, diagonal)  # fmt: skip
     exact = near
     for taken in range(most):
         derivatives(su, sv, y, family, dispersion, exact, ru, rv, huu, huv, hvv)
-        adjoint(ru, rv, K, items, cell, last, own, row, x, columns, context, at, bent, slope)
+        adjoint(ru, rv, K, items, cell, last, own, row, read, x, columns, context, at, bent, slope)
         for j in range(P):
             slope[j] -= precision[j] * (theta[j] - mean[j])
             scale[j] = 1.0 / (diagonal[j] + precision[j])
@@ -338,12 +342,30 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         for c in range(inner):
             if energy <= _ROUGH * first or energy <= 1e-300:
                 break
-            linear(direction, K, items, cell, last, own, row, x, columns, context, at, bent, du, dv)
+            linear(
+                direction,
+                K,
+                items,
+                cell,
+                last,
+                own,
+                row,
+                read,
+                x,
+                columns,
+                context,
+                at,
+                bent,
+                du,
+                dv,
+            )
             for s in range(N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
                 du[s] = through
-            adjoint(du, dv, K, items, cell, last, own, row, x, columns, context, at, bent, image)
+            adjoint(
+                du, dv, K, items, cell, last, own, row, read, x, columns, context, at, bent, image
+            )
             for j in range(P):
                 image[j] += precision[j] * direction[j]
             curve = _dot(direction, image)
@@ -367,7 +389,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         if not promise > enough:
             theta += step
             return value, taken + 1
-        linear(step, K, items, cell, last, own, row, x, columns, context, at, bent, du, dv)
+        linear(step, K, items, cell, last, own, row, read, x, columns, context, at, bent, du, dv)
         size, reached = 1.0, value
         for _ in range(30):
             for s in range(N):

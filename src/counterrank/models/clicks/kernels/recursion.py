@@ -48,39 +48,44 @@ def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
 
 
 @jit
-def _chances(
-    attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, chance: Floats
-) -> None:
-    """Write s(v_k) s(t_kl + h) into chance: odds (K, K + 1) are exp(-t_kl), after (I + 1,) exp(-h)."""
+def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, skip: Floats, power: float,
+             chance: Floats) -> None:  # fmt: skip
+    """Write s(v_k) s(t_kl + h + power read) into chance: odds (K, K + 1) are exp(-t_kl), after (I +
+    1,) exp(-h), skip (K, 2) as `skipped` has it.
+    """
+    gone = np.exp(power * skip)
     for k in range(length):
-        chance[k, 0] = attraction[k] / (1.0 + odds[k, 0])
+        chance[k, 0] = attraction[k] / (1.0 + odds[k, 0] * gone[k, 0])
         for last in range(k):
-            chance[k, last + 1] = attraction[k] / (1.0 + odds[k, last + 1] * after[item[last]])
+            hidden = odds[k, last + 1] * after[item[last]] * gone[k, 1] / gone[last + 1, 1]
+            chance[k, last + 1] = attraction[k] / (1.0 + hidden)
 
 
 @jit
-def click_expected(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
-                   out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into out; odds (F, K, K + 1) and after (F, I + 1) by fold, zero in
-    the padding.
+def click_expected(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
+                   lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
+    """Write P(click at k) (m, K) into out; odds (F, K, K + 1), after (F, I + 1) and power (F,) by
+    fold, zero in the padding.
     """
     m, K = item.shape
     chance, state = np.zeros((K, K + 1)), np.zeros(K + 1)
     for i in range(m):
-        _chances(attraction[i], odds[fold[i]], after[fold[i]], item[i], lengths[i], chance)
+        f = fold[i]
+        _chances(attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], chance)
         forward(chance, lengths[i], state, out[i])
 
 
 @jit
-def click_ahead(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints, gain: Floats,
-                click: Floats, out: Floats) -> None:  # fmt: skip
+def click_ahead(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints, lengths: Ints,
+                fold: Ints, gain: Floats, click: Floats, out: Floats) -> None:  # fmt: skip
     """Write V_k at the observed last click (m, K + 1) into out; gain (m, K) is what a click at k is
     worth.
     """
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
     for i in range(m):
-        _chances(attraction[i], odds[fold[i]], after[fold[i]], item[i], lengths[i], chance)
+        f = fold[i]
+        _chances(attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], chance)
         backward(chance, gain[i], lengths[i], ahead)
         _observed(ahead, click[i], lengths[i], out[i])
 
@@ -153,6 +158,39 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
             out[i, k, 2] = most
             above += own
             most = max(most, own)
+
+
+@jit
+def skipped(strength: Floats, least: float, lengths: Ints, out: Floats) -> None:
+    """Write what skipping items says of having left the page (m, K, 2): log odds before slot k where
+    nothing was clicked, and where something was, those of a click just above the page, of which the
+    part up to the last click is to be taken away.
+
+    A reader who goes on with probability g has left with odds D_k = (1/g - 1) + D_k-1 / (g (1 -
+    s_k-1)), s the strengths (Chapelle & Zhang 2009): skipping what attracts means having left. From
+    D_0 = 0 and as g -> 1 these are in proportion to L_k = 1 + L_k-1 / (1 - s_k-1), k for strengths
+    of zero; after a click, which ends many visits, D_0 is large and the products of 1 / (1 - s)
+    remain. 1 - s is at least `least`.
+    """
+    for i in range(len(strength)):
+        left, log = 0.0, 0.0
+        for k in range(1, lengths[i]):
+            missed = max(1.0 - strength[i, k - 1], least)
+            left = 1.0 + left / missed
+            log -= np.log(missed)
+            out[i, k, 0] = np.log(left / k)
+            out[i, k, 1] = log
+
+
+@jit
+def reading(skip: Floats, click: Floats, lengths: Ints, out: Floats) -> None:
+    """Write minus the log odds of having left (m, K) at the observed last click, from `skipped`."""
+    for i in range(len(skip)):
+        last = -1
+        for k in range(lengths[i]):
+            out[i, k] = -skip[i, k, 0] if last < 0 else skip[i, last + 1, 1] - skip[i, k, 1]
+            if click[i, k] > 0.0:
+                last = k
 
 
 @jit
