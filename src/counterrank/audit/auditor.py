@@ -2,31 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from counterrank.audit import groups, propensities, rows, scores
-from counterrank.audit.findings import Finding, Subject, Tallies, Tally
+from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
 from counterrank.diagnostics import MAX_GROUPS, SKIPPED, column_of, segmentation
 from counterrank.log import RankingLog
 from counterrank.ratios import Ratios
 from counterrank.source import Source
-
-
-class Check(Protocol):
-    """One check: counts that add, and what they mean."""
-
-    name: str
-    #: Rows of the log that are looked at; None for all of them.
-    most: int | None
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Return the counts of a batch."""
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return what the counts of the whole log mean."""
-
 
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (

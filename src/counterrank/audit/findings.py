@@ -3,6 +3,7 @@
 import html
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -193,6 +194,37 @@ class Tallies:
             tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)),
             tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
         )
+
+
+class Check(ABC):
+    """One check: counts that add, and what they mean."""
+
+    name: str
+    #: Rows of the log that are looked at; None for all of them.
+    most: int | None = None
+
+    @abstractmethod
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Return the counts of a batch."""
+
+    @abstractmethod
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return what the counts of the whole log mean."""
+
+    def finds(
+        self, status: Outcome, found: str, examples: Sequence[dict[str, Any]] = (), cause: str = "",
+        remedy: str = "", *, sinks: bool = False,
+    ) -> list[Finding]:  # fmt: skip
+        """Return the one finding of this check."""
+        return [Finding(self.name, status, found, examples, cause, remedy, sinks)]
+
+    def passed(self, found: str) -> list[Finding]:
+        """Return that nothing is wrong."""
+        return self.finds(PASSED, found)
+
+    def skipped(self, why: str) -> list[Finding]:
+        """Return that this log gives no occasion for the check."""
+        return self.finds(SKIPPED, why)
 
 
 def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:

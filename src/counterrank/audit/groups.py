@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import GROUPED_ROWS, Finding, Subject, Tally, complete, listed
+from counterrank.audit.findings import (
+    GROUPED_ROWS,
+    Check,
+    Finding,
+    Subject,
+    Tally,
+    complete,
+    listed,
+)
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
 from counterrank.diagnostics import (
@@ -134,11 +142,10 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
             sums[2, k] += value * value
 
 
-class Weights:
+class Weights(Check):
     """The mean weight at each position, and what the logger's numbers alone give away."""
 
     name = "mean-weight"
-    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum count, w and w^2 by position; 1/p of the logger too."""
@@ -156,11 +163,11 @@ class Weights:
         return [*_inverse(tally, subject), *_overall(tally, subject)]
 
 
-class GroupWeights:
+class GroupWeights(Check):
     """The mean weight at each position in every group of rows."""
 
     name = "mean-weight-by-group"
-    most: int | None = GROUPED_ROWS
+    most = GROUPED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""

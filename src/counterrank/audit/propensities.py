@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
+    Check,
     Finding,
     Subject,
     Tally,
@@ -14,7 +15,7 @@ from counterrank.audit.findings import (
     examples_at,
     listed,
 )
-from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED
+from counterrank.diagnostics import FAILED, PASSED, WARNED
 from counterrank.kernels.jit import jit
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
@@ -42,11 +43,11 @@ def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
     return inside
 
 
-class Range:
+class Range(Check):
     """Probabilities lie in (0, 1]; a target's may be 0."""
 
     name = "probabilities"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Return extremes and zeros of each policy's numbers."""
@@ -68,29 +69,23 @@ class Range:
             zeros, cells = tally.sums[name]
             text = f"'{name}' lies between {-low:.4g} and {high:.4g}"
             if zeros > 0.5 * cells:
-                found.append(
-                    Finding(
-                        self.name,
-                        WARNED,
-                        f"'{name}' gives {zeros / cells:.0%} of the shown items probability 0",
-                        cause="the target was joined to other rankings, or is (nearly) "
-                        "deterministic",
-                        remedy="check the join; a deterministic target keeps only the rows that "
-                        "show its own items",
-                    )
+                found += self.finds(
+                    WARNED,
+                    f"'{name}' gives {zeros / cells:.0%} of the shown items probability 0",
+                    cause="the target was joined to other rankings, or is (nearly) deterministic",
+                    remedy="check the join; a deterministic target keeps only the rows that "
+                    "show its own items",
                 )
             else:
-                found.append(Finding(self.name, PASSED, text))
-        return found or [
-            Finding(self.name, SKIPPED, "policies were given as a whole, not as numbers")
-        ]
+                found += self.passed(text)
+        return found or self.skipped("policies were given as a whole, not as numbers")
 
 
-class Rounding:
+class Rounding(Check):
     """Numbers rounded to few decimals: small probabilities lose their digits."""
 
     name = "rounding"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of
@@ -118,45 +113,29 @@ class Rounding:
         rounding error.
         """
         if not tally.sums:
-            return [
-                Finding(
-                    self.name, SKIPPED, "the logging policy was given as a whole, not as numbers"
-                )
-            ]
+            return self.skipped("the logging policy was given as a whole, not as numbers")
         digits = np.flatnonzero(tally.sums["off"] == 0)
         distinct = int((tally.sums["grid"] > 0).sum())
         lowest = -float(tally.peaks["low"][0])
         if len(digits) == 0 or distinct < 20:
-            return [
-                Finding(
-                    self.name,
-                    PASSED,
-                    f"propensities have enough digits ({distinct:,} different values)",
-                )
-            ]
+            return self.passed(f"propensities have enough digits ({distinct:,} different values)")
         error = 0.5 * 10.0 ** -int(digits[0]) / lowest
         status = WARNED if error > 0.05 else PASSED
-        return [
-            Finding(
-                self.name,
-                status,
-                f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
-                f"{lowest:g}, may be off by {error:.0%}",
-                cause=""
-                if status == PASSED
-                else "probabilities were rounded when they were written",
-                remedy=""
-                if status == PASSED
-                else "log full precision: weights divide by these numbers",
-            )
-        ]
+        return self.finds(
+            status,
+            f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
+            f"{lowest:g}, may be off by {error:.0%}",
+            cause="" if status == PASSED else "probabilities were rounded when they were written",
+            remedy=""
+            if status == PASSED
+            else "log full precision: weights divide by these numbers",
+        )
 
 
-class Deterministic:
+class Deterministic(Check):
     """A logger that leaves nothing to chance has nothing to say about other choices."""
 
     name = "exploration"
-    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count propensities of 1 and items by position."""
@@ -174,45 +153,30 @@ class Deterministic:
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail when all are 1, warn when a position has nothing but ones."""
         if not tally.sums:
-            return [
-                Finding(
-                    self.name, SKIPPED, "the logging policy was given as a whole, not as numbers"
-                )
-            ]
+            return self.skipped("the logging policy was given as a whole, not as numbers")
         one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
         share = one / cells
         if one.sum() == cells.sum():
-            return [
-                Finding(
-                    self.name,
-                    FAILED,
-                    "every propensity is 1",
-                    cause="the logging policy is deterministic, or the column holds no "
-                    "propensities",
-                    remedy="no other policy can be evaluated from it; log the probabilities of a "
-                    "policy that explores, "
-                    "estimate them if the same context saw different lists, or run an A/B test",
-                )
-            ]
+            return self.finds(
+                FAILED,
+                "every propensity is 1",
+                cause="the logging policy is deterministic, or the column holds no propensities",
+                remedy="no other policy can be evaluated from it; log the probabilities of a "
+                "policy that explores, "
+                "estimate them if the same context saw different lists, or run an A/B test",
+            )
         # In a ranking without replacement the last of the candidates is certain.
         fixed = np.flatnonzero(share == 1.0) + 1
         if subject.kind == "prefix" and len(fixed) == 1 and fixed[0] == subject.first.K:
             fixed = fixed[:0]
         if len(fixed):
-            return [
-                Finding(
-                    self.name, WARNED, f"every propensity at position {listed(list(fixed))} is 1",
-                    cause="the logger does not explore there",
-                    remedy="the target must show the same items there; explore these positions too",
-                )
-            ]  # fmt: skip
-        return [
-            Finding(
-                self.name,
-                PASSED,
-                f"{1 - one.sum() / cells.sum():.1%} of shown items were a random choice",
+            return self.finds(
+                WARNED,
+                f"every propensity at position {listed(list(fixed))} is 1",
+                cause="the logger does not explore there",
+                remedy="the target must show the same items there; explore these positions too",
             )
-        ]
+        return self.passed(f"{1 - one.sum() / cells.sum():.1%} of shown items were a random choice")
 
 
 @jit
@@ -235,13 +199,12 @@ def steps(values: Floats, lengths: Ints, counts: Ints, span: Floats) -> None:
         span[0], span[1] = max(span[0], values[i, 0]), min(span[1], values[i, 0])
 
 
-class Meaning:
+class Meaning(Check):
     """One number repeated at every position is a joint; numbers that only fall are cumulative
     products.
     """
 
     name = "propensity-kind"
-    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows whose numbers are all equal, or never rise and fall somewhere."""
@@ -261,47 +224,33 @@ class Meaning:
         """Fail on one number for all positions, warn on products."""
         full = tally.count("full")
         if full < 50 or subject.kind == "joint":
-            return [
-                Finding(
-                    self.name, SKIPPED, "too few full rankings, or one number for each, to tell"
-                )
-            ]
+            return self.skipped("too few full rankings, or one number for each, to tell")
         constant = float(tally.peaks["span"].sum()) == 0.0
         if tally.count("same") == full and not constant:
-            return [
-                Finding(
-                    self.name,
-                    FAILED,
-                    "each ranking has the same number at all positions",
-                    tally.examples.get("same", ()),
-                    "the whole ranking's probability was repeated at each position",
-                    f"read it with {say('--propensity-kind', 'joint')}",
-                )
-            ]
-        if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
-            return [
-                Finding(
-                    self.name,
-                    WARNED,
-                    "propensities fall from position to position in every ranking",
-                    tally.examples.get("same", ()),
-                    "cumulative products P(a_1..a_k) were logged instead of factors",
-                    "divide each number by the one before it and read them with "
-                    + say("--propensity-kind", "prefix"),
-                )
-            ]
-        return [
-            Finding(
-                self.name, PASSED, f"numbers vary by position as '{subject.kind}' propensities do"
+            return self.finds(
+                FAILED,
+                "each ranking has the same number at all positions",
+                tally.examples.get("same", ()),
+                "the whole ranking's probability was repeated at each position",
+                f"read it with {say('--propensity-kind', 'joint')}",
             )
-        ]
+        if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
+            return self.finds(
+                WARNED,
+                "propensities fall from position to position in every ranking",
+                tally.examples.get("same", ()),
+                "cumulative products P(a_1..a_k) were logged instead of factors",
+                "divide each number by the one before it and read them with "
+                + say("--propensity-kind", "prefix"),
+            )
+        return self.passed(f"numbers vary by position as '{subject.kind}' propensities do")
 
 
-class SameAsLogger:
+class SameAsLogger(Check):
     """A target column that repeats the logger's numbers."""
 
     name = "target-differs"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count numbers of each target that differ from the logger's."""
@@ -318,21 +267,16 @@ class SameAsLogger:
         found = []
         for name in tally.sums:
             if tally.count(name):
-                found.append(
-                    Finding(self.name, PASSED, f"'{name}' differs from the logging policy")
-                )
+                found += self.passed(f"'{name}' differs from the logging policy")
             else:
-                found.append(
-                    Finding(
-                        self.name,
-                        WARNED,
-                        f"'{name}' is the logging policy itself, number by number",
-                        cause="the logger's own column was named as the target, or the new policy "
-                        "was not scored",
-                        remedy="name the column with the new policy's probabilities",
-                    )
+                found += self.finds(
+                    WARNED,
+                    f"'{name}' is the logging policy itself, number by number",
+                    cause="the logger's own column was named as the target, or the new policy "
+                    "was not scored",
+                    remedy="name the column with the new policy's probabilities",
                 )
-        return found or [Finding(self.name, SKIPPED, "no target given as numbers")]
+        return found or self.skipped("no target given as numbers")
 
 
 def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
@@ -382,11 +326,11 @@ def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
     return repeats
 
 
-class Candidates:
+class Candidates(Check):
     """Shown items are among those the distributions know and give a chance."""
 
     name = "candidates"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count shown items without an entry, or with probability 0, in the logger's distribution."""
@@ -410,47 +354,37 @@ class Candidates:
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail on either."""
         if not tally.sums:
-            return [
-                Finding(
-                    self.name,
-                    SKIPPED,
-                    "the log has no distribution of the logging policy ('propensity_dist')",
-                )
-            ]
+            return self.skipped(
+                "the log has no distribution of the logging policy ('propensity_dist')"
+            )
         size = subject.first.dists[LOGGING].shape[-1]
         if tally.count("outside"):
-            return [
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
-                    "of 'propensity_dist'",
-                    tally.examples["outside"],
-                    "actions are numbered differently from the distribution, or candidates are "
-                    "missing from it",
-                    "number actions 0..A-1 in the order of the distribution",
-                )
-            ]
+            return self.finds(
+                FAILED,
+                f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
+                "of 'propensity_dist'",
+                tally.examples["outside"],
+                "actions are numbered differently from the distribution, or candidates are "
+                "missing from it",
+                "number actions 0..A-1 in the order of the distribution",
+            )
         if tally.count("never"):
-            return [
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
-                    tally.examples["never"],
-                    "the item came from outside the candidate set (a filter, a pinned item, a "
-                    "fallback), or the distribution belongs to another request",
-                    "log the distribution that was really drawn from; drop pinned positions",
-                )
-            ]
-        return [Finding(self.name, PASSED, f"all shown items are among the {size} candidates")]
+            return self.finds(
+                FAILED,
+                f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
+                tally.examples["never"],
+                "the item came from outside the candidate set (a filter, a pinned item, a "
+                "fallback), or the distribution belongs to another request",
+                "log the distribution that was really drawn from; drop pinned positions",
+            )
+        return self.passed(f"all shown items are among the {size} candidates")
 
 
-class Consistency:
+class Consistency(Check):
     """The logged number of a shown item is its entry in the distribution."""
 
     name = "propensity-vs-distribution"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count entries that differ by more than one in a million, for each policy with both."""
@@ -476,30 +410,25 @@ class Consistency:
         found = []
         for name, (wrong, cells) in tally.sums.items():
             if not wrong:
-                found.append(Finding(self.name, PASSED, f"'{name}' agrees with '{name}_dist'"))
+                found += self.passed(f"'{name}' agrees with '{name}_dist'")
                 continue
-            found.append(
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"'{name}' differs from its entry in '{name}_dist' for {wrong / cells:.1%} of "
-                    "shown items",
-                    tally.examples[name],
-                    "the two were written at different moments, after different filters, or "
-                    "numbered differently",
-                    "log both from the same draw",
-                )
+            found += self.finds(
+                FAILED,
+                f"'{name}' differs from its entry in '{name}_dist' for {wrong / cells:.1%} of "
+                "shown items",
+                tally.examples[name],
+                "the two were written at different moments, after different filters, or "
+                "numbered differently",
+                "log both from the same draw",
             )
-        return found or [
-            Finding(self.name, SKIPPED, "no policy has both factored numbers and a distribution")
-        ]
+        return found or self.skipped("no policy has both factored numbers and a distribution")
 
 
-class Calibration:
+class Calibration(Check):
     """Items are shown as often as the logger's distribution says."""
 
     name = "calibration"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum expected and observed counts and the variance (K, A)."""
@@ -524,19 +453,13 @@ class Calibration:
         from scipy import special
 
         if not tally.sums:
-            return [
-                Finding(
-                    self.name, SKIPPED, "the log has no usable distribution of the logging policy"
-                )
-            ]
+            return self.skipped("the log has no usable distribution of the logging policy")
         expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
         tested = (spread > 5) & (expected > 5)
         z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
         p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
         if not tested.any() or p.min() > 0.01:
-            return [
-                Finding(self.name, PASSED, "items are shown as often as 'propensity_dist' says")
-            ]
+            return self.passed("items are shown as often as 'propensity_dist' says")
         off = np.divide(
             np.abs(seen - expected),
             expected,
@@ -547,26 +470,23 @@ class Calibration:
         positions = sorted({int(row) + 1 for row in np.argwhere(p <= 0.01)[:, 0]})
         names = subject.first.action_names
         label = names[a] if names is not None else str(a)
-        return [
-            Finding(
-                self.name, FAILED if off.max() > 0.1 else WARNED,
-                f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
-                f"{expected[k, a]:,.0f} are "
-                f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
-                cause="the logged distribution is not the one that was drawn from",
-                remedy="log the probabilities after all filters, boosts and deduplication, at the "
-                       "moment of the draw",
-            )
-        ]  # fmt: skip
+        return self.finds(
+            FAILED if off.max() > 0.1 else WARNED,
+            f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
+            f"{expected[k, a]:,.0f} are "
+            f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
+            cause="the logged distribution is not the one that was drawn from",
+            remedy="log the probabilities after all filters, boosts and deduplication, at the "
+            "moment of the draw",
+        )
 
 
-class Replacement:
+class Replacement(Check):
     """Independent positions repeat items now and then; a ranking without repeats is drawn without
     replacement.
     """
 
     name = "repeated-items"
-    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rankings with a repeat, pairs, and items by position."""
@@ -585,13 +505,7 @@ class Replacement:
         has chance 2e-9.
         """
         if subject.kind != "factored" or subject.first.K < 2:
-            return [
-                Finding(
-                    self.name,
-                    SKIPPED,
-                    f"propensities are '{subject.kind}', or rankings have one item",
-                )
-            ]
+            return self.skipped(f"propensities are '{subject.kind}', or rankings have one item")
         seen, n, repeats = (
             tally.sums["seen"].astype(float),
             tally.count("n"),
@@ -601,23 +515,16 @@ class Replacement:
         total = share.sum(axis=0)
         expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
         if repeats == 0 and expected > 20:
-            return [
-                Finding(
-                    self.name,
-                    FAILED,
-                    "no ranking repeats an item, where independent positions would give about "
-                    f"{expected:,.0f} repeats",
-                    tally.examples.get("any", ()),
-                    "items were drawn without replacement, so positions are not independent",
-                    "if the numbers are P(a_k | items above), use "
-                    f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
-                    + say("--propensity-kind", "position"),
-                )
-            ]
-        return [
-            Finding(
-                self.name,
-                PASSED,
-                f"{repeats:,} of {n:,} rankings repeat an item, as independent draws may",
+            return self.finds(
+                FAILED,
+                "no ranking repeats an item, where independent positions would give about "
+                f"{expected:,.0f} repeats",
+                tally.examples.get("any", ()),
+                "items were drawn without replacement, so positions are not independent",
+                "if the numbers are P(a_k | items above), use "
+                f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
+                + say("--propensity-kind", "position"),
             )
-        ]
+        return self.passed(
+            f"{repeats:,} of {n:,} rankings repeat an item, as independent draws may"
+        )

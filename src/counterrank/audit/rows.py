@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
+    Check,
     Finding,
     Subject,
     Tally,
     examples_at,
 )
-from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, by_label, column_of
+from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
 from counterrank.kernels import row_hash
 from counterrank.log import RankingLog
 from counterrank.policies import Scored
@@ -59,11 +60,11 @@ def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
     return np.char.zfill(np.nan_to_num(values).astype(np.int64).astype(str), 6)
 
 
-class Drift:
+class Drift(Check):
     """What the logger earned, day by day."""
 
     name = "drift"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum the rows' rewards by day."""
@@ -80,18 +81,10 @@ class Drift:
         from scipy import special
 
         if subject.time is None:
-            return [
-                Finding(
-                    self.name, SKIPPED, f"no time column; name one with {say('--time', 'COLUMN')}"
-                )
-            ]
+            return self.skipped(f"no time column; name one with {say('--time', 'COLUMN')}")
         days = sorted(day for day, sums in tally.sums.items() if sums[0] >= 30)
         if len(days) < 2:
-            return [
-                Finding(
-                    self.name, SKIPPED, f"fewer than two days with 30 rankings in '{subject.time}'"
-                )
-            ]
+            return self.skipped(f"fewer than two days with 30 rankings in '{subject.time}'")
         table = np.stack([tally.sums[day] for day in days])
         mean = table[:, 1] / table[:, 0]
         error = np.maximum(table[:, 2] / table[:, 0] - mean**2, 1e-300) / table[:, 0]
@@ -104,14 +97,13 @@ class Drift:
             f"{mean.max():.4g} ({days[int(mean.argmax())]}) a day"
         )
         if p > 0.001 or size < 0.2:
-            return [Finding(self.name, PASSED, f"{text}, no more than usual", ())]
-        return [
-            Finding(
-                self.name, WARNED, f"{text}, more than chance allows (p = {p:.1g})",
-                cause="seasons, campaigns, a tracking outage, or a change of policy",
-                remedy="evaluate a period that is like the one to come; segment by day",
-            )
-        ]  # fmt: skip
+            return self.passed(f"{text}, no more than usual")
+        return self.finds(
+            WARNED,
+            f"{text}, more than chance allows (p = {p:.1g})",
+            cause="seasons, campaigns, a tracking outage, or a change of policy",
+            remedy="evaluate a period that is like the one to come; segment by day",
+        )
 
 
 #: Hashes of the lists of a log without propensities are kept up to this many.
@@ -125,11 +117,11 @@ _CONTEXTS = np.uint64(65_536)
 RECURRING = 0.01
 
 
-class Duplicates:
+class Duplicates(Check):
     """Rankings that occur twice, where something tells rankings apart."""
 
     name = "duplicates"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Collect a hash of the whole row, and one of what identifies it (context, unit, other
@@ -154,26 +146,16 @@ class Duplicates:
         """Warn from 1 in 1000, fail from 1 in 20; without identity equal rows are no evidence."""
         whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
         if not len(whole):
-            return [Finding(self.name, SKIPPED, "too few rankings to look for duplicates")]
+            return self.skipped("too few rankings to look for duplicates")
         repeats = len(whole) - _distinct(whole)
         share = repeats / len(whole)
         if not tally.count("identified") or _distinct(keys) < 0.2 * len(keys):
-            return [
-                Finding(
-                    self.name,
-                    SKIPPED,
-                    f"{share:.1%} of rankings equal another one, but nothing (context, unit, time) "
-                    "tells rankings apart, so they need not be duplicates",
-                )
-            ]
+            return self.skipped(
+                f"{share:.1%} of rankings equal another one, but nothing (context, unit, time) "
+                "tells rankings apart, so they need not be duplicates"
+            )
         if share < 0.001:
-            return [
-                Finding(
-                    self.name,
-                    PASSED,
-                    f"{repeats:,} of {len(whole):,} rankings equal another one",
-                )
-            ]
+            return self.passed(f"{repeats:,} of {len(whole):,} rankings equal another one")
         _, where, back = np.unique(whole, return_index=True, return_inverse=True)
         first = np.asarray(where)[np.asarray(back).reshape(-1)]
         second = np.flatnonzero(first != np.arange(len(whole)))
@@ -182,16 +164,13 @@ class Duplicates:
             {"row": int(rows[i]), "equals": int(rows[j])}
             for i, j in zip(second[:3], original, strict=True)
         )
-        return [
-            Finding(
-                self.name,
-                FAILED if share > 0.05 else WARNED,
-                f"{share:.1%} of rankings equal an earlier one, context and all",
-                examples,
-                "events delivered twice, or a join that multiplied rows",
-                "drop repeated rows: they make intervals too short",
-            )
-        ]
+        return self.finds(
+            FAILED if share > 0.05 else WARNED,
+            f"{share:.1%} of rankings equal an earlier one, context and all",
+            examples,
+            "events delivered twice, or a join that multiplied rows",
+            "drop repeated rows: they make intervals too short",
+        )
 
 
 def _distinct(values: NDArray[np.uint64]) -> int:
@@ -223,11 +202,11 @@ def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
     )
 
 
-class Rewards:
+class Rewards(Check):
     """Rewards that vary, and that no single ranking dominates."""
 
     name = "rewards"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum absolute rewards and non-zero ones; keep extremes."""
@@ -257,43 +236,43 @@ class Rewards:
         """
         (high, low), total = tally.peaks["span"], float(tally.sums["total"][0])
         if high + low == 0:
-            return [
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"every reward is {high:g}",
-                    cause="the join with the outcomes failed, or a constant column was read",
-                    remedy="check the reward column and its join",
-                )
-            ]
+            return self.finds(
+                FAILED,
+                f"every reward is {high:g}",
+                cause="the join with the outcomes failed, or a constant column was read",
+                remedy="check the reward column and its join",
+            )
         n = float(tally.sums["total"][1])
         share = float(tally.peaks["row"][0]) / total if total > 0 else 0.0
         if share > 0.05 and n >= 100:
             example = tally.examples.get(f"{float(tally.peaks['row'][0]):.17g}", ())
-            return [
-                Finding(self.name, WARNED, f"one ranking has {share:.0%} of all reward", example,
-                        "an outlier, a test order, or another unit of money",
-                        "cap rewards at a sensible value, or check that row")
-            ]  # fmt: skip
+            return self.finds(
+                WARNED,
+                f"one ranking has {share:.0%} of all reward",
+                example,
+                "an outlier, a test order, or another unit of money",
+                "cap rewards at a sensible value, or check that row",
+            )
         negative = tally.count("negative")
         if negative and tally.count("binary") == negative and low == 1:
-            return [
-                Finding(self.name, WARNED, f"{negative:,} rewards are -1 among zeros and ones",
-                        cause="-1 codes a missing outcome",
-                        remedy="drop those rankings, or set the reward to what it means")
-            ]  # fmt: skip
+            return self.finds(
+                WARNED,
+                f"{negative:,} rewards are -1 among zeros and ones",
+                cause="-1 codes a missing outcome",
+                remedy="drop those rankings, or set the reward to what it means",
+            )
         empty = [int(k) + 1 for k in np.flatnonzero(tally.sums["nonzero"] == 0)]
         text = f"rewards lie between {-low:.4g} and {high:.4g}"
         if empty:
             text += f"; none at position {', '.join(map(str, empty))}"
-        return [Finding(self.name, PASSED, text)]
+        return self.passed(text)
 
 
-class Units:
+class Units(Check):
     """Users or sessions none of whom is the log."""
 
     name = "units"
-    most: int | None = SAMPLED_ROWS
+    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows by bucket of units."""
@@ -304,31 +283,26 @@ class Units:
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Warn when one bucket holds a tenth of the rows, or few are used."""
         if not tally.sums:
-            return [
-                Finding(self.name, SKIPPED, "no unit column: rankings are taken as independent")
-            ]
+            return self.skipped("no unit column: rankings are taken as independent")
         rows = tally.sums["rows"]
         share, used = float(rows.max() / rows.sum()), int((rows > 0).sum())
         if used < 50 or share > 0.1:
-            return [
-                Finding(
-                    self.name,
-                    WARNED,
-                    f"one of {used:,} groups of units has {share:.0%} of the rankings",
-                    cause="few users, a robot, or a default id for unknown users",
-                    remedy="drop robots and default ids; with few units intervals are only rough",
-                )
-            ]
-        return [Finding(self.name, PASSED, "no unit has a large share of the rankings")]
+            return self.finds(
+                WARNED,
+                f"one of {used:,} groups of units has {share:.0%} of the rankings",
+                cause="few users, a robot, or a default id for unknown users",
+                remedy="drop robots and default ids; with few units intervals are only rough",
+            )
+        return self.passed("no unit has a large share of the rankings")
 
 
-class Robots:
+class Robots(Check):
     """No visitor comes again and again under one context, and pages are clicked as people click
     them.
     """
 
     name = "robots"
-    most: int | None = GROUPED_ROWS
+    most = GROUPED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows by a hash of their context, and full rankings by how many of their items were
@@ -357,16 +331,13 @@ class Robots:
         found = []
         share, count = _recurring(tally.sums.get("context"))
         if share > RECURRING:
-            found.append(
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
-                    "and again, while most contexts do not",
-                    cause="robots, or users who come often and whose rows belong together",
-                    remedy="drop robots; name the user or session with "
-                    + say("--columns", "unit=COLUMN"),
-                )
+            found += self.finds(
+                FAILED,
+                f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
+                "and again, while most contexts do not",
+                cause="robots, or users who come often and whose rows belong together",
+                remedy="drop robots; name the user or session with "
+                + say("--columns", "unit=COLUMN"),
             )
         rewarded = tally.sums["rewarded"]
         n, K = float(rewarded.sum()), len(rewarded) - 1
@@ -377,20 +348,15 @@ class Robots:
             and typical < K / 2
             and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1])
         ):
-            found.append(
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"{rewarded[K] / n:.1%} of rankings are rewarded at every position, but only "
-                    f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
-                    cause="robots that click on everything, or a page view counted as a click on "
-                    "each item",
-                    remedy="drop these rankings, or correct the rewards",
-                )
+            found += self.finds(
+                FAILED,
+                f"{rewarded[K] / n:.1%} of rankings are rewarded at every position, but only "
+                f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
+                cause="robots that click on everything, or a page view counted as a click on "
+                "each item",
+                remedy="drop these rankings, or correct the rewards",
             )
-        return found or [
-            Finding(self.name, PASSED, "no context and no pattern of rewards looks like a robot's")
-        ]
+        return found or self.passed("no context and no pattern of rewards looks like a robot's")
 
 
 def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
@@ -409,11 +375,10 @@ def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
     return (share, int(heavy.sum())) if share < 0.5 else (0.0, 0)
 
 
-class Logged:
+class Logged(Check):
     """There are propensities at all."""
 
     name = "logged-propensities"
-    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Collect a hash of each list when there are none, to say how many different ones were
@@ -429,15 +394,14 @@ class Logged:
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail when there are none, and say what can be done with this log."""
         if subject.estimated_propensities:
-            return [
-                Finding(
-                    self.name, WARNED, "the log has no propensities; they were estimated",
-                    cause="they were not logged, or not joined",
-                    remedy="log the probability of each shown item when it is shown",
-                )
-            ]  # fmt: skip
+            return self.finds(
+                WARNED,
+                "the log has no propensities; they were estimated",
+                cause="they were not logged, or not joined",
+                remedy="log the probability of each shown item when it is shown",
+            )
         if not subject.without_propensities:
-            return [Finding(self.name, PASSED, "the log has propensities of the logging policy")]
+            return self.passed("the log has propensities of the logging policy")
         found, remedy = (
             "the log has no propensities",
             "--estimate-propensity (estimate_propensity=True in Python) learns them from the context",
@@ -457,8 +421,4 @@ class Logged:
                     f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
                     "their frequencies by context"
                 )
-        return [
-            Finding(
-                self.name, FAILED, found, cause="they were not logged, or not joined", remedy=remedy
-            )
-        ]
+        return self.finds(FAILED, found, cause="they were not logged, or not joined", remedy=remedy)

@@ -4,8 +4,8 @@ ranked them.
 
 import numpy as np
 
-from counterrank.audit.findings import Finding, Subject, Tally, examples_at
-from counterrank.diagnostics import FAILED, PASSED, SIGNIFICANT, WARNED
+from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_at
+from counterrank.diagnostics import FAILED, SIGNIFICANT, WARNED
 from counterrank.log import RankingLog
 from counterrank.policies import Scored, candidate_fit
 from counterrank.texts import say
@@ -21,11 +21,10 @@ TESTED = 5.0
 TOLERATED = 0.02
 
 
-class Scores:
+class Scores(Check):
     """Shown items are eligible candidates, and are shown as the logger's scores say."""
 
     name = "scores"
-    most: int | None = None
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count shown items that were no candidates, and choices by score rank where the logger
@@ -61,41 +60,32 @@ class Scores:
             return []
         found = self._outside(tally)
         if subject.without_propensities:  # nobody said how the logger ranks by its scores
-            return found or [Finding(self.name, PASSED, "all shown items were candidates")]
+            return found or self.passed("all shown items were candidates")
         found += [*self._order(tally, subject), *self._fit(tally, subject)]
-        return found or [
-            Finding(
-                self.name, PASSED, "all shown items were candidates, and stand as their scores say"
-            )
-        ]
+        return found or self.passed(
+            "all shown items were candidates, and stand as their scores say"
+        )
 
     def _outside(self, tally: Tally) -> list[Finding]:
         rows, outside, ineligible = (tally.count(key) for key in ("rows", "outside", "ineligible"))
         found = []
         if outside:
-            found.append(
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"{outside:,} of {rows:,} rankings show items that were none of their "
-                    "candidates",
-                    tally.examples["outside"],
-                    "the item came from elsewhere (a pinned item, an ad, a fallback), or "
-                    "candidates belong to another request",
-                    "log all candidates of a request; drop pinned positions",
-                    sinks=outside > SINKING * rows,
-                )
+            found += self.finds(
+                FAILED,
+                f"{outside:,} of {rows:,} rankings show items that were none of their candidates",
+                tally.examples["outside"],
+                "the item came from elsewhere (a pinned item, an ad, a fallback), or "
+                "candidates belong to another request",
+                "log all candidates of a request; drop pinned positions",
+                sinks=outside > SINKING * rows,
             )
         if ineligible:
-            found.append(
-                Finding(
-                    self.name,
-                    FAILED,
-                    f"{ineligible:,} shown items have a score of -inf, which is never shown",
-                    cause="scores were filtered after the ranking was made, or belong to another "
-                    "request",
-                    remedy="log the scores that were really ranked by",
-                )
+            found += self.finds(
+                FAILED,
+                f"{ineligible:,} shown items have a score of -inf, which is never shown",
+                cause="scores were filtered after the ranking was made, or belong to another "
+                "request",
+                remedy="log the scores that were really ranked by",
             )
         return found
 
@@ -107,18 +97,15 @@ class Scores:
         )
         if not (isinstance(logger, Scored) and logger.spec.kind == "top") or not wrong:
             return []
-        return [
-            Finding(
-                self.name,
-                FAILED,
-                f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
-                "the logger is said to show the highest first",
-                cause="the scores are not those of the logger, or something re-ranked after them",
-                remedy="log the final scores, or say how the logger explores: "
-                f"{say('--logger', 'plackett-luce')}, swap, ...",
-                sinks=wrong > SINKING * rows,
-            )
-        ]
+        return self.finds(
+            FAILED,
+            f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
+            "the logger is said to show the highest first",
+            cause="the scores are not those of the logger, or something re-ranked after them",
+            remedy="log the final scores, or say how the logger explores: "
+            f"{say('--logger', 'plackett-luce')}, swap, ...",
+            sinks=wrong > SINKING * rows,
+        )
 
     def _fit(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni
@@ -141,19 +128,17 @@ class Scores:
         if subject.estimated_propensities:
             return [_misfit(self.name, rank, observed[rank], expected[rank], z[rank], moved)]
         greedy = "sharper" if observed[0] > expected[0] else "flatter"
-        return [
-            Finding(
-                self.name, FAILED if moved > TOLERATED else WARNED,
-                f"the item with the {_nth(rank + 1)} highest score left was shown "
-                f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
-                f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
-                f"{moved:.1%} of choices are affected",
-                cause="another temperature, scores before boosts or filters, or a policy of "
-                      "another kind",
-                remedy="give the temperature that was drawn with, "
-                       f"{say('--logger', 'plackett-luce:temperature=T')}, or log the final scores",
-            )
-        ]  # fmt: skip
+        return self.finds(
+            FAILED if moved > TOLERATED else WARNED,
+            f"the item with the {_nth(rank + 1)} highest score left was shown "
+            f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
+            f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
+            f"{moved:.1%} of choices are affected",
+            cause="another temperature, scores before boosts or filters, or a policy of "
+            "another kind",
+            remedy="give the temperature that was drawn with, "
+            f"{say('--logger', 'plackett-luce:temperature=T')}, or log the final scores",
+        )
 
 
 def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: float) -> Finding:
