@@ -205,6 +205,8 @@ def context(values: Any, n: int) -> Floats | None:
 
 def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     """Return a whole distribution (n, A) or (n, K, A) whose rows sum to one."""
+    from counterrank.kernels.validate import first_no_distribution
+
     array = np.ascontiguousarray(values, dtype=np.float64)
     good = (
         array.ndim == 2
@@ -216,14 +218,13 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
         raise PropensityError(
             f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}"
         )
-    totals = array.sum(axis=-1)
-    bad = ~(np.abs(totals - 1) < 1e-6) | (array.min(axis=-1) < 0)
-    if bad.any():
-        where = np.argwhere(bad)[0]
+    at = first_no_distribution(array.reshape(-1, array.shape[-1]))
+    if at >= 0:
+        where = np.unravel_index(at, array.shape[:-1])
         place = f"row {where[0]}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
         raise PropensityError(
-            f"'{name}_dist' is not a distribution at {place}: it sums to "
-            f"{totals[tuple(where)]:.6g}, smallest entry {array[tuple(where)].min():.6g}"
+            f"'{name}_dist' is not a distribution at {place}: it sums to {array[where].sum():.6g}, "
+            f"smallest entry {array[where].min():.6g}"
         )
     return array
 

@@ -26,6 +26,22 @@ def test_first_bad_is_the_first_outside(shape):
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS)
+def test_the_first_row_that_is_no_distribution(shape):
+    m, size, seed = shape
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(size), m)
+    assert validate.first_no_distribution(rows) == -1
+    spots = np.flatnonzero(rng.random(m) < 0.2)
+    for i in spots:
+        rows[i, rng.integers(size)] = rng.choice([np.nan, np.inf, -1.0, 1.5, 2.0])
+    bad = ~(np.abs(rows.sum(axis=1) - 1) < 1e-6) | (rows.min(axis=1) < 0)
+    expected = int(np.flatnonzero(bad)[0]) if bad.any() else -1
+    assert validate.first_no_distribution(rows) == expected
+    assert validate.first_no_distribution(np.array([[1.5, -0.5]])) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
 def test_lengths_and_gaps(shape):
     n, length, seed = shape
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from counterrank.errors import ConfigError, LogError
+from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.readers import read_log
 from counterrank.readers import survey as parts_module
 from counterrank.readers.reading import concat, read_part
@@ -138,6 +138,29 @@ def test_samples_are_uniform(many_parts):
     # a row.
     assert len(values) > 980 and counts.max() <= 22
     assert source.sample(5000, rng).n == 1000
+
+
+@pytest.mark.parametrize("rows", [1, 7, 60, 400, 1000])
+def test_a_sample_is_the_rows_with_the_smallest_keys(many_parts, rows):
+    source, whole = many_parts
+    drawn = source.sample(rows, np.random.default_rng(5))
+    keys = np.random.default_rng(5).random(1000)
+    chosen = np.sort(np.argsort(keys)[:rows])
+    np.testing.assert_array_equal(drawn.action, whole.action[chosen])
+    np.testing.assert_array_equal(drawn.bucket, whole.bucket[chosen])
+    np.testing.assert_array_equal(np.arange(1000)[drawn.rows], chosen)
+
+
+def test_a_bad_row_in_a_sample_has_its_own_number(kit, tmp_path):
+    columns = kit.make(n=400)
+    columns["propensity"][317][1] = 1.5
+    path = kit.write(columns, tmp_path / "log.parquet")
+    with pytest.raises(CounterrankError, match="row 317, position 2"):
+        scan_log(path, targets="new").reduce(sums)
+    # Drawn often enough to hold the row: 0.5 ** 40 that it never is.
+    with pytest.raises(CounterrankError, match="row 317, position 2"):
+        for seed in range(40):
+            scan_log(path, targets="new").sample(200, np.random.default_rng(seed))
 
 
 def test_samples_of_many_parts_open_few_of_them(many_parts, monkeypatch):

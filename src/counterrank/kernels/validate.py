@@ -26,6 +26,21 @@ def first_bad(
 
 
 @jit
+def first_no_distribution(rows: NDArray[np.float64]) -> int:
+    """Return the first row of `rows` (m, A) with a negative entry or a sum that is not one, or -1."""
+    m, size = rows.shape
+    for i in range(m):
+        total, least = 0.0, 0.0
+        for a in range(size):
+            total += rows[i, a]
+            least = min(least, rows[i, a])
+        # A comparison that NaN fails.
+        if not (abs(total - 1.0) < 1e-6 and least >= 0.0):
+            return i
+    return -1
+
+
+@jit
 def ranking_lengths(action: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
     """Fill `lengths` (n,) with the number of items before the padding of -1.
 

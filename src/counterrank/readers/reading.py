@@ -260,11 +260,20 @@ def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabil
     return Propensity(kind, np.concatenate(values))
 
 
+#: Which of the next so many rankings to keep.
+Pick = Callable[[int], NDArray[np.int64]]
+
+
 def read_part(
-    part: Part, spec: LogSpec, *, where: Where | None = None, rows: int | None = None
+    part: Part,
+    spec: LogSpec,
+    *,
+    where: Where | None = None,
+    rows: int | None = None,
+    pick: Pick | None = None,
 ) -> Iterator[RankingLog]:
-    """Yield the rankings of a part in batches; `where` keeps one segment. Memory is that of a batch
-    or two.
+    """Yield the rankings of a part in batches; `where` keeps one segment, `pick` some rows of it.
+    Memory is that of a batch or two.
     """
     rows = rows or batch_rows(spec)
     columns = tuple(dict.fromkeys([*spec.columns, *(where or ())]))
@@ -277,7 +286,7 @@ def read_part(
     start, row = part.start, 0
     for table in pieces:
         with guard(part.file.path, prefix=True):
-            log, count = _decoded(table, spec, (start, row), where)
+            log, count = _decoded(table, spec, (start, row), where, pick)
         start, row = start + count, row + table.num_rows
         # A suspended generator keeps its variables alive: let go of each batch before the next is
         # read.
@@ -303,28 +312,44 @@ def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
 
 
 def _decoded(
-    table: pa.Table, spec: LogSpec, at: tuple[int, int], where: Where | None
+    table: pa.Table,
+    spec: LogSpec,
+    at: tuple[int, int],
+    where: Where | None,
+    pick: Pick | None = None,
 ) -> tuple[RankingLog | None, int]:
-    """The rankings of a piece that belong to the segment, and how many there are in all."""
+    """The rankings of a piece that are wanted, and how many there are in all."""
     start, row = at
-    if not where or spec.layout == "long":
+    if not where and pick is None:
         log = decode(table, spec, start=start, first_row=row)
-        if not where:
-            return log, log.n
-        rows = np.flatnonzero(_matches({name: log.columns[name] for name in where}, where))
+        return log, log.n
+    if spec.layout == "long":
+        log = decode(table, spec, start=start, first_row=row)
+        rows = _wanted(log.n, log.columns, where, pick)
         return (log.take(rows) if len(rows) else None), log.n
-    keep = _matches({name: values.objects(values.one_chunk(table[name])) for name in where}, where)
-    if not keep.any():
+    columns = {name: values.objects(values.one_chunk(table[name])) for name in where or ()}
+    rows = _wanted(table.num_rows, columns, where, pick)
+    if not len(rows):
         return None, table.num_rows
-    bucket = validation.buckets(None, table.num_rows, start=start)[keep]
+    bucket = validation.buckets(None, table.num_rows, start=start)[rows]
     try:
-        log = decode(table.filter(pa.array(keep)), spec, start=start, bucket=bucket)
+        log = decode(table.take(pa.array(rows)), spec, start=start, bucket=bucket)
     except CounterrankError as problem:
+        if pick is not None:
+            # Among all rows the bad one has its own number.
+            _decoded(table, spec, at, where)
         raise type(problem)(
             f"{problem} (row numbers count the selected rows, from {start})"
         ) from None
-    object.__setattr__(log, "selected", start + np.flatnonzero(keep))
+    object.__setattr__(log, "selected", start + rows)
     return log, table.num_rows
+
+
+def _wanted(
+    n: int, columns: Mapping[str, NDArray[Any]], where: Where | None, pick: Pick | None
+) -> NDArray[np.int64]:
+    rows = np.flatnonzero(_matches(columns, where)) if where else np.arange(n)
+    return rows if pick is None else rows[pick(len(rows))]
 
 
 def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:

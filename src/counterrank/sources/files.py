@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, LogError
 from counterrank.log import RankingLog
@@ -146,12 +147,11 @@ class FileSource:
         if len(parts) > _SAMPLED_PARTS:
             chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
             parts = tuple(parts[i] for i in chosen)
-        kept: list[RankingLog] = []
-        keys = np.empty(0)
+        drawn = _Reservoir(rows, rng)
         for part in parts:
-            for log in self.read_part(part):
-                kept, keys = _smallest(kept, keys, log, rng.random(log.n), rows)
-        return concat(kept)
+            for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
+                drawn.add(log)
+        return drawn.log()
 
     def _read_first(self) -> RankingLog:
         rows = min(4096 * rows_each(self.spec), batch_rows(self.spec))
@@ -188,22 +188,46 @@ class _Single:
         return summed([self.log], self.partial)
 
 
-def _smallest(
-    kept: list[RankingLog], keys: Any, log: RankingLog, fresh: Any, rows: int
-) -> tuple[list[RankingLog], Any]:
-    """Keep the rows with the `rows` smallest keys seen so far."""
-    # Reservoir by keys: the rows with the smallest uniform numbers are a uniform sample, whatever
-    # the batches, and most batches of a long log add nothing.
-    bound = np.inf if len(keys) < rows else keys.max()
-    good = np.flatnonzero(fresh < bound)
-    if not len(good):
-        return kept, keys
-    pool = concat([*kept, log.take(good)])
-    every = np.concatenate([keys, fresh[good]])
-    if len(every) > rows:
-        best = np.sort(np.argpartition(every, rows - 1)[:rows])
-        return [pool.take(best)], every[best]
-    return [pool], every
+class _Reservoir:
+    """The rows with the smallest of uniform keys: a uniform sample, whatever the batches.
+
+    Keys are drawn before rows are decoded, and most batches of a long log add nothing.
+    """
+
+    def __init__(self, rows: int, rng: np.random.Generator) -> None:
+        self.rows, self.rng = rows, rng
+        self.logs: list[RankingLog] = []
+        self.keys, self.fresh, self.bound = np.empty(0), np.empty(0), np.inf
+
+    def pick(self, n: int) -> NDArray[np.int64]:
+        """Return which of the next n rankings may stay."""
+        fresh = self.rng.random(n)
+        own = np.inf if n <= self.rows else np.partition(fresh, self.rows)[self.rows]
+        good = np.flatnonzero(fresh < min(own, self.bound))
+        self.fresh = fresh[good]
+        return good
+
+    def add(self, log: RankingLog) -> None:
+        """Take the rankings that were picked last."""
+        self.logs.append(log)
+        self.keys = np.concatenate([self.keys, self.fresh])
+        if len(self.keys) >= self.rows:
+            self.bound = float(np.partition(self.keys, self.rows - 1)[self.rows - 1])
+        if len(self.keys) > self.rows + self.rows // 4:
+            self._drop()
+
+    def log(self) -> RankingLog:
+        """Return the sample, in the order of the log."""
+        self._drop()
+        return concat(self.logs)
+
+    def _drop(self) -> None:
+        """Let go of rows whose keys are no longer among the smallest."""
+        stay = self.keys <= self.bound
+        ends = np.cumsum([log.n for log in self.logs])
+        pairs = zip(self.logs, np.split(stay, ends[:-1]), strict=False)
+        self.logs = [log.take(np.flatnonzero(rows)) for log, rows in pairs if rows.any()]
+        self.keys = self.keys[stay]
 
 
 #: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
