@@ -18,13 +18,14 @@ from counterrank.report.parts import (
     figure_of,
     folded,
     grid,
+    grid_of,
     marker,
     section,
     style_of,
     table,
     tag,
 )
-from counterrank.report.reading import Reading, family, known_bias, rows, texts
+from counterrank.report.reading import Reading, ends, family, known_bias, rows, texts
 from counterrank.report.reading import table as mapping
 
 
@@ -126,7 +127,7 @@ _GROUPS = {
 
 def agreement(reading: Reading) -> Section | None:
     """Return one figure a target, the flags, and what was left out."""
-    figures = grid(*(_agreement_figure(reading, target) for target in reading.targets))
+    figures = grid_of(reading, _agreement_figure)
     lead = (
         "Different methods make different mistakes. When those that should agree do agree, the "
         "answer is safer."
@@ -163,13 +164,12 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     those that do not.
     """
     best = reading.best(target)
+    own = ends(best)
     sound = [e for e in reading.of(target) if e is not best and family(e) != "biased"]
-    others = [e for e in sound if _has_interval(e)]
-    if not _has_interval(best) or not others:
+    others = {str(e["estimator"]): found for e in sound if (found := ends(e))}
+    if own is None or not others:
         return "Intervals that overlap agree."
-    apart = [
-        str(e["estimator"]) for e in others if e["low"] > best["high"] or e["high"] < best["low"]
-    ]
+    apart = [name for name, (low, high) in others.items() if low > own[1] or high < own[0]]
     if not apart:
         return "All intervals that should agree overlap with the recommended one."
     verb = "does" if len(apart) == 1 else "do"
@@ -178,11 +178,7 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     return (
         f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest on "
         "different assumptions, and at least one of them fails here."
-    ) + (umpire if "ips" in {e["estimator"] for e in others} - set(apart) else "")
-
-
-def _has_interval(e: Mapping[str, Any]) -> bool:
-    return known(e.get("low")) and known(e.get("high"))
+    ) + (umpire if "ips" in others.keys() - set(apart) else "")
 
 
 def _why(reading: Reading, target: str) -> Markup:
@@ -257,7 +253,7 @@ def order_path(reading: Reading) -> Section | None:
         "How many items at a time must be looked at together? Flat: items do not act on each "
         "other. A drift: they do. A funnel: the data ends."
     )
-    body = grid(*(_path_figure(reading, target) for target in reading.targets))
+    body = grid_of(reading, _path_figure)
     return section("order", "From each item alone to the whole ranking", lead, body)
 
 
@@ -343,13 +339,13 @@ def _path_point(reading: Reading, found: Mapping[str, Any], name: str) -> Point:
     error = found.get("stderr")
     low, high = found.get("low"), found.get("high")
     tip = f"order {found['order']}, {name}: {plain(found['value'], error)}"
-    if ends := span(low, high, error):
-        tip += f"\n{sentences.interval(reading, ends)}"
+    if whole := span(low, high, error):
+        tip += f"\n{sentences.interval(reading, whole)}"
     if known(found.get("ess")):
         tip += f"\neffective rows {count(found['ess'])}"
     place = {"x": float(found["order"]), "y": float(found["value"])}
     # A whisker needs both ends.
-    return Point(**place, low=low, high=high, tip=tip) if ends else Point(**place, tip=tip)
+    return Point(**place, low=low, high=high, tip=tip) if whole else Point(**place, tip=tip)
 
 
 def _path_table(both: Mapping[str, list[Mapping[str, Any]]]) -> Markup:

@@ -2,7 +2,7 @@
 a target looks wherever it is shown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +155,11 @@ def grid(*figures: Markup) -> Markup:
     shown = [one for one in figures if one]
     class_ = "figures" if len(shown) > 1 else "figures one"
     return tag("div", *shown, class_=class_) if shown else Markup("")
+
+
+def grid_of(reading: Reading, *makers: Callable[[Reading, str], Markup]) -> Markup:
+    """Return a figure of each kind for each target."""
+    return grid(*(make(reading, target) for make in makers for target in reading.targets))
 
 
 def bars(lines: Iterable[tuple[str, float, str, str]], look: str) -> Markup:

@@ -24,6 +24,23 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)]
 
 
+def complete(value: Any, *keys: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list whose entries of these names are all finite numbers.
+
+    >>> complete([{"rows": 10, "lift": 0.5}, {"rows": 20, "lift": None}], "rows", "lift")
+    [{'rows': 10, 'lift': 0.5}]
+    """
+    return [row for row in rows(value) if all(known(row.get(key)) for key in keys)]
+
+
+def ends(
+    row: Mapping[str, Any], low: str = "low", high: str = "high"
+) -> tuple[float, float] | None:
+    """Return both ends of an interval, None where one is missing."""
+    first, last = row.get(low), row.get(high)
+    return (float(first), float(last)) if known(first) and known(last) else None
+
+
 def numbers(value: Any) -> list[float | None]:
     """Return the entries of a list, None where they are not finite numbers."""
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
@@ -203,7 +220,7 @@ class Reading:
 
 def _path(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     filled = [_with_interval(row, index + 1) for index, row in enumerate(found)]
-    return [row for row in filled if known(row.get("order")) and known(row.get("value"))]
+    return complete(filled, "order", "value")
 
 
 def _with_interval(row: Mapping[str, Any], index: int) -> Mapping[str, Any]:

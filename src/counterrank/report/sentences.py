@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.parts import key, style_of
-from counterrank.report.reading import Reading, rows, table
+from counterrank.report.reading import Reading, complete, ends, table
 
 EVIDENCE = {
     "reliable": ("Reliable", "Intervals and checks can be taken at face value."),
@@ -119,10 +119,8 @@ def relative_ends(lift: Mapping[str, Any]) -> str:
     """Return both ends of a lift's interval in per cent; nothing when there is none or it has no
     width.
     """
-    low, high = lift.get("relative_low"), lift.get("relative_high")
-    if not (known(low) and known(high)) or low == high:
-        return ""
-    return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
+    low, high = ends(lift, "relative_low", "relative_high") or (0.0, 0.0)
+    return "" if low == high else f"{percent(low, sign=True)} to {percent(high, sign=True)}"
 
 
 def interval_of(reading: Reading, row: Mapping[str, Any], *, sign: bool = False) -> str:
@@ -209,7 +207,7 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
             f"This log can detect a lift of about {short(plan['detectable_lift'])} {reward} or "
             "more."
         )
-    wanted = [row for row in rows(plan.get("rows_for")) if known(row.get("rows"))]
+    wanted = complete(plan.get("rows_for"), "rows")
     if wanted:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
         needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
@@ -246,9 +244,7 @@ def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
 
 def path(points: list[Mapping[str, Any]]) -> str:
     """Return what an order path says: flat, drifting, or out of data."""
-    values = [
-        p for p in points if known(p.get("value")) and known(p.get("low")) and known(p.get("high"))
-    ]
+    values = complete(points, "value", "low", "high")
     if len(values) < 2:
         return ""
     first = values[0]

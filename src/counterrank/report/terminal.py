@@ -16,7 +16,7 @@ from rich.text import Text
 from counterrank.report import sentences
 from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NARROW, NONE, count, known, percent, plain, span
-from counterrank.report.reading import Model, Reading, column_name, family, rows, table
+from counterrank.report.reading import Model, Reading, column_name, family, rows, table, texts
 
 STYLES = {
     "reliable": "bold black on green",
@@ -54,14 +54,9 @@ def renderables(model: Model) -> Iterator[RenderableType]:
 
 def safe(value: Any, style: str = "") -> Text:
     """Return text without markup and without control characters, whatever a column was called."""
-    plain_text = str(value).replace(NARROW, "\N{NO-BREAK SPACE}")
-    keep = "\N{NO-BREAK SPACE}"
-    return Text(
-        "".join(
-            c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in plain_text
-        ),
-        style,
-    )
+    keep, gone = "\N{NO-BREAK SPACE}", "\N{REPLACEMENT CHARACTER}"
+    shown = (c if c.isprintable() or c == keep else gone for c in str(value).replace(NARROW, keep))
+    return Text("".join(shown), style)
 
 
 def chip(level: str) -> Text:
@@ -93,45 +88,58 @@ class _Estimates:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         found = self.table(wide=options.max_width >= WIDE)
         # A number that lost its last digits is a wrong number: rather fewer columns.
-        if (
-            Measurement.get(console, options.update(max_width=10 * WIDE), found).maximum
-            > options.max_width
-        ):
+        room = options.update(max_width=10 * WIDE)
+        if Measurement.get(console, room, found).maximum > options.max_width:
             found = self.table(wide=False)
         yield found
 
     def table(self, *, wide: bool) -> Table:
         """Return the table, with standard errors and effective rows where there is room."""
+        unit, numbers = _unit(self.reading), _flag_numbers(self.reading)
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
-        numbers = _flag_numbers(self.reading)
-        table = Table(title=f"Estimates{_unit(self.reading).words} (★ recommended)", **LOOK)
-        table.add_column("estimator", no_wrap=True)
-        for name in (
-            "value",
-            *(["± se"] if wide else []),
-            interval,
-            "lift",
-            "rel.",
-            *(["eff. rows"] if wide else []),
-        ):
-            table.add_column(name, justify="right", no_wrap=True)
+        shown = Table(title=f"Estimates{unit.words} (★ recommended)", **LOOK)
+        shown.add_column("estimator", no_wrap=True)
+        for name in _wide_or_not(("value", "± se", interval, "lift", "rel.", "eff. rows"), wide):
+            shown.add_column(name, justify="right", no_wrap=True)
         if numbers:
-            table.add_column("flags", no_wrap=True)
+            shown.add_column("flags", no_wrap=True)
         for target in self.reading.targets:
-            table.add_row(safe(target, "bold underline"))
+            shown.add_row(safe(target, "bold underline"))
             best = self.reading.recommended(target)
             for found in self.reading.of(target):
-                cells = _cells(
-                    self.reading, target, found, first=found.get("estimator") == best, wide=wide
-                )
-                flags = " ".join(f"[{numbers[flag]}]" for flag in _flags(found))
-                table.add_row(*cells, *([safe(flags, "yellow")] if numbers else []))
+                name = str(found.get("estimator"))
+                style = "bold" if name == best else "dim" if family(found) == "biased" else ""
+                lift = unit.of(self.reading.lift(target, name))
+                cells = _wide_or_not(_cells(unit.of(found), lift), wide)
+                flags = " ".join(f"[{numbers[flag]}]" for flag in texts(found.get("flags")))
+                marked = f"{'★' if name == best else ' '} {name}"
+                last = [safe(flags, "yellow")] if numbers else []
+                shown.add_row(*(safe(cell, style) for cell in (marked, *cells)), *last)
             for name in self.reading.silent(target):
-                table.add_row(
-                    safe(f"{'★' if name == best else ' '} {name}"), safe("not estimable", "red")
-                )
-            table.add_section()
-        return table
+                label = safe(f"{'★' if name == best else ' '} {name}")
+                shown.add_row(label, safe("not estimable", "red"))
+            shown.add_section()
+        return shown
+
+
+def _wide_or_not(cells: tuple[str, ...], wide: bool) -> tuple[str, ...]:
+    """Return all of value, error, interval, lift, relative lift and effective rows, or all but
+    errors and effective rows.
+    """
+    value, _, *rest, _ = cells
+    return cells if wide else (value, *rest)
+
+
+def _cells(found: Mapping[str, Any], lift: Mapping[str, Any]) -> tuple[str, ...]:
+    error = found.get("stderr")
+    return (
+        plain(found.get("value"), error),
+        plain(error, error),
+        span(found.get("low"), found.get("high"), error) or NONE,
+        plain(lift.get("value"), lift.get("stderr"), sign=True),
+        percent(lift.get("relative"), sign=True),
+        count(found.get("ess")),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,64 +149,31 @@ class _Unit:
     size: float
     words: str
 
-    def of(self, value: Any) -> Any:
-        """Return an amount in this unit; what is no number stays as it is."""
-        return value / self.size if known(value) else value
+    def of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row with its amounts in this unit; what is no number stays as it is."""
+        scaled = {k: row[k] / self.size for k in _AMOUNTS if known(row.get(k))}
+        return {**row, **scaled}
+
+
+_AMOUNTS = ("value", "stderr", "low", "high")
+_POWERS = {6: "millions", 9: "billions", 12: "trillions"}
 
 
 def _unit(reading: Reading) -> _Unit:
     """Return the power of 1000 in which the largest amount has at most three digits before the
     point, from millions.
     """
-    shown = [
-        one.get(key)
-        for target in reading.targets
-        for one in reading.of(target)
-        for key in ("low", "high", "value")
-    ]
-    largest = max((abs(value) for value in shown if known(value)), default=0.0)
+    every = (one.get(key) for one in reading.estimates for key in ("low", "high", "value"))
+    largest = max((abs(value) for value in every if known(value)), default=0.0)
     if largest < 1e6:
         return _Unit(1.0, "")
     power = 3 * math.floor(math.log10(largest) / 3)
     return _Unit(10.0**power, f", in {_POWERS.get(power, f'units of 1e{power}')}")
 
 
-_POWERS = {6: "millions", 9: "billions", 12: "trillions"}
-
-
-def _cells(
-    reading: Reading, target: str, given: Mapping[str, Any], *, first: bool, wide: bool
-) -> list[Text]:
-    unit = _unit(reading)
-    found = {
-        **given,
-        **{key: unit.of(given.get(key)) for key in ("value", "stderr", "low", "high")},
-    }
-    lift = dict(reading.lift(target, str(found.get("estimator"))))
-    lift |= {key: unit.of(lift.get(key)) for key in ("value", "stderr")}
-    error = found["stderr"]
-    style = "bold" if first else "dim" if family(found) == "biased" else ""
-    cells = [
-        f"{'★' if first else ' '} {found.get('estimator')}",
-        plain(found.get("value"), error),
-        plain(error, error),
-        span(found.get("low"), found.get("high"), error) or NONE,
-        plain(lift.get("value"), lift.get("stderr"), sign=True),
-        percent(lift.get("relative"), sign=True),
-        count(found.get("ess")),
-    ]
-    return [safe(cell, style) for j, cell in enumerate(cells) if wide or j not in (2, 6)]
-
-
-def _flags(found: Mapping[str, Any]) -> list[str]:
-    flags = found.get("flags")
-    return [str(flag) for flag in flags] if isinstance(flags, list) else []
-
-
 def _flag_numbers(reading: Reading) -> dict[str, int]:
-    distinct = dict.fromkeys(
-        flag for t in reading.targets for found in reading.of(t) for flag in _flags(found)
-    )
+    every = (found for target in reading.targets for found in reading.of(target))
+    distinct = dict.fromkeys(flag for found in every for flag in texts(found.get("flags")))
     return {flag: number for number, flag in enumerate(distinct, start=1)}
 
 
@@ -229,32 +204,23 @@ def _segments(reading: Reading) -> Table:
         rows(reading.model.get("segments")),
         key=lambda s: -float(table(s.get("lift")).get("value") or 0.0),
     )
-    shown = (
-        found
-        if len(found) <= MOST_SEGMENTS
-        else [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
-    )
-    unit = _unit(reading)
-    title = f"Lift by segment{unit.words}" + (
-        f" (top and bottom of {len(found)})" if len(shown) < len(found) else ""
-    )
+    shown, unit = found, _unit(reading)
+    title = f"Lift by segment{unit.words}"
+    if len(found) > MOST_SEGMENTS:
+        shown = [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
+        title += f" (top and bottom of {len(found)})"
     result = Table(title=title, **LOOK)
     for name in ("target", "segment"):
         result.add_column(name)
     for name in ("rows", "lift", f"{sentences.level(reading)} interval".replace(NARROW, " ")):
         result.add_column(name, justify="right", no_wrap=True)
     for row in shown:
-        lift = {key: unit.of(value) for key, value in table(row.get("lift")).items()}
+        lift = unit.of(table(row.get("lift")))
         error = lift.get("stderr")
         interval = span(lift.get("low"), lift.get("high"), error, sign=True) or NONE
         label = f"{column_name(row.get('column'))} = {row.get('label')}"
-        cells = (
-            row.get("target"),
-            label,
-            count(row.get("n")),
-            plain(lift.get("value"), error, sign=True),
-            interval,
-        )
+        value = plain(lift.get("value"), error, sign=True)
+        cells = (row.get("target"), label, count(row.get("n")), value, interval)
         weak = row.get("evidence") == "insufficient"
         result.add_row(*(safe(cell, "dim" if weak else "") for cell in cells))
     return result

@@ -16,13 +16,14 @@ from counterrank.report.parts import (
     figure_of,
     folded,
     grid,
+    grid_of,
     named,
     section,
     style_of,
     table,
     tag,
 )
-from counterrank.report.reading import Reading, numbers, rows
+from counterrank.report.reading import Reading, complete, ends, numbers, rows
 from counterrank.report.reading import table as mapping
 
 #: Curves beyond these are hard to tell apart.
@@ -34,8 +35,7 @@ PREFERRED = ("ips", "rips", "iips", "order-2")
 
 def weights(reading: Reading) -> Section | None:
     """Return effective rows, survival curves, the test of mean weights and rare support."""
-    makers = (_effective_rows, _survival, _means, _support)
-    body = grid(*(make(reading, target) for make in makers for target in reading.targets))
+    body = grid_of(reading, _effective_rows, _survival, _means, _support)
     lead = (
         "Every estimate reweights logged rows. When few rows carry most of the weight, the "
         "estimate rests on them."
@@ -197,15 +197,12 @@ _QUIET = ("passed", "skipped")
 
 def audit(reading: Reading) -> Section | None:
     """Return the checks of the log as lines, the troubling ones first, the others folded."""
-    order = list(_SIGNS)
-    checks = sorted(
-        rows(reading.model.get("audit")),
-        key=lambda c: order.index(c["status"]) if c.get("status") in order else len(order),
-    )
-    tally = {status: sum(c.get("status") == status for c in checks) for status in order}
-    lead = ", ".join(f"{number} {status}" for status, number in tally.items() if number) + "."
-    calm = [check for check in checks if check.get("status") in _QUIET]
-    loud = [check for check in checks if check.get("status") not in _QUIET]
+    given = rows(reading.model.get("audit"))
+    known_ones = {status: [c for c in given if c.get("status") == status] for status in _SIGNS}
+    tally = [f"{len(found)} {status}" for status, found in known_ones.items() if found]
+    calm = [check for status in _QUIET for check in known_ones[status]]
+    loud = known_ones["failed"] + known_ones["warned"]
+    loud += [check for check in given if check.get("status") not in _SIGNS]
     body = tag("ul", *map(_check, loud), class_="checks") if loud else Markup("")
     if calm:
         name = (
@@ -214,7 +211,7 @@ def audit(reading: Reading) -> Section | None:
             else f"All {len(calm)} checks: nothing to worry about"
         )
         body += folded(name, tag("ul", *map(_check, calm), class_="checks calm"))
-    return section("audit", "Audit of the log", lead, body)
+    return section("audit", "Audit of the log", ", ".join(tally) + ".", body)
 
 
 def _check(check: Mapping[str, Any]) -> Markup:
@@ -265,8 +262,8 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
         lines.append(("smallest lift this log can detect", plain(plan["detectable_lift"])))
     if known(plan.get("ab_rows")):
         lines.append(("an A/B test as precise needs", f"{roughly(plan['ab_rows'])} {ranking}s"))
-    for row in rows(plan.get("rows_for")):
-        if known(row.get("rows")) and row.get("relative") in SHOWN:
+    for row in complete(plan.get("rows_for"), "rows"):
+        if row.get("relative") in SHOWN:
             wanted = f"to detect {percent(row.get('relative'), digits=0)}, log"
             lines.append((wanted, f"{roughly(row['rows'])} {ranking}s"))
     lines += _exploration(plan)
@@ -283,8 +280,7 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
 
 
 def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    every = rows(plan.get("exploration"))
-    found = [r for r in every if known(r.get("stderr_ratio")) and known(r.get("epsilon"))]
+    found = complete(plan.get("exploration"), "stderr_ratio", "epsilon")
     useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE and r["epsilon"] < 1]
     if found and not useful:
         return [("more random exploration", "would not help")]
@@ -293,7 +289,7 @@ def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _detectable(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
-    found = [r for r in rows(plan.get("curve")) if known(r.get("rows")) and known(r.get("lift"))]
+    found = complete(plan.get("curve"), "rows", "lift")
     x, y = logarithmic([r["rows"] for r in found]), logarithmic([r["lift"] for r in found])
     if x is None or y is None:
         return Markup("")
@@ -349,9 +345,8 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
 
 def _lifts(found: Mapping[str, Any]) -> list[tuple[float, float, float]]:
     """The range of the lift at each factor; older results call it low and high."""
-    curve = []
-    for row in rows(found.get("curve")):
-        low, high = row.get("lift_low", row.get("low")), row.get("lift_high", row.get("high"))
-        if known(row.get("gamma")) and known(low) and known(high):
-            curve.append((float(row["gamma"]), float(low), float(high)))
-    return curve
+    curve = complete(found.get("curve"), "gamma")
+    names = (
+        ("lift_low", "lift_high") if any("lift_low" in row for row in curve) else ("low", "high")
+    )
+    return [(float(row["gamma"]), *both) for row in curve if (both := ends(row, *names))]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from counterrank.report import parts
 from counterrank.report.charts import Frame, Plot, Point, Series, around
 from counterrank.report.html import page
-from counterrank.report.numbers import known, percent, plain, span
-from counterrank.report.reading import Model, rows, table
+from counterrank.report.numbers import percent, plain, span
+from counterrank.report.reading import Model, complete, ends, rows, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,6 @@ _WORDS = {True: "yes", False: "no", None: "–"}
 def sentences(model: Model) -> list[str]:
     """Return what the comparison says, one thing a sentence, the most important first."""
     found, pairs = table(model.get("summary")), rows(model.get("pairs"))
-    error = _error(found)
     held = sum(pair.get("covered") is True for pair in pairs)
     judged = sum(pair.get("covered") is not None for pair in pairs)
     signs = sum(pair.get("sign_right") is True for pair in pairs)
@@ -40,7 +39,7 @@ def sentences(model: Model) -> list[str]:
     lines = [
         f"{held} of {judged} {level} intervals held, and {signs} of {len(pairs)} predictions had "
         "the right sign.",
-        _bias(found, error),
+        _bias(found),
     ]
     if found.get("claimed_better"):
         lines.append(
@@ -55,27 +54,24 @@ def sentences(model: Model) -> list[str]:
     return lines
 
 
-def _error(found: Mapping[str, Any]) -> float | None:
-    low, high = found.get("bias_low"), found.get("bias_high")
-    return (high - low) / 4 if known(low) and known(high) else None
-
-
-def _bias(found: Mapping[str, Any], error: float | None) -> str:
-    low, high = found.get("bias_low"), found.get("bias_high")
-    if not (known(low) and known(high)):
+def _bias(found: Mapping[str, Any]) -> str:
+    both = ends(found, "bias_low", "bias_high")
+    if both is None:
         return "The mean error is not known: a prediction has no value."
-    ends = span(low, high, error, sign=True)
+    low, high = both
+    error = (high - low) / 4
+    reach = span(low, high, error, sign=True)
     size = plain(found.get("bias"), error, sign=True)
     if low > 0 or high < 0:
         side = "too high" if low > 0 else "too low"
         return (
-            f"Predictions were {side} on average: {size} per ranking ({ends}). Look for wrong "
+            f"Predictions were {side} on average: {size} per ranking ({reach}). Look for wrong "
             "propensities, for something that differs between the arms besides the ranking, or for "
             "feedback that one log does not show."
         )
     return (
         f"No constant error was found: predictions missed by {size} per ranking on average "
-        f"({ends})."
+        f"({reach})."
     )
 
 
@@ -103,19 +99,14 @@ def lines_of(model: Model) -> list[tuple[str, ...]]:
 def drawing(model: Model) -> Plot:
     """Return predicted against earned, with the line on which both are the same."""
     points = []
-    for pair in rows(model.get("pairs")):
-        value, earned = pair.get("predicted"), pair.get("earned")
-        if known(value) and known(earned):
-            low, high = (
-                float(v) if known(v) else None for v in (pair.get("low"), pair.get("high"))
-            )
-            words = (
-                f"{pair.get('to')} from {pair.get('from')}\npredicted "
-                f"{plain(value, pair.get('stderr'))}"
-            )
-            points.append(
-                Point(float(earned), float(value), low, high, f"{words}\nearned {plain(earned)}")
-            )
+    for pair in complete(model.get("pairs"), "predicted", "earned"):
+        value, earned = pair["predicted"], pair["earned"]
+        low, high = ends(pair) or (None, None)
+        tip = (
+            f"{pair.get('to')} from {pair.get('from')}\npredicted "
+            f"{plain(value, pair.get('stderr'))}\nearned {plain(earned)}"
+        )
+        points.append(Point(float(earned), float(value), low, high, tip))
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
     same = [Point(both.low, both.low), Point(both.high, both.high)]
     series = [

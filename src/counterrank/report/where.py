@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
 from counterrank.report.numbers import count, known, plain
-from counterrank.report.parts import Section, figure_of, grid, section, style_of, table
-from counterrank.report.reading import Reading, column_name, rows, texts
+from counterrank.report.parts import Section, figure_of, grid_of, section, style_of, table
+from counterrank.report.reading import Reading, column_name, ends, rows, texts
 from counterrank.report.reading import table as mapping
 from counterrank.report.sentences import level
 
@@ -21,7 +21,7 @@ FEW = 100
 
 def positions(reading: Reading) -> Section | None:
     """Return a small chart for each target, all on one scale."""
-    body = grid(*(_positions_figure(reading, target) for target in reading.targets))
+    body = grid_of(reading, _positions_figure)
     lead = "The lifts of the positions add up to the whole."
     return section("positions", f"Where in the {reading.words()[1]}", lead, body)
 
@@ -80,7 +80,7 @@ def segments(reading: Reading) -> Section | None:
         "Sorted by lift within each column. Segments with too little evidence are faded, not "
         "hidden."
     )
-    body = grid(*(_segments_figure(reading, target) for target in reading.targets))
+    body = grid_of(reading, _segments_figure)
     return section("segments", "For whom", lead, body)
 
 
@@ -88,8 +88,8 @@ def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[flo
     """Return the interval that holds for all segments at once: the recorded one, or Bonferroni over
     `looks`.
     """
-    if known(lift.get("adjusted_low")) and known(lift.get("adjusted_high")):
-        return _around(lift, float(lift["adjusted_low"]), float(lift["adjusted_high"]))
+    if recorded := ends(lift, "adjusted_low", "adjusted_high"):
+        return _around(lift, *recorded)
     value, error = lift.get("value"), lift.get("stderr")
     if not (known(value) and known(error)):
         return None
