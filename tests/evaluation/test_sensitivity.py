@@ -91,3 +91,19 @@ def test_sensitivity_is_part_of_the_result(gentle):
     found = cr.evaluate(gentle, estimators=["iips"], audit=False).to_dict()["sensitivity"]["new"]
     assert [row["gamma"] for row in found["curve"]] == list(GAMMAS)
     assert set(found) == {"curve", "sign_changes_at"}
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_the_cut_at_the_bound_itself_is_the_best_of_all(negative: bool) -> None:
+    rng = np.random.default_rng(int(negative))
+    for _ in range(20):
+        weight = rng.exponential(size=40) - (0.2 if negative else 0.0)
+        found = cuts(weight, rng.integers(0, 6, 40) - 2.0)
+        for gamma in (1.0, 1.1, 1.5, 2.0):
+            if float(found.total[0, 0] / gamma + gamma * found.total[1, 0]) <= 0:
+                assert found.bound(gamma, upper=True) == np.inf == -found.bound(gamma, upper=False)
+                continue
+            above = gamma * found.enlarged + found.shrunk / gamma
+            below = found.enlarged / gamma + gamma * found.shrunk
+            assert found.bound(gamma, upper=True) == pytest.approx((above[1] / above[0]).max())
+            assert found.bound(gamma, upper=False) == pytest.approx((below[1] / below[0]).min())

@@ -24,10 +24,11 @@ class Cuts:
     """Sums of weights and of weighted rewards below each cut between sorted rewards, by the
     weights' sign.
 
-    `below` (2, 2, cuts): positive and negative weights; their sum and that of weight times reward.
-    `total` (2, 2).
+    `rewards` (cuts - 1,): the different ones, sorted. `below` (2, 2, cuts): positive and negative
+    weights; their sum and that of weight times reward. `total` (2, 2).
     """
 
+    rewards: Floats
     below: Floats
     total: Floats
 
@@ -48,13 +49,15 @@ class Cuts:
     @cached_property
     def centre(self) -> float:
         """The value without any doubt."""
-        return self.bound(1.0, upper=True)
+        weight, weighted = self.total.sum(axis=0)
+        return float(weighted / weight) if weight > 0 else math.inf
 
     def bound(self, gamma: float, *, upper: bool) -> float:
         """Return the largest (smallest) sum(l w r) / sum(l w) over l_i in [1/gamma, gamma].
 
         At the optimum a positive weight is enlarged above some cut and shrunk below it, a negative
-        one the other way round; all cuts are tried. Infinite when a sum of weights can reach zero
+        one the other way round, and the cut is at the optimum itself: so each value leads to a
+        better cut, until none is (Dinkelbach 1967). Infinite when a sum of weights can reach zero
         (negative weights, large gamma).
 
         >>> cuts(np.ones(2), np.array([0.0, 1.0])).bound(2.0, upper=True)
@@ -66,20 +69,23 @@ class Cuts:
         if positive / gamma + gamma * negative <= 0:
             return math.inf if upper else -math.inf
         high, low = (gamma, 1 / gamma) if upper else (1 / gamma, gamma)
-        sums = high * self.enlarged + low * self.shrunk  # (2, cuts)
-        values = sums[1] / sums[0]
-        return float(values.max() if upper else values.min())
+        best, value = -math.inf if upper else math.inf, self.centre
+        while value > best if upper else value < best:
+            best, cut = value, int(self.rewards.searchsorted(value, "right"))
+            weight, weighted = high * self.enlarged[:, cut] + low * self.shrunk[:, cut]
+            value = float(weighted / weight)
+        return best
 
 
 def cuts(weight: Floats, reward: Floats) -> Cuts:
     """Return the sums at every cut between different rewards, and at both ends."""
-    _, back = np.unique(reward, return_inverse=True)
+    rewards, back = np.unique(reward, return_inverse=True)
     back = np.asarray(back).reshape(-1)
     parts = [[np.bincount(back, weights=v) for v in (w, w * reward)]
              for w in (np.maximum(weight, 0.0), np.minimum(weight, 0.0))]  # fmt: skip
     table = np.asarray(parts)  # (2, 2, rewards)
     below = np.concatenate([np.zeros((2, 2, 1)), np.cumsum(table, axis=2)], axis=2)
-    return Cuts(below, table.sum(axis=2))
+    return Cuts(rewards, below, table.sum(axis=2))
 
 
 class Positions:
