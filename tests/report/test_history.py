@@ -154,3 +154,14 @@ def test_silent_connections_time_out(server: Server, monkeypatch):
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as line:
         line.sendall(b"GET / HT")
         assert line.recv(1) == b""
+
+
+def test_lift_and_interval_of_a_night_have_one_unit(tmp_path: Path):
+    model = sample.model()
+    run = tmp_path / "2026-01-01.json"
+    run.write_text(json.dumps(model))
+    assert ">+6.9\u202f% to +9.8\u202f%<" in page(tmp_path) and ">+8.3\u202f%<" in page(tmp_path)
+    for lift in model["lift"]:
+        lift.pop("relative"), lift.pop("relative_low"), lift.pop("relative_high")
+    run.write_text(json.dumps(model))
+    assert ">+0.082 to +0.118<" in page(tmp_path) and ">+0.100<" in page(tmp_path)

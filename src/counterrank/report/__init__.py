@@ -9,7 +9,7 @@ from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.report.parts import figure, grid, table
 from counterrank.report.provenance import describe
 from counterrank.report.reading import Reading
-from counterrank.report.sentences import EVIDENCE, SIGNS, headline
+from counterrank.report.sentences import EVIDENCE, SIGNS, headline, relative_ends
 from counterrank.report.validating import validation_page, validation_picture, validation_terminal
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "page",
     "percent",
     "plain",
+    "relative_ends",
     "render",
     "span",
     "table",

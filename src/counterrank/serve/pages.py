@@ -30,6 +30,7 @@ from counterrank.report import (
     page,
     percent,
     plain,
+    relative_ends,
     span,
     table,
 )
@@ -252,14 +253,19 @@ def held(runs: Sequence[Night]) -> str:
 def _night_line(night: Night, last: Night | None) -> dict[str, Any]:
     level = night.reading.evidence(night.target)
     lift, outcome, earned, verdict = night.lift, night.outcome, "", None
+    # Lift and interval in one unit: shares where there are some.
+    change, ends = percent(lift.get("relative"), sign=True), relative_ends(lift)
+    if not ends:
+        change = plain(lift.get("value"), lift.get("stderr"), sign=True)
+        ends = span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True)
     if outcome is not None:
         earned = plain(outcome.earned, outcome.stderr or night.best.get("stderr"))
         verdict = outcome.held(night.best)
     return {
         **_named(night.entry, level),
         "night": night.entry.night.strftime("%Y-%m-%d"),
-        "lift": percent(lift.get("relative"), sign=True),
-        "interval": span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True),
+        "lift": change,
+        "interval": ends,
         "earned": earned,
         "held": "" if verdict is None else "held" if verdict else "did not hold",
         "changes": [] if last is None else changes(last, night),
