@@ -132,7 +132,9 @@ def test_fisher_matrix_is_the_mean_of_the_exact_one():
 
 
 @pytest.mark.parametrize("family", [CLICKS, NORMAL, GAMMA])
-def test_newton_ends_where_the_slope_is_zero(family):
+@pytest.mark.parametrize("block", [0, 4])
+def test_newton_ends_where_the_slope_is_zero(family, block):
+    """Whatever inverse of whatever block scales the steps."""
     rng, *_, slots, shown, theta = _data(3, n=400)
     y = (
         shown
@@ -143,9 +145,12 @@ def test_newton_ends_where_the_slope_is_zero(family):
     )
     mean, precision = np.zeros(len(theta)), np.full(len(theta), 2.0)
     theta = mean.copy()
+    root = rng.normal(size=(block, block))
+    inverse = 0.01 * (root @ root.T + np.eye(block))
     newton(
-        theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 200, False, np.empty(len(theta))
-    )
+        theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 400, False, np.zeros(len(theta)),
+        np.arange(block), inverse,
+    )  # fmt: skip
     N = len(shown)
     u, v, su, sv = (np.empty(N) for _ in range(4))
     linear(theta, *slots, u, v)

@@ -2,7 +2,7 @@
 for all folds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -367,6 +367,10 @@ class Climb:
     prior: Prior
     x: Floats
     dispersion: float = 1.0
+    #: The Fisher diagonal of all rows (P,): it only scales, so that folds can share it.
+    diagonal: Floats = field(default_factory=lambda: np.zeros(0))
+    #: The inverse of the Hessian's block of the parameters that many slots share.
+    inverse: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __call__(
         self, theta: Floats, slots: Slots, columns: Floats, read: Floats, rounds: int, *, near: bool
@@ -380,23 +384,72 @@ class Climb:
         bent = self.rows.x, *self.rows.encoding.bent
         places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
         linear_map = K, items, *places, self.x, own, *bent
-        diagonal = np.zeros(len(theta))
         taken = 0
         for more in range(rounds, -1, -1):
+            if more or not len(self.diagonal):
+                self.diagonal = np.zeros(len(theta))
             # While spreads still move, a rough maximum is enough.
             _, done = newton(
                 theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
-                self.dispersion, int(steps), 10 * enough if more else enough, int(inner), near, diagonal,
+                self.dispersion, int(steps), 10 * enough if more else enough, int(inner), near,
+                self.diagonal, *self._common(theta, slots, own, places[-1], near=near),
             )  # fmt: skip
             taken += done
             near = True
             if more:
-                self.prior.update(theta, diagonal)
+                self.prior.update(theta, self.diagonal)
                 if self.rows.family != CLICKS and len(slots.y):
                     u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
                     linear(theta, *linear_map, u, v)
                     self.dispersion = self._dispersion(slots.y, u + v)
         return taken
+
+    def _common(
+        self, theta: Floats, slots: Slots, own: Floats, read: Floats, *, near: bool
+    ) -> tuple[Ints, Floats]:
+        """Return the parameters that many slots share (positions, distances, constant, context,
+        columns), and the inverse of their block of the Hessian, once near the maximum.
+        """
+        K, at, bent = self.rows.rankings.K, *self.rows.encoding.bent
+        first, size = 2 * K + 1 + K**2 + self.rows.encoding.items + 1, self.x.shape[1]
+        p = len(own) + bent * self.rows.x.shape[1]
+        common = np.concatenate([np.arange(2 * K + 1), np.arange(first, first + size + p)])
+        if not near:
+            return common[:0], self.inverse
+        if not len(self.inverse):
+            # It only scales: some of the slots say it well enough.
+            apart = 1 + len(slots.y) // int(SETTINGS["block_slots"].value)
+            some = np.flatnonzero(slots.row % apart == 0)
+            k, row = slots.k[some], slots.row[some]
+            before, N = slots.cell[some] % (K + 1) - 1, len(some)
+            z, context = own[:, some], self.rows.x[row].T
+            design = np.zeros((2 * K + 1 + size + p, N))
+            design[k, np.arange(N)] = 1.0
+            after = np.flatnonzero(before >= 0)
+            design[K, after] = 1.0
+            design[K + 1 + k[after] - before[after], after] = 1.0
+            design[K + 1] = read[some]
+            products = [z[at + j] * context for j in range(bent)]
+            design[2 * K + 1 :] = np.concatenate(
+                [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
+            )
+            values = theta[common]
+            u = values[: 2 * K + 1] @ design[: 2 * K + 1]
+            v = values[2 * K + 1 :] @ design[2 * K + 1 :]
+            huu = huv = hvv = np.full(N, 1.0 / self.dispersion)
+            if self.rows.family == CLICKS:
+                # The Fisher matrix of s(u) s(v), as in the kernels.
+                miss_u, miss_v = (1.0 / (1.0 + np.exp(np.clip(w, -30.0, 30.0))) for w in (u, v))
+                chance = (1.0 - miss_u) * (1.0 - miss_v)
+                odds = chance / np.maximum(1.0 - chance, 1e-9)
+                huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
+            seen, shown = design[: 2 * K + 1], design[2 * K + 1 :]
+            cross = (seen * huv) @ shown.T
+            block = np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+            block *= len(slots.y) / max(N, 1)
+            block[np.diag_indices(len(block))] += self.prior.precision[common]
+            self.inverse = np.linalg.inv(block)
+        return common, self.inverse
 
     def _dispersion(self, y: Floats, predicted: Floats) -> float:
         """Return Pearson's dispersion: the mean squared residual, relative to the mean for amounts."""

@@ -227,6 +227,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "fits end long before by `enough`",
         "reasoned",
     ),
+    "block_slots": Setting(
+        16_384.0,
+        "slots",
+        "of the block of common parameters that scales Newton steps: it need not be exact",
+        "reasoned",
+    ),
     "inner": Setting(
         20.0,
         "products with the Fisher matrix a Newton step",

@@ -41,8 +41,12 @@ _LEAST = 1e-9
 #: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact
 #: Hessian converges.
 _NEAR = 10.0
-#: Conjugate gradients end at this part of the first squared residual, in the norm of the scaling.
-_ROUGH = 1e-2
+#: Conjugate gradients end at this part of the first squared residual in the norm of the scaling,
+#: which is about twice the nats that are left, or of twice the nats that are `enough`.
+_ROUGH, _SLIGHT = 1e-2, 0.05
+#: A full step near the maximum leaves about a fiftieth of what it promised (a tenth at worst, seen
+#: over the folds of development worlds): below this many times `enough` no further one is asked.
+_LAST = 10.0
 
 
 @jit
@@ -300,16 +304,30 @@ def _penalty(theta: Floats, mean: Floats, precision: Floats) -> float:
 
 
 @jit
+def scaled(residual: Floats, scale: Floats, common: Ints, inverse: Floats, out: Floats) -> None:
+    """Write the residual (P,) times the rough inverse of the Hessian."""
+    for j in range(len(residual)):
+        out[j] = residual[j] * scale[j]
+    for a in range(len(common)):
+        total = 0.0
+        for b in range(len(common)):
+            total += inverse[a, b] * residual[common[b]]
+        out[common[a]] = total
+
+
+@jit
 def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
            row: Ints, read: Floats, x: Floats, columns: Floats, context: Floats, at: int, bent: int, y: Floats,
-           family: int, dispersion: float, most: int, enough: float, inner: int, near: bool,
-           diagonal: Floats) -> tuple[float, int]:  # fmt: skip
+           family: int, dispersion: float, most: int, enough: float, inner: int, near: bool, diagonal: Floats,
+           common: Ints, inverse: Floats) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
     Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher
-    diagonal, and is halved until the objective rises. The first step that promises less than
+    diagonal and, for the parameters `common` to many slots, by the `inverse` of their block, which
+    moves what diagonals take many products for (examination against attraction); none where both
+    are empty. It is halved until the objective rises. The first step that promises less than
     `enough` nats is the last. `near` says that the start is close. Returns the objective before the
-    last step and the number of steps; `diagonal` gets the Fisher's.
+    last step and the number of steps; `diagonal` gets the Fisher's, unless it holds one already.
     """
     N, P = len(cell), len(theta)
     u, v, du, dv, su, sv = (
@@ -324,10 +342,12 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
     linear(theta, K, items, cell, last, own, row, read, x, columns, context, at, bent, u, v)
     value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
-    derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
-    # The diagonal of J' H J needs squared columns; huv is left out, as it only scales and shrinks.
-    adjoint(huu, hvv, K, items, cell, last, own, row, read * read, x * x, columns * columns, context * context, at,
-            bent, diagonal)  # fmt: skip
+    if not diagonal.any():
+        # The diagonal of J' H J needs squared columns; huv is left out, as it only scales and
+        # shrinks.
+        derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
+        adjoint(huu, hvv, K, items, cell, last, own, row, read * read, x * x, columns * columns,
+                context * context, at, bent, diagonal)  # fmt: skip
     exact = near
     for taken in range(most):
         derivatives(su, sv, y, family, dispersion, exact, ru, rv, huu, huv, hvv)
@@ -336,11 +356,12 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
             slope[j] -= precision[j] * (theta[j] - mean[j])
             scale[j] = 1.0 / (diagonal[j] + precision[j])
         step, residual = np.zeros(P), slope.copy()
-        direction = residual * scale
+        scaled(residual, scale, common, inverse, moved)
+        direction = moved.copy()
         energy = _dot(residual, direction)
         first = energy
         for c in range(inner):
-            if energy <= _ROUGH * first or energy <= 1e-300:
+            if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
                 break
             linear(
                 direction,
@@ -380,11 +401,13 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 step[j] += length * direction[j]
                 residual[j] -= length * image[j]
             before = energy
-            energy = _dot(residual, residual * scale)
+            scaled(residual, scale, common, inverse, moved)
+            energy = _dot(residual, moved)
             for j in range(P):
-                direction[j] = residual[j] * scale[j] + energy / before * direction[j]
+                direction[j] = moved[j] + energy / before * direction[j]
         # What the quadratic model gains by the step: half the slope along it (nats).
         promise = 0.5 * _dot(slope, step)
+        settled = exact and promise < _LAST * enough
         exact = near or promise < _NEAR
         if not promise > enough:
             theta += step
@@ -407,6 +430,8 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
             return value, taken
         value = reached
         theta[:] = moved
+        if settled and size == 1.0:
+            return value, taken + 1
         for s in range(N):
             u[s], v[s] = ru[s], rv[s]
     return value, most
