@@ -391,7 +391,7 @@ class Climb:
             # While spreads still move, a rough maximum is enough.
             _, done = newton(
                 theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
-                self.dispersion, int(steps), 10 * enough if more else enough, int(inner), near,
+                self.dispersion, int(steps), 4 * enough if more else enough, int(inner), near,
                 self.diagonal, *self._common(theta, slots, own, places[-1], near=near),
             )  # fmt: skip
             taken += done

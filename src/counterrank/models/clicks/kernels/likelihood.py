@@ -43,10 +43,10 @@ _LEAST = 1e-9
 _NEAR = 10.0
 #: Conjugate gradients end at this part of the first squared residual in the norm of the scaling,
 #: which is about twice the nats that are left, or of twice the nats that are `enough`.
-_ROUGH, _SLIGHT = 1e-2, 0.05
+_ROUGH, _SLIGHT = 1e-2, 0.02
 #: A full step near the maximum leaves about a fiftieth of what it promised (a tenth at worst, seen
 #: over the folds of development worlds): below this many times `enough` no further one is asked.
-_LAST = 10.0
+_LAST = 5.0
 
 
 @jit
