@@ -43,6 +43,17 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
     "behavior.py": (INFERENCE, "tests/core/test_masks.py"),
+    "tree/objective.py": (
+        "tests/tree/test_splitting_confirm.py",
+        "tests/tree/test_mse.py",
+        "tests/tree/test_splitting.py",
+    ),
+    "tree/growing.py": (
+        "tests/tree/test_splitting_confirm.py",
+        "tests/tree/test_splitting.py",
+        "tests/tree/test_tree.py",
+    ),
+    "tree/forest.py": ("tests/tree/test_tree.py", "tests/tree/test_cross_fitting.py"),
     "estimators/contribution.py": (CORE, ESTIMATORS, "tests/inference/test_standard_errors.py"),
     "estimators/masked.py": (
         ESTIMATORS,

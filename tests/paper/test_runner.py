@@ -91,3 +91,28 @@ def test_a_killed_run_resumes_without_loss_or_repetition(tmp_path):
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
     seeds = [seed for path in files for seed in set(pq.read_table(path)["seed"].to_pylist())]
     assert seeds == list(range(40))
+
+
+def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from counterrank.cli.main import main
+    from counterrank.paper import runner
+
+    run_seed, done = runner.run_seed, []
+
+    def interrupted(experiment, preset, seed, folder):
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        run_seed(experiment, preset, seed, folder)
+        done.append(seed)
+
+    monkeypatch.setattr(runner, "run_seed", interrupted)
+    line = ["reproduce", "distribution-delta", "--seeds", "2", "--jobs", "1", "--out"]
+    stopped = CliRunner().invoke(main, [*line, str(tmp_path)])
+    assert stopped.exit_code == 130
+    assert "finished seeds are kept, run again to resume" in stopped.output
+    monkeypatch.setattr(runner, "run_seed", run_seed)
+    resumed = CliRunner().invoke(main, [*line, str(tmp_path)])
+    assert resumed.exit_code == 0
+    assert "1 of 2 seeds to run" in resumed.output

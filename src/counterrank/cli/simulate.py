@@ -189,6 +189,11 @@ def reproduce(
     if log_a and log_b:
         options["pair"] = (log_a, log_b, target)
 
-    with showing_progress():
-        for line in paper.reproduce(figure, **options):
-            click.echo(line)
+    try:
+        with showing_progress():
+            for line in paper.reproduce(figure, **options):
+                click.echo(line)
+    except KeyboardInterrupt:
+        # Other commands leave nothing behind; here every finished seed is a file of its own.
+        click.echo("interrupted; finished seeds are kept, run again to resume", err=True)
+        raise click.exceptions.Exit(130) from None
