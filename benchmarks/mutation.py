@@ -136,6 +136,11 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("moments.py", "FloorDiv", "padded = np.zeros("),  # columns of zeros that are cut off again
     ("moments.py", "4", "padded = np.zeros("),
     ("ratios.py", "BitOr", "Probabilities | "),
+    ("tree/objective.py", "1", "reshape(1, 1, -1)"),
+    ("tree/objective.py", "2", "2 + 2 * self.comparisons"),  # channels that stay zero
+    ("tree/objective.py", "0.0", "if self.sample is None else 0.0"),  # replicates have no noise
+    ("tree/objective.py", "1", "get_close_matches("),
+    ("kernels/weights.py", "512", "_ORDER_BLOCK = "),
     ("ratios.py", "And", "assert isinstance("),  # for the type checker
     ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
     ("estimators/masked.py", "20", "take(slice(0, 20))"),

@@ -11,6 +11,7 @@ from counterrank.tree import BehaviorTree, GoldenshlugerLepski, Limits, Oracle, 
 from counterrank.tree.growing import rows_of
 from counterrank.tree.objective import FEASIBLE, REMOVED, mse_estimate
 from counterrank.tree.pasif import odds_scale
+from counterrank.tree.settings import ORACLE_NOISE_STREAM
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,17 @@ def test_oracle_with_fresh_rows_uses_them_for_the_bias_only(env, log, choice):
     v = own(y[: log.n], choice)
     bias = y[log.n :, 0].mean() - truth[2]  # `scored` puts fresh rows under model 0
     assert score == pytest.approx(v.var() / log.n + bias**2, rel=1e-9)
+
+
+def test_oracle_noise_scales_the_bias(env, log, choice):
+    """b (1 + noise z) squared plus Var has the minimiser of b^2 + Var / (1 + noise z)^2."""
+    truth = true_value(env).by_position
+    y, score, position = scored(log, Oracle(truth, noise=0.5), choice)
+    z = np.random.default_rng([0, position.index + 1, ORACLE_NOISE_STREAM]).standard_normal()
+    v = own(y, choice)
+    var, bias = v.var() / log.n, v.mean() - truth[2]
+    expected = var / (1 + 0.5 * z) ** 2 + max(0.0, bias**2 - var)
+    assert score == pytest.approx(expected, rel=1e-9)
 
 
 def test_pasif(log, choice):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.tree.growing import Grower, confirm, node_sums, rows_of, totals_of
+from counterrank.tree.growing import Features, Grower, bin_order, confirm, rows_of, totals_of
 from counterrank.tree.objective import Objective, least_score
 from counterrank.tree.settings import Limits
 
@@ -165,7 +165,7 @@ def test_confirmation_keeps_the_splits_that_help_on_other_rows(seed):
     y, codes = data(seed, n=600)
     goal = objective(300)
     grower = grown(y[:300], codes[:300], goal, max_depth=3)
-    sums = node_sums(grower, rows_of(goal, y[300:], np.ones(300), codes[300:]))
+    sums = grower.node_sums(rows_of(goal, y[300:], np.ones(300), codes[300:]))
     channels, score = goal.goal.channels(sums), goal.goal.score
     before = score(totals_of(grower.tree, channels))
     confirm(grower, goal, sums)
@@ -228,6 +228,13 @@ def test_least_score_is_the_least_of_every_pair(different):
                 best, place = value, (i, a, b)
         found = least_score(left, right, goal.rule, goal.targets, np.inf, different)
         assert found == (best, *place)
+
+
+def test_without_a_contrast_categories_stay_in_order():
+    plain = Objective(models=3, n_grow=9, n_apply=9, tails=np.ones(3))
+    hist = np.random.default_rng(0).random((2, 6, plain.width))
+    order = bin_order(hist, Features(np.array([6, 6]), np.array([True, False])), plain.contrast)
+    assert order.tolist() == [[1, 2, 3, 4, 5]] * 2
 
 
 def test_categories_are_split_by_set():

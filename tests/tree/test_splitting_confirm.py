@@ -121,21 +121,40 @@ def scoring(rule: np.ndarray, targets: np.ndarray) -> Goal:
 
 
 @seeds
-def test_routing_walks_each_row_down(seed):
+def test_each_row_walks_down_and_is_added_at_its_leaf(seed):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng)
     goes_left = rng.random((tree.shape[1], BINS)) < 0.5
     codes = rng.integers(0, BINS, (50, 2)).astype(np.uint8)
-    index, found = rng.permutation(50)[:40], np.zeros(40, np.int32)
+    y, use = rng.integers(-4, 5, (50, 2)) / 4, rng.integers(0, 2, 50).astype(float)
+    weight, other = rng.integers(0, 3, (50, 2)) / 2, rng.integers(-4, 5, (50, 2)) / 4
+    pairs = np.array([[0, 0], [1, 1], [0, 1]])
+    chosen = rng.permutation(50)[:40]
+    rows = growing.Rows(chosen, codes, y, use, pairs, weight, other)
+    found = np.zeros(40, np.int32)
     found[:5] = -1  # rows of no node stay where they are
-    for _ in range(8):
-        growing.route(index, codes, found, tree, goes_left)
-    assert (found[:5] == -1).all()
-    for row, leaf in zip(codes[index[5:]], found[5:], strict=True):
+    place = rng.permutation(tree.shape[1]) - 1  # one leaf, or none, is passed over
+    expected = np.zeros((tree.shape[1], 2, BINS, rows.width))
+    out, totals = np.zeros_like(expected), np.zeros((tree.shape[1], 1, 1, rows.width))
+    leaves = [-1] * 5
+    for i in chosen[5:]:
         at = 0
         while tree[0, at] >= 0:
-            at = tree[1 if goes_left[at, row[tree[0, at]]] else 2, at]
-        assert leaf == at
+            at = tree[1 if goes_left[at, codes[i, tree[0, at]]] else 2, at]
+        leaves.append(at)
+        products = [y[i, a] * y[i, b] for a, b in pairs]
+        own = use[i] * np.array([1, *y[i], *products])
+        for f in range(2):
+            if place[at] >= 0:
+                expected[place[at], f, codes[i, f]] += [
+                    *own,
+                    *np.outer(weight[i], other[i]).ravel(),
+                ]
+    growing.add_histogram(rows, found, tree, goes_left, place, out)
+    assert found.tolist() == leaves
+    np.testing.assert_array_equal(out, expected)
+    growing.add_histogram(rows, found, tree, goes_left, place, totals)
+    np.testing.assert_array_equal(totals[:, 0, 0], expected[:, 0].sum(axis=1))
 
 
 @seeds

@@ -138,8 +138,7 @@ def at_position(rho: Floats, k: int, relevant: NDArray[np.bool_], order: int, ou
             _multiply(rho[k, first:end], row)
 
 
-@jit
 def ordered(rho: Floats, mask: NDArray[np.bool_], order: int, out: Floats) -> None:
     """Fill out (K, n) with the weights of one mask (K, K) for every ranking, as `at_position`."""
-    for k in range(rho.shape[0]):
+    for k in range(len(rho)):
         at_position(rho, k, mask[k], order, out[k])

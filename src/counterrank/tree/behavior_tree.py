@@ -21,7 +21,6 @@ from counterrank.tree.growing import (
     choose,
     confirm,
     finish,
-    node_sums,
     rows_of,
 )
 from counterrank.tree.objective import DEFAULT, MSEEstimate, Objective, mse_estimate
@@ -146,12 +145,12 @@ class BehaviorTree:
         grower.grow(rows)
         if held is not None:
             objective, rows = view(held)
-            confirming = node_sums(grower, rows)
+            confirming = grower.node_sums(rows)
             confirm(grower, objective, confirming)
             objective, rows = view(growing | held)
             # Row weights of replicates differ from part to part: their sums do not add.
             adds = not len(objective.replicates)
-            sums = grower.stats[: grower.count] + confirming if adds else node_sums(grower, rows)
+            sums = grower.stats[: grower.count] + confirming if adds else grower.node_sums(rows)
             choose(grower, objective, sums)
         finish(grower)
         return grower

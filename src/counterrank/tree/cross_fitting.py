@@ -20,7 +20,7 @@ from counterrank.source import Source
 from counterrank.tree import words
 from counterrank.tree.behavior_tree import BehaviorTree
 from counterrank.tree.forest import Forest, assemble, joined
-from counterrank.tree.growing import Grower, Rows, choose, confirm, finish, node_sums, rows_of
+from counterrank.tree.growing import Grower, Rows, choose, confirm, finish, rows_of
 from counterrank.tree.objective import MSEEstimate, Objective, mse_estimate
 from counterrank.tree.settings import FOLDS, SAMPLE_ROWS, SAMPLE_STREAM, STABILITY_ROWS, Limits
 from counterrank.tree.training import (
@@ -248,12 +248,12 @@ def _roots(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
 def _histograms(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
     wanted = grower.wants
     some = rows._replace(chosen=np.flatnonzero(parts[0]) if len(wanted) else wanted)
-    return grower.histograms(some, grower.leaf_of(some), wanted)
+    return grower.histograms(some, np.zeros(len(some.chosen), dtype=np.int32), wanted)
 
 
 def _confirmations(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
     return np.stack(
-        [node_sums(grower, rows._replace(chosen=np.flatnonzero(part))) for part in parts]
+        [grower.node_sums(rows._replace(chosen=np.flatnonzero(part))) for part in parts]
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import helper, jit
 from counterrank.tree.objective import TIE, Goal, Objective
 from counterrank.tree.settings import SWEEPS, Limits
 from counterrank.tree.training import Codes
@@ -24,22 +24,39 @@ Bools = NDArray[np.bool_]
 Places = NDArray[np.int32]
 
 
-@jit
-def add_histogram(rows: "Rows", node: Places, place: Ints, out: Floats) -> None:
-    """Add the statistics of the rows into out (nodes, d, bins, L) at the place of each row's
-    node (r,); -1 is passed over.
+@helper
+def _leaf_of(row: Codes, at: int, tree: Ints, goes_left: Bools) -> int:
+    """Return the leaf below node `at` that a row with bins (d,) belongs to."""
+    while tree[0, at] >= 0:
+        at = tree[1 if goes_left[at, row[tree[0, at]]] else 2, at]
+    return at
 
-    One vector a row, [u, u y_m (M), u y_a y_b (P), v_b z_m (B x M)], so that a bin is one
-    contiguous addition. It is formed here: reading it back would cost more than the products.
+
+@jit
+def add_histogram(
+    rows: "Rows", node: Places, tree: Ints, goes_left: Bools, place: Ints, out: Floats
+) -> None:
+    """Move each row from its node (r,) down to the leaf it belongs to, and add its statistics into
+    out (nodes, d, bins, L) at that leaf's place (nodes,).
+
+    Rows of node -1, and leaves whose place is -1, are passed over. One bin of one feature holds
+    totals. Statistics are one vector a row, [u, u y_m (M), u y_a y_b (P), v_b z_m (B x M)], so that
+    a bin is one contiguous addition; formed here, since reading it back would cost more than the
+    products.
     """
     # Once: taking an array out of a tuple counts references.
     chosen, codes, y, use, pairs, replicates, averaged = rows
     models, features, width = y.shape[1], out.shape[1], out.shape[3]
+    totals = out.shape[2] == 1
     row = np.empty(width)
     for r in range(chosen.shape[0]):
-        if node[r] < 0 or place[node[r]] < 0:
+        i = chosen[r]
+        if node[r] < 0:
             continue
-        i, at = chosen[r], place[node[r]]
+        node[r] = _leaf_of(codes[i], node[r], tree, goes_left)
+        at = place[node[r]]
+        if at < 0:
+            continue
         row[0] = use[i]
         for m in range(models):
             row[1 + m] = use[i] * y[i, m]
@@ -52,20 +69,9 @@ def add_histogram(rows: "Rows", node: Places, place: Ints, out: Floats) -> None:
                 row[end + m] = replicates[i, b] * averaged[i, m]
             end += models
         for f in range(features):
-            cell = out[at, f, codes[i, f]]
+            cell = out[at, f, 0 if totals else codes[i, f]]
             for c in range(width):
                 cell[c] += row[c]
-
-
-@jit
-def route(index: Ints, codes: Codes, node: Places, tree: Ints, goes_left: Bools) -> None:
-    """Move each row index (r,) of a node (r,) that was split to the child its bin belongs to; tree
-    (4, nodes) as in `Grower`.
-    """
-    for r in range(index.shape[0]):
-        at = node[r]
-        if at >= 0 and tree[0, at] >= 0:
-            node[r] = tree[1, at] if goes_left[at, codes[index[r], tree[0, at]]] else tree[2, at]
 
 
 class Rows(NamedTuple):
@@ -84,18 +90,18 @@ class Rows(NamedTuple):
     replicates: Floats
     averaged: Floats
 
-    def histograms(self, node: Places, place: Ints, wanted: int, bins: int) -> Floats:
-        """Return the sums (wanted, d, bins, L) at the place (nodes,) of each row's node (r,)."""
+    @property
+    def width(self) -> int:
+        """Length of a row's statistics."""
         models = self.y.shape[1]
-        width = 1 + models + len(self.pairs) + self.replicates.shape[1] * models
-        out = np.zeros((wanted, self.codes.shape[1], bins, width))
-        add_histogram(self, node, place, out)
-        return out
+        return int(1 + models + len(self.pairs) + self.replicates.shape[1] * models)
 
     def totals(self, node: Places, nodes: int) -> Floats:
-        """Return the sums in each node (nodes, L); rows of node -1 are passed over."""
-        one_bin = self._replace(codes=np.zeros((len(self.y), 1), dtype=np.uint8))
-        return one_bin.histograms(node, np.arange(nodes), nodes, 1)[:, 0, 0]
+        """Return the sums (nodes, L) of the rows in each node (r,); -1 is passed over."""
+        out, leaves_only = np.zeros((nodes, 1, 1, self.width)), np.full((4, nodes), -1)
+        stay = np.zeros((nodes, 1), dtype=bool)
+        add_histogram(self, node, leaves_only, stay, np.arange(nodes), out)
+        return out[:, 0, 0]
 
 
 def rows_of(
@@ -139,8 +145,9 @@ class Cuts:
     @classmethod
     def of(cls, hist: Floats, features: Features, contrast: tuple[int, int], least: int) -> "Cuts":
         """Return the cuts of a node's histogram (d, bins, L) with `least` rows on either side."""
-        order = bin_order(hist, features, contrast)
-        inner = np.take_along_axis(hist[:, 1:], order[:, :, None] - 1, axis=1)
+        order, inner = bin_order(hist, features, contrast), hist[:, 1:]
+        if features.categorical.any():
+            inner = np.take_along_axis(inner, order[:, :, None] - 1, axis=1)
         taken = np.zeros_like(hist)
         np.cumsum(inner, axis=1, out=taken[:, 1:])
         missing = hist[:, :1]
@@ -164,7 +171,8 @@ def bin_order(hist: Floats, features: Features, contrast: tuple[int, int]) -> In
     bias at stake. Ordered by a mean, the best of all 2^(c-1) subsets is a prefix for one squared
     error (Fisher 1958); for this objective it is a good guess in linear time.
     """
-    order = np.tile(np.arange(1, hist.shape[1]), (len(hist), 1))
+    order = np.empty((len(hist), hist.shape[1] - 1), dtype=np.int64)
+    order[:] = np.arange(1, hist.shape[1])
     for f in np.flatnonzero(features.categorical):
         cells = hist[f, 1:]
         dense, sparse = (cells[:, 1 + m] for m in contrast)
@@ -286,16 +294,30 @@ class Grower:
             parents = self.frontier
             self.split(hist)
             if len(self.wants):
-                route(rows.chosen, rows.codes, node, self.tree, self.goes_left)
                 hist = self._child_histograms(rows, node, parents, hist)
 
     def histograms(self, rows: Rows, node: Places, wanted: Ints) -> Floats:
-        """Return the histograms (nodes, d, bins, L) of some nodes, from the node of each row (-1:
-        none).
+        """Return the histograms (nodes, d, bins, L) of some leaves; each row's node (r,) becomes
+        its leaf.
         """
+        shape = (len(wanted), len(self.features.bins), self.goes_left.shape[1])
+        return self._summed(rows, node, wanted, shape)
+
+    def node_sums(self, rows: Rows) -> Floats:
+        """Return the sums of the rows' statistics in every node (nodes, L)."""
+        node, every = np.zeros(len(rows.chosen), dtype=np.int32), np.arange(self.count)
+        sums = self._summed(rows, node, every, (self.count, 1, 1))[:, 0, 0]
+        add_children(self.tree, sums)
+        return sums
+
+    def _summed(
+        self, rows: Rows, node: Places, wanted: Ints, shape: tuple[int, int, int]
+    ) -> Floats:
+        out = np.zeros((*shape, rows.width))
         place = np.full(self.tree.shape[1], -1, dtype=np.int64)
         place[wanted] = np.arange(len(wanted))
-        return rows.histograms(node, place, len(wanted), self.goes_left.shape[1])
+        add_histogram(rows, node, self.tree, self.goes_left, place, out)
+        return out
 
     def _child_histograms(self, rows: Rows, node: Places, parents: Ints, hist: Floats) -> Floats:
         """Return the histograms of the frontier: the smaller of each split is summed, the larger is
@@ -315,24 +337,10 @@ class Grower:
         out[children.sum(axis=0) - small - first] = hist[of_parents] - summed
         return out
 
-    def leaf_of(self, rows: Rows) -> Places:
-        """Return the leaf of each row (r,)."""
-        node = np.zeros(len(rows.chosen), dtype=np.int32)
-        for _ in range(self.level):
-            route(rows.chosen, rows.codes, node, self.tree, self.goes_left)
-        return node
-
     @property
     def score(self) -> float:
         """The objective of the whole assignment."""
         return self.goal.score(self.totals)
-
-
-def node_sums(grower: Grower, rows: Rows) -> Floats:
-    """Return the sums of the rows' statistics in every node (nodes, L)."""
-    sums = rows.totals(grower.leaf_of(rows), grower.count)
-    add_children(grower.tree, sums)
-    return sums
 
 
 def add_children(tree: Ints, sums: Floats) -> None:
