@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ Ints = NDArray[np.int64]
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
 _ROUNDING = 8 * np.finfo(np.float64).eps
+_GRAM_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +133,7 @@ def moments_of(
     >>> m.mean("y").tolist(), m.row_mean("total2"), totals.tolist()
     ([1.0, 1.0], 4.0, [2.0, 2.0, 2.0, 2.0])
     """
-    from counterrank.kernels import accumulate, columns, hashing
+    from counterrank.kernels import accumulate, hashing
 
     n, length = y.shape
     tall_y, tall_w, tall_r = (
@@ -144,13 +145,14 @@ def moments_of(
     gram = _gram(tall_y, tall_w, base) if full else None
     table, earned = None, None
     if bucket is not None:
-        table = np.zeros((hashing.BUCKETS, 2 * length + 2))
-        columns.add_buckets(tall_y, tall_w, base, bucket, table)
-        earned = np.column_stack(
-            [np.bincount(bucket, r, hashing.BUCKETS).astype(np.float64) for r in tall_r]
+        columns = (*tall_y, *tall_w, base, np.ones(n))
+        table, earned = (
+            np.column_stack([np.bincount(bucket, one, hashing.BUCKETS) for one in part]).astype(
+                float
+            )
+            for part in (columns, tall_r)
         )
-    positions, rows, peaks, histogram, totals = sums
-    return Moments(n, alpha, positions, rows, peaks, histogram, gram, table, earned), totals
+    return _moments(tall_w, alpha, sums, gram, table, earned), sums.totals
 
 
 def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:
@@ -166,9 +168,8 @@ def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Mo
     sums = _empty(*w.shape)
     tall = np.ascontiguousarray(w.T)
     accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
-    positions, rows, peaks, histogram, totals = sums
-    positions[2], positions[5] = rewards.sums.T
-    return Moments(w.shape[0], alpha, positions, rows, peaks, histogram), totals
+    sums.positions[:, [2, 5]] = rewards.sums
+    return _moments(tall, alpha, sums), sums.totals
 
 
 def moments_of_ratios(
@@ -196,16 +197,17 @@ def moments_of_ratios(
 
     n, length = reward.shape
     wanted = np.array([kind in kinds for kind in KINDS])
-    positions, rows = (
-        np.zeros((3, len(kernels.POSITION_SUMS), length)),
+    sums, rows = (
+        np.zeros((3, length, len(kernels.POSITION_SUMS))),
         np.zeros((3, len(kernels.ROW_SUMS))),
     )
-    peaks, histogram = np.zeros((3, length + 1)), np.zeros((3, 2, kernels.BINS))
+    top, counts = np.zeros((3, length + 1), dtype=np.int64), np.zeros((3, kernels.BINS, 2))
     totals = np.empty((3, n))
     one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
-    standard(one, two, lengths, rewards, alpha, wanted, positions, rows, peaks, histogram, totals)
+    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals)
+    peaks = top.view(np.float64)
     return {
-        kind: (Moments(n, alpha, positions[i], rows[i], peaks[i], histogram[i]), totals[i])
+        kind: (Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T), totals[i])
         for i, kind in enumerate(KINDS)
         if wanted[i]
     }
@@ -226,32 +228,48 @@ def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
     >>> rewards_of(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.5])).base.tolist()
     [2.0, 5.0]
     """
-    from counterrank.kernels.rewards import rewards
-
-    n, length = reward.shape
-    tall, sums, base = np.empty((length, n)), np.empty((length, 2)), np.empty(n)
-    rewards(np.ascontiguousarray(reward), alpha, tall, sums, base)
-    return Rewards(tall.T, sums, base)
+    tall = np.ascontiguousarray(reward.T)
+    sums = np.column_stack([tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall)])
+    return Rewards(tall.T, sums, alpha @ tall)
 
 
-def _empty(n: int, length: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return room for positions, rows, peaks, histogram and totals, in the order the kernels take
-    them.
+class _Sums(NamedTuple):
+    """What the pass over a batch fills: positions (K, 8), rows (7,), histogram (BINS, 2) and totals
+    (n,).
     """
+
+    positions: Floats
+    rows: Floats
+    histogram: Floats
+    totals: Floats
+
+
+def _empty(n: int, length: int) -> _Sums:
     from counterrank.kernels import accumulate as kernels
 
-    positions, rows = (
-        np.zeros((len(kernels.POSITION_SUMS), length)),
+    return _Sums(
+        np.zeros((length, len(kernels.POSITION_SUMS))),
         np.zeros(len(kernels.ROW_SUMS)),
+        np.zeros((kernels.BINS, 2)),
+        np.empty(n),
     )
-    return positions, rows, np.zeros(length + 1), np.zeros((2, kernels.BINS)), np.empty(n)
+
+
+def _moments(w: Floats, alpha: Floats, sums: _Sums, *extra: Floats | None) -> Moments:
+    """Return the moments of weights (K, n) with what was summed, and `extra` (gram, buckets,
+    earned).
+    """
+    top = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
+    peaks = np.append(top, np.abs(sums.totals).max(initial=0.0))
+    positions, histogram = sums.positions.T.copy(), sums.histogram.T.copy()
+    return Moments(w.shape[1], alpha, positions, sums.rows, peaks, histogram, *extra)
 
 
 def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
-    from counterrank.kernels import columns
-
-    width = 2 * y.shape[0] + 1
-    padded = np.zeros((width, -(-width // 4) * 4))
-    columns.gram(y, w, base, padded)
-    lower = np.tril(padded[:, :width])
-    return lower + np.tril(lower, -1).T
+    out = np.zeros((2 * len(y) + 1, 2 * len(y) + 1))
+    # In parts that stay in the cache; BLAS sees that both factors are one.
+    for first in range(0, len(base), _GRAM_ROWS):
+        rows = slice(first, first + _GRAM_ROWS)
+        columns = np.concatenate([y[:, rows], w[:, rows], base[None, rows]])
+        out += columns @ columns.T
+    return out

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.fill import fill
-from counterrank.kernels.jit import helper, jit, vector_helper
-from counterrank.kernels.weighted import weighted_sums
+from counterrank.kernels.jit import helper, jit, vector_helper, vector_jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,6 +53,57 @@ def _position_sums(y: Floats, w: Floats, r: Floats, out: Floats) -> None:
     out[3] += syy
     out[4] += sww
     out[5] += srr
+    out[6] += syw
+    out[7] += syr
+
+
+@vector_helper
+def multiply(values: Floats, out: Floats) -> None:
+    """Multiply `out` by `values`, entry by entry."""
+    for i in range(out.shape[0]):
+        out[i] *= values[i]
+
+
+@vector_jit
+def weighted_sums(
+    w: Floats, r: Floats, alpha: float, share: float, total: Floats, weight: Floats, out: Floats
+) -> None:
+    """Add alpha w r to the totals, share w to the mean weights, and sums of y, w, yy, ww, yw, yr to
+    `out`.
+    """
+    sy, sw, syy, sww, syw, syr = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(w.shape[0]):
+        a, c = w[i], r[i]
+        y = a * c
+        sy += y
+        sw += a
+        syy += y * y
+        sww += a * a
+        syw += y * a
+        syr += y * c
+        total[i] += alpha * y
+        weight[i] += share * a
+    out[0] += sy
+    out[1] += sw
+    out[3] += syy
+    out[4] += sww
+    out[6] += syw
+    out[7] += syr
+
+
+@vector_helper
+def common_sums(w: Floats, r: Floats, out: Floats) -> None:
+    """The same for a weight common to all positions, whose own sums are made once."""
+    sy, syy, syw, syr = 0.0, 0.0, 0.0, 0.0
+    for i in range(w.shape[0]):
+        a, c = w[i], r[i]
+        y = a * c
+        sy += y
+        syy += y * y
+        syw += y * a
+        syr += y * c
+    out[0] += sy
+    out[3] += syy
     out[6] += syw
     out[7] += syr
 
@@ -117,45 +167,23 @@ def close_block(
 
 
 @jit
-def finish(
-    sums: Floats, counts: Floats, top: Ints, positions: Floats, histogram: Floats, peaks: Floats
-) -> None:
-    """Turn what was summed position by position (K, 8), bin by bin (BINS, 2) and as bits (K+1,) the
-    other way round.
-
-    Loops, not slices: assigning one array to a part of another compiles the text of its error
-    message.
-    """
-    for k in range(positions.shape[1]):
-        for s in range(positions.shape[0]):
-            positions[s, k] = sums[k, s]
-    for b in range(counts.shape[0]):
-        for s in range(2):
-            histogram[s, b] = counts[b, s]
-    values = top.view(np.float64)
-    for k in range(peaks.shape[0]):
-        peaks[k] = values[k]
-
-
-@jit
 def accumulate(
-    y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, positions: Floats, rows: Floats,
-    peaks: Floats, histogram: Floats, totals: Floats,
+    y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, sums: Floats, rows: Floats,
+    histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is
     not summed alone.
 
     IN  y, w, reward (K, n); base (n,) what the logger earned, sum_k alpha_k r_k; alpha (K,).
-    OUT (zeros) positions (8, K): sums over rows of POSITION_SUMS at each position; rows (7,):
-        ROW_SUMS of the row total sum_k alpha_k y_k, the base and the mean weight; peaks (K+1,):
-        largest |w_k|, last the largest
-        |row total|; histogram (2, BINS): count and sum of the mean |weights|; totals (n,).
+    OUT (zeros) sums (K, 8): over rows, POSITION_SUMS at each position; rows (7,): ROW_SUMS of the
+        row total sum_k alpha_k y_k, the base and the mean weight; histogram (BINS, 2): count and
+        sum of the mean |weights|; totals (n,).
     """
     length, n = y.shape
     block = np.empty(BLOCK)
-    by_position, counts = np.zeros((length, 8)), np.zeros((BINS, 2))
-    top = np.zeros(length + 1, dtype=np.int64)
-    scale = 1.0 / alpha.sum()
+    whole = 0.0
+    for k in range(length):
+        whole += alpha[k]
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
         total, weight = totals[first:stop], block[: stop - first]
@@ -164,13 +192,10 @@ def accumulate(
         for k in range(length):
             w_k, r_k = w[k, first:stop], reward[k, first:stop]
             if products:
-                weighted_sums(w_k, r_k, alpha[k], alpha[k] * scale, total, weight, by_position[k])
+                weighted_sums(w_k, r_k, alpha[k], alpha[k] / whole, total, weight, sums[k])
             else:
                 y_k = y[k, first:stop]
-                _position_sums(y_k, w_k, r_k, by_position[k])
+                _position_sums(y_k, w_k, r_k, sums[k])
                 _add_scaled(y_k, alpha[k], total)
-                _add_scaled(w_k, alpha[k] * scale, weight)
-            top[k] = largest(w_k, top[k])
-        top[length] = largest(total, top[length])
-        close_block(total, base[first:stop], weight, rows, counts)
-    finish(by_position, counts, top, positions, histogram, peaks)
+                _add_scaled(w_k, alpha[k] / whole, weight)
+        close_block(total, base[first:stop], weight, rows, histogram)

@@ -2,23 +2,31 @@
 machine.
 """
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
+
+Words = NDArray[np.uint64]
 
 #: Number of buckets into which units (or rows) fall. Variances over buckets have a relative error
 #: of about 1/sqrt(2*1024) = 2 %, and a bucket table stays small enough to be added over machines.
 BUCKETS = 1024
 
 
-@jit
-def mix(value: np.uint64) -> np.uint64:
-    """Return a well-scrambled 64-bit value (the finaliser of SplitMix64)."""
-    value = np.uint64(value) + np.uint64(0x9E3779B97F4A7C15)
+def mixed(value: np.uint64 | Words) -> np.uint64 | Words:
+    """Return well-scrambled 64-bit values (the finaliser of SplitMix64) of a number or an array."""
+    value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
+
+
+#: The same of a number inside kernels.
+mix = cast(Callable[[np.uint64], np.uint64], jit(mixed))
 
 
 @jit

@@ -3,16 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.hashing import mix
+from counterrank.kernels.hashing import mix, mixed
 from counterrank.kernels.jit import helper, jit
 
 
-@jit
 def start(state: NDArray[np.uint64]) -> None:
     """Give the two lanes of `state` (n, 2) different beginnings."""
-    for i in range(state.shape[0]):
-        state[i, 0] = np.uint64(0x243F6A8885A308D3)
-        state[i, 1] = np.uint64(0x13198A2E03707344)
+    state[:] = 0x243F6A8885A308D3, 0x13198A2E03707344
 
 
 @helper
@@ -81,11 +78,8 @@ def absorb_floats(
             i += 1
 
 
-@jit
 def total(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the sums (2,) of the finished hashes, modulo 2^64."""
-    sums = np.zeros(2, dtype=np.uint64)
-    for i in range(state.shape[0]):
-        sums[0] += mix(state[i, 0] ^ state[i, 1])
-        sums[1] += mix(state[i, 1] + np.uint64(0x082EFA98EC4E6C89))
-    return sums
+    one, two = state.T
+    finished = mixed(one ^ two), mixed(two + np.uint64(0x082EFA98EC4E6C89))
+    return np.array([np.sum(part) for part in finished])

@@ -8,11 +8,15 @@ every further loop runs over consecutive rankings.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.accumulate import BINS, close_block, finish, largest
+from counterrank.kernels.accumulate import (
+    close_block,
+    common_sums,
+    largest,
+    multiply,
+    weighted_sums,
+)
 from counterrank.kernels.fill import fill
-from counterrank.kernels.jit import helper, jit
-from counterrank.kernels.rewards import reward_sums
-from counterrank.kernels.weighted import common_sums, multiply, weighted_sums
+from counterrank.kernels.jit import helper, jit, vector_helper
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,6 +64,18 @@ def _turn_ratios(
                 out[k, i] = 1.0
 
 
+@vector_helper
+def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
+    """Add alpha r to what the logger earned, and sums of r and r^2 to `out`."""
+    first, second = 0.0, 0.0
+    for i in range(values.shape[0]):
+        first += values[i]
+        second += values[i] * values[i]
+        base[i] += alpha * values[i]
+    out[0] += first
+    out[1] += second
+
+
 @helper
 def _joint(
     rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
@@ -99,14 +115,14 @@ def _by_position(
 
 @jit
 def standard(
-    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, positions: Floats,
-    rows: Floats, peaks: Floats, histogram: Floats, totals: Floats,
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, sums: Floats,
+    rows: Floats, top: Ints, histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of each wanted kind of weight.
 
     IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (3,) in the order of KINDS.
-    OUT (zeros) positions (3, 8, K), rows (3, 7), peaks (3, K+1), histogram (3, 2, BINS), totals (3,
-        n), each as in `accumulate`.
+    OUT (zeros) sums (3, K, 8), rows (3, 7), histogram (3, BINS, 2), totals (3, n), each as in
+        `accumulate`; top (3, K+1): the largest |w_k|, last the largest |row total|, as bits.
     """
     n, length = target.shape
     flat_target, flat_logging, flat_reward = (
@@ -116,8 +132,7 @@ def standard(
     )
     rho, tall = np.empty((length, _BLOCK)), np.empty((length, _BLOCK))
     quotient, room = np.empty(length * _BLOCK), np.empty((3, _BLOCK))
-    sums, of_rewards = np.zeros((3, length, 8)), np.zeros((length, 2))
-    top, counts = np.zeros((3, length + 1), dtype=np.int64), np.zeros((3, BINS, 2))
+    of_rewards = np.zeros((length, 2))
     for first in range(0, n, _BLOCK):
         stop = min(first + _BLOCK, n)
         used = stop - first
@@ -135,7 +150,7 @@ def standard(
                 _joint(rho, tall, base, weight, total, sums[0], top[0])
             else:
                 _by_position(rho, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
-            close_block(total, base, weight, rows[kind], counts[kind])
+            close_block(total, base, weight, rows[kind], histogram[kind])
     for kind in range(3):
         # The joint weight is the same at every position: its sums and its peak were made once.
         if kind == 0:
@@ -143,4 +158,3 @@ def standard(
                 sums[0, k, 1], sums[0, k, 4], top[0, k] = rows[0, 2], rows[0, 5], top[0, 0]
         for k in range(length):
             sums[kind, k, 2], sums[kind, k, 5] = of_rewards[k, 0], of_rewards[k, 1]
-        finish(sums[kind], counts[kind], top[kind], positions[kind], histogram[kind], peaks[kind])
