@@ -75,3 +75,16 @@ def test_equal_values_still_have_an_axis() -> None:
 def test_matrix_draws_every_cell() -> None:
     drawn = str(mask_chart([[True, False], [True, True]], name="cascade"))
     assert [drawn.count(f'class="{look}"') for look in ("own", "on", "off")] == [2, 1, 1]
+
+
+def test_a_legend_tells_two_lines_apart_and_is_not_needed_for_one():
+    frame = charts.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
+    lines = [
+        charts.Series(points=[charts.Point(0, 0)]),
+        charts.Series(points=[charts.Point(1, 1)], look="t1 dash1", dots=False),
+    ]
+    both = charts.Plot(lines, frame, "x", ["estimated", "promised"])
+    drawn = str(both.legend())
+    assert drawn.index("estimated") < drawn.index("promised") and 'class="t1 dash1"' in drawn
+    one = charts.Plot(lines[:1], frame, "x", ["estimated"])
+    assert one.legend() == "" and "estimated" in one.legend(least=1)

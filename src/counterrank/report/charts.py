@@ -354,6 +354,18 @@ class Plot:
         box = {"class_": "plot chart", "role": "group", "aria_label": self.name, "tabindex": "0"}
         return tag("div", title, inner, **box)
 
+    def legend(self, least: int = 2) -> Markup:
+        """Return which line is which; empty where there are fewer than `least`."""
+        named = list(zip(self.series, self.names, strict=False))
+        entries = (_entry(one, name) for one, name in named)
+        return tag("p", *entries, class_="legend") if len(named) >= least else Markup("")
+
+
+def _entry(one: Series, name: str) -> Markup:
+    stroke = tag("line", x1=0, x2=40, y1=8, y2=8, class_="curve") if one.joined else ""
+    mark = marker(one.shape, "20", 8, class_="dot") if one.dots else ""
+    return tag("span", tag("svg", stroke, mark, width=40, height=16, class_=one.look), " ", name)
+
 
 def _grid(frame: Frame) -> list[Markup]:
     across = [(tick, "grid") for tick in frame.y.ticks()]

@@ -19,7 +19,6 @@ from counterrank.report.parts import (
     folded,
     grid,
     grid_of,
-    marker,
     section,
     style_of,
     table,
@@ -291,28 +290,15 @@ def _path_figure(reading: Reading, target: str) -> Markup:
     found, both = path_drawing(reading, target), _paths(reading, target)
     if found is None:
         return Markup("")
-    style = style_of(reading, target)
-    entries = (_entry(name, _look(name, style), style.shape) for name in both)
-    legend = tag("p", *entries, class_="legend") if len(found.series) > 1 else Markup("")
     aid = sentences.path(both[ALONE] or both[MODELLED])
-    return figure_of(reading, target, aid, legend + found.svg(), _path_table(both))
-
-
-def _look(name: str, style: Style) -> str:
-    return style.look if name == ALONE else f"{style.look} hollow dash1"
+    return figure_of(reading, target, aid, found.legend() + found.svg(), _path_table(both))
 
 
 def _path_series(name: str, path: list[Point], style: Style) -> Series:
     # The second without band and whiskers: beside the first rather than on top of it.
     alone = name == ALONE
-    look = _look(name, style)
+    look = style.look if alone else f"{style.look} hollow dash1"
     return Series(points=path, look=look, shape=style.shape, band=alone, whiskers=alone)
-
-
-def _entry(name: str, look: str, shape: int) -> Markup:
-    stroke = tag("line", x1=0, x2=40, y1=8, y2=8, class_="curve")
-    mark = marker(shape, "20", 8, class_="dot")
-    return tag("span", tag("svg", stroke, mark, width=40, height=16, class_=look), " ", name)
 
 
 def _heights(points: list[Point], today: list[float]) -> Scale:

@@ -141,8 +141,9 @@ def learning_page(model: Model) -> str:
         "Further steps are more ambitious; the further the bound falls behind, the less of it this "
         "log can show."
     )
+    path = path_drawing(model)
     figures = [
-        parts.figure("Ambition against evidence", aid, path_drawing(model).svg(), path_table)
+        parts.figure("Ambition against evidence", aid, path.legend() + path.svg(), path_table)
     ]
     if listed(model.get("segments")):
         told = "Bars are adjusted for looking at all of them."
@@ -172,11 +173,11 @@ def _exposure(model: Model) -> Markup:
     found = listed(model.get("exposure"))
     body = [
         (str(row.get("group")), percent(row.get("before")), percent(row.get("after")),
-         percent((row.get("after") or 0.0) - (row.get("before") or 0.0), sign=True))
+         plain(100 * ((row.get("after") or 0.0) - (row.get("before") or 0.0)), 0.5, sign=True))
         for row in found
     ]  # fmt: skip
     return (
-        parts.table(("shown", "share today", "share learned", "change"), body)
+        parts.table(("shown", "share today", "share learned", "change in points"), body)
         if body
         else Markup("")
     )

@@ -135,7 +135,10 @@ def _draw_rows(axes: "Axes", one: Rows) -> None:
     axes.set_ylim(len(one.rows) - 0.5, -0.7)
     axes.set_xticks(*_ticks(scale, one.axis.tick_name))
     axes.grid(axis="x", color=colours["grid"], linewidth=0.8)
-    axes.set_xlabel(one.axis.title, color=colours["soft"], fontsize=9)
+    # Beside the line its name could meet the title or a mark.
+    marked = one.axis.line is not None and one.axis.line_name
+    named = f" (line: {marked})" if marked else ""
+    axes.set_xlabel(one.axis.title + named, color=colours["soft"], fontsize=9)
     axes.set_yticks(range(len(one.rows)), [_label(row) for row in one.rows])
     for label, row in zip(axes.get_yticklabels(), one.rows, strict=True):
         label.set_color(colours["ink"])

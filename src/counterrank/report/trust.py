@@ -93,8 +93,7 @@ def _survival(reading: Reading, target: str) -> Markup:
     found = weights_drawing(reading, target)
     if found is None:
         return Markup("")
-    entries = (_entry(index, name) for index, name in enumerate(found.names))
-    drawn = tag("p", *entries, class_="legend") + found.svg()
+    drawn = found.legend(least=1) + found.svg()
     aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
     curves = zip(found.names, found.series, strict=True)
     body = [(name, short(p.x), percent(p.y)) for name, curve in curves for p in curve.points]
@@ -113,12 +112,6 @@ def _survival_series(index: int, name: str, curve: list[tuple[float, float]]) ->
         Point(w, s, tip=f"{name}\n{percent(s)} of rows weigh {short(w)} or more") for w, s in curve
     ]
     return Series(points=points, look=f"t{index} dash{index}", dots=False)
-
-
-def _entry(index: int, name: str) -> Markup:
-    stroke = tag("line", x1=0, x2=26, y1=7, y2=7, class_="curve")
-    drawn = tag("svg", stroke, width=26, height=14, class_=f"t{index} dash{index}")
-    return tag("span", drawn, " ", name)
 
 
 def _means(reading: Reading, target: str) -> Markup:

@@ -121,11 +121,14 @@ def drawing(model: Model) -> Plot:
 
 def validation_page(model: Model) -> str:
     """Return one self-contained page."""
-    aid = "On the dashed line predictions are right; bars are their intervals."
+    aid, drawn = (
+        "On the dashed line predictions are right; bars are their intervals.",
+        drawing(model),
+    )
     return page(
         "validation.html.j2",
         sentences=sentences(model),
-        chart=parts.figure("Predicted against earned", aid, drawing(model).svg()),
+        chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
         pairs=parts.table(HEAD, lines_of(model), texts=2),
     )
 
