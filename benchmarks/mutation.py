@@ -32,8 +32,7 @@ INFERENCE, BOUNDS = "tests/hard/test_survivors_inference.py", "tests/inference/t
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
     "kernels/weights.py": (CORE, "tests/kernels/test_weights.py", "tests/exact/test_order.py"),
-    "kernels/accumulate.py": (CORE, "tests/kernels/test_moments.py"),
-    "kernels/standard.py": (ESTIMATORS, "tests/kernels/test_moments.py"),
+    "kernels/accumulate.py": (CORE, ESTIMATORS, "tests/kernels/test_moments.py"),
     "estimators/kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
     "moments.py": (
         CORE,
@@ -109,15 +108,14 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 #: line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
     ("kernels/accumulate.py", "256", "BLOCK = "),
-    ("kernels/standard.py", "256", "_BLOCK = "),
     (
-        "kernels/standard.py",
+        "kernels/accumulate.py",
         "Lt",
         "if shortest < length:",
     ),  # a way around a loop that has nothing to do
-    ("kernels/standard.py", "1", ".reshape(-1)"),
+    ("kernels/accumulate.py", "1", ".reshape(-1)"),
     (
-        "kernels/standard.py",
+        "kernels/accumulate.py",
         "3",
         "= np.empty(length * _BLOCK), np.empty((3, _BLOCK))",
     ),  # room that nothing uses

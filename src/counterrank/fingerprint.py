@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels import row_hash
+from counterrank.kernels import hashing
 from counterrank.log import Probabilities, RankingLog
 from counterrank.policies import Scored
 from counterrank.propensity import Propensity
@@ -78,16 +78,16 @@ def fingerprint(log: RankingLog | Source) -> str:
 def fingerprint_of(log: RankingLog) -> Fingerprint:
     """Return the fingerprint state of one batch."""
     state = np.zeros((log.n, 2), dtype=np.uint64)  # (n, 2)
-    row_hash.start(state)
-    row_hash.absorb_integers(state, log.action)
-    row_hash.absorb_floats(state, log.reward, log.lengths)
+    hashing.start(state)
+    hashing.absorb_integers(state, log.action)
+    hashing.absorb_floats(state, log.reward, log.lengths)
     _absorb_policy(state, log.propensity, log.lengths)
     if log.context is not None:
-        row_hash.absorb_floats(state, log.context, np.full(log.n, log.context.shape[1]))
-    rows = row_hash.total(state)
+        hashing.absorb_floats(state, log.context, np.full(log.n, log.context.shape[1]))
+    rows = hashing.total(state)
     for name in sorted(log.targets):
         _absorb_policy(state, log.targets[name], log.lengths)
-    sums = row_hash.total(state)
+    sums = hashing.total(state)
     return Fingerprint(
         (int(sums[0]), int(sums[1])),
         log.n,
@@ -101,11 +101,11 @@ def _absorb_policy(state: Words, policy: Probabilities, lengths: NDArray[np.int6
     if isinstance(policy, Propensity):
         joint = policy.kind == "joint"
         values = policy.values[:, None] if joint else policy.values
-        row_hash.absorb_floats(state, values, np.ones_like(lengths) if joint else lengths)
+        hashing.absorb_floats(state, values, np.ones_like(lengths) if joint else lengths)
     elif isinstance(policy, Scored):
         sets = policy.candidates
         for listed in (sets.items, policy.scores):
-            row_hash.absorb_floats(state, sets.dense(listed, 0.0), sets.counts)
+            hashing.absorb_floats(state, sets.dense(listed, 0.0), sets.counts)
 
 
 def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> str:

@@ -193,7 +193,7 @@ def moments_of_ratios(
     [2.0, 6.0]
     """
     from counterrank.kernels import accumulate as kernels
-    from counterrank.kernels.standard import KINDS, standard
+    from counterrank.kernels.accumulate import KINDS, standard
 
     n, length = reward.shape
     wanted = np.array([kind in kinds for kind in KINDS])

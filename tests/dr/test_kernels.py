@@ -7,7 +7,7 @@ import pytest
 
 from counterrank.estimators.kernels.orders import exact_squares, others_polynomial
 from counterrank.models.columns import Layout, count_slots, pair_slots, scale_of, whole_distribution
-from counterrank.models.kernels.draws import draw_rankings
+from counterrank.models.draws import draw_rankings
 from counterrank.models.ridge import grams_of, joint_width, totals_of
 from counterrank.simulate import random
 

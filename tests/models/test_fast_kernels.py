@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from counterrank.models import linear
+from counterrank.models.clicks.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.columns import Arrays, Layout, Scale, count_slots, pair_slots
-from counterrank.models.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.linear import logged_values, logistic_means, mean_values
 
 K, A, D, F, N = 5, 3, 2, 3, 300

@@ -17,7 +17,7 @@ from counterrank.audit.findings import (
     examples_at,
 )
 from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
-from counterrank.kernels import row_hash
+from counterrank.kernels import hashing
 from counterrank.log import RankingLog
 from counterrank.policies import Scored
 from counterrank.texts import say
@@ -128,11 +128,11 @@ class Duplicates(Check):
         columns).
         """
         key = np.zeros((batch.n, 2), dtype=np.uint64)
-        row_hash.start(key)
+        hashing.start(key)
         identified = _absorb_identity(key, batch)
         whole = key.copy()
-        row_hash.absorb_integers(whole, batch.action)
-        row_hash.absorb_floats(whole, batch.reward, batch.lengths)
+        hashing.absorb_integers(whole, batch.action)
+        hashing.absorb_floats(whole, batch.reward, batch.lengths)
         kept = np.ones(batch.n, bool)
         if subject.n is None:
             kept = whole[:, 0] % _THIN == 0
@@ -182,14 +182,14 @@ def _distinct(values: NDArray[np.uint64]) -> int:
 def _absorb_identity(state: NDArray[np.uint64], batch: RankingLog) -> bool:
     found = False
     if batch.context is not None:
-        row_hash.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
+        hashing.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
         found = True
     others = [
         *([batch.unit] if batch.unit is not None else []),
         *(batch.columns[name] for name in sorted(batch.columns)),
     ]
     for values in others:
-        row_hash.absorb_floats(state, _numbers(values)[:, None], np.ones(batch.n, dtype=np.int64))
+        hashing.absorb_floats(state, _numbers(values)[:, None], np.ones(batch.n, dtype=np.int64))
         found = True
     return found
 
@@ -311,8 +311,8 @@ class Robots(Check):
         sums: dict[str, NDArray[Any]] = {}
         if batch.context is not None and batch.unit is None:
             state = np.zeros((batch.n, 2), dtype=np.uint64)
-            row_hash.start(state)
-            row_hash.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
+            hashing.start(state)
+            hashing.absorb_floats(state, batch.context, np.full(batch.n, batch.context.shape[1]))
             sums["context"] = np.bincount(
                 (state[:, 0] % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS)
             )
@@ -387,8 +387,8 @@ class Logged(Check):
         if not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES:
             return Tally()
         state = np.zeros((batch.n, 2), dtype=np.uint64)
-        row_hash.start(state)
-        row_hash.absorb_integers(state, batch.action)
+        hashing.start(state)
+        hashing.absorb_integers(state, batch.action)
         return Tally(lists={"list": state[:, 0]})
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:

@@ -1,4 +1,6 @@
-"""The pass that turns contributions and weights of a batch into additive moments.
+"""The pass that turns contributions and weights of a batch into additive moments, and the one that
+makes the weights of IPS, RIPS and IIPS on its way (`standard`): ratios, weights and moments of a
+block never leave the cache.
 
 Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and
 vectorises. Rows come in blocks that stay in the first-level cache. Contributions that are products
@@ -10,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.fill import fill
-from counterrank.kernels.jit import helper, jit, vector_helper, vector_jit
+from counterrank.kernels.jit import fill, helper, jit, vector_helper, vector_jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
-#: Rows handled at a time, so that a block of every column stays in the first-level cache.
+#: Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends, longer
+#: ones for cache.
 BLOCK = 256
 
 #: Weights are counted in bins of an eighth of an octave from 2**-40 to 2**64; bin 0 holds what is
@@ -28,6 +31,10 @@ BINS = (HIGHEST_EXPONENT - LOWEST_EXPONENT) * BINS_PER_OCTAVE + 1
 _SHIFT = 49  # 52 bits of mantissa less the 3 that name the eighth of an octave
 _FIRST_BIN = (1023 + LOWEST_EXPONENT) * BINS_PER_OCTAVE - 1
 _WITHOUT_SIGN = 0x7FFFFFFFFFFFFFFF
+
+#: Which product of ratios is the weight: one for the whole ranking, one for the items so far, one
+#: for the own item.
+KINDS = ("joint", "prefix", "position")
 
 # Rows of `positions` and entries of `rows`, in the order the kernel fills them.
 POSITION_SUMS = ("y", "w", "r", "yy", "ww", "rr", "yw", "yr")
@@ -199,3 +206,136 @@ def accumulate(
                 _add_scaled(y_k, alpha[k], total)
                 _add_scaled(w_k, alpha[k] / whole, weight)
         close_block(total, base[first:stop], weight, rows, histogram)
+
+
+# What follows turns rows as they lie in the log position-major in scratch, block by block, so that
+# every further loop runs over consecutive rankings.
+
+
+@jit
+def _turn(values: Floats, first: int, used: int, out: Floats) -> None:
+    """Fill out (K, used) from rows first .. first + used of flat row-major values."""
+    length = out.shape[0]
+    block = values[first * length : (first + used) * length]
+    for k in range(length):
+        row = out[k]
+        for i in range(used):
+            row[i] = block[i * length + k]
+
+
+@helper
+def _turn_ratios(
+    target: Floats, logging: Floats, lengths: Ints, first: int, quotient: Floats, out: Floats
+) -> None:
+    """Fill out (K, used) with target / logging of the rows from `first` on, one in the padding."""
+    length, used = out.shape[0], lengths.shape[0]
+    above, below = (
+        target[first * length : (first + used) * length],
+        logging[first * length : (first + used) * length],
+    )
+    shortest = length
+    for i in range(used * length):
+        quotient[i] = above[i] / below[i]
+    for i in range(used):
+        shortest = min(shortest, lengths[i])
+    _turn(quotient, 0, used, out)
+    if shortest < length:
+        for i in range(used):
+            for k in range(lengths[i], length):
+                out[k, i] = 1.0
+
+
+@vector_helper
+def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
+    """Add alpha r to what the logger earned, and sums of r and r^2 to `out`."""
+    first, second = 0.0, 0.0
+    for i in range(values.shape[0]):
+        first += values[i]
+        second += values[i] * values[i]
+        base[i] += alpha * values[i]
+    out[0] += first
+    out[1] += second
+
+
+@helper
+def _joint(
+    rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
+) -> None:
+    length, used = rho.shape[0], w.shape[0]
+    fill(w, 1.0)
+    for k in range(length):
+        multiply(rho[k, :used], w)
+    for k in range(length):
+        common_sums(w, reward[k, :used], sums[k])
+    for i in range(used):
+        total[i] = base[i] * w[i]
+    top[0] = largest(w, top[0])
+    top[length] = largest(total, top[length])
+
+
+@helper
+def _by_position(
+    rho: Floats, cumulative: bool, reward: Floats, alpha: Floats, product: Floats, weight: Floats, total: Floats,
+    sums: Floats, top: Ints,
+) -> None:  # fmt: skip
+    length, used = rho.shape[0], product.shape[0]
+    scale = 1.0 / alpha.sum()
+    fill(total, 0.0)
+    fill(weight, 0.0)
+    fill(product, 1.0)
+    w = product
+    for k in range(length):
+        if cumulative:
+            multiply(rho[k, :used], w)
+        else:
+            w = rho[k, :used]
+        weighted_sums(w, reward[k, :used], alpha[k], alpha[k] * scale, total, weight, sums[k])
+        top[k] = largest(w, top[k])
+    top[length] = largest(total, top[length])
+
+
+@jit
+def standard(
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, sums: Floats,
+    rows: Floats, top: Ints, histogram: Floats, totals: Floats,
+) -> None:  # fmt: skip
+    """Fill the moments of each wanted kind of weight.
+
+    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (3,) in the order of KINDS.
+    OUT (zeros) sums (3, K, 8), rows (3, 7), histogram (3, BINS, 2), totals (3, n), each as in
+        `accumulate`; top (3, K+1): the largest |w_k|, last the largest |row total|, as bits.
+    """
+    n, length = target.shape
+    flat_target, flat_logging, flat_reward = (
+        target.reshape(-1),
+        logging.reshape(-1),
+        reward.reshape(-1),
+    )
+    rho, tall = np.empty((length, BLOCK)), np.empty((length, BLOCK))
+    quotient, room = np.empty(length * BLOCK), np.empty((3, BLOCK))
+    of_rewards = np.zeros((length, 2))
+    for first in range(0, n, BLOCK):
+        stop = min(first + BLOCK, n)
+        used = stop - first
+        base, w, weight = room[0, :used], room[1, :used], room[2, :used]
+        _turn_ratios(flat_target, flat_logging, lengths[first:stop], first, quotient, rho)
+        _turn(flat_reward, first, used, tall)
+        fill(base, 0.0)
+        for k in range(length):
+            reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
+        for kind in range(3):
+            if not wanted[kind]:
+                continue
+            total = totals[kind, first:stop]
+            if kind == 0:
+                _joint(rho, tall, base, weight, total, sums[0], top[0])
+            else:
+                _by_position(rho, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
+            close_block(total, base, weight, rows[kind], histogram[kind])
+    for kind in range(3):
+        # The joint weight is the same at every position: its sums and its peak were made once.
+        if kind == 0:
+            for k in range(length):
+                sums[0, k, 1], sums[0, k, 4], top[0, k] = rows[0, 2], rows[0, 5], top[0, 0]
+        for k in range(length):
+            sums[kind, k, 2], sums[kind, k, 5] = of_rewards[k, 0], of_rewards[k, 1]

@@ -3,7 +3,7 @@
 A first run on a machine compiles what it needs, which takes longer than most evaluations; the
 machine code is kept on disk. To keep it short: no array expressions and no assignment of an array
 or a number to a slice of another inside a kernel (the first two bring a second of code each, the
-latter with the text of its error message; `kernels.fill` does the last), one layout and dtype an
+latter with the text of its error message; `fill` does the last), one layout and dtype an
 argument, settled where arrays enter, and one place from which a large helper is called, because it
 is inlined at each. A function for other kernels alone is a `helper`: the way in from Python, which
 it does without, is often longer than the function.
@@ -15,8 +15,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numba
+import numpy as np
 from numba.core import event
 from numba.extending import register_jitable
+from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -66,6 +68,13 @@ def vector_helper(function: Function) -> Function:
     """Like `helper`, with sums that may be reordered into vector lanes."""
     compiled: Function = register_jitable(**_INSIDE, fastmath=_VECTOR_MATH)(function)
     return compiled
+
+
+@jit
+def fill(out: NDArray[np.float64], value: float) -> None:
+    """Put `value` into every entry of out (n,)."""
+    for i in range(out.shape[0]):
+        out[i] = value
 
 
 #: Seconds of compiling after which a first run is explained: a single small kernel needs no word.

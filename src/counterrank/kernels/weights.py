@@ -7,8 +7,7 @@ Products, never exp of summed logs: a ratio of zero outside the mask must not be
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.fill import fill
-from counterrank.kernels.jit import helper, jit
+from counterrank.kernels.jit import fill, helper, jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -297,7 +297,7 @@ def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> I
     """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any
     chunking.
     """
-    from counterrank.models.kernels.draws import draw_rankings
+    from counterrank.models.draws import draw_rankings
 
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
     draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)

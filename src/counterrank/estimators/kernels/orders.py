@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.fill import fill
-from counterrank.kernels.jit import helper, jit
+from counterrank.kernels.jit import fill, helper, jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

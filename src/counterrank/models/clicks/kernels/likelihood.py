@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.models.kernels.sigmoid import exponential, sigmoid
+from counterrank.models.clicks.kernels.sigmoid import exponential, sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit
 from counterrank.models.clicks.kernels.likelihood import bend
-from counterrank.models.kernels.sigmoid import sigmoid
+from counterrank.models.clicks.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
