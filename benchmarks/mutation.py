@@ -78,7 +78,16 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_planning.py",
         "tests/evaluation/test_trust.py",
     ),
-    "audit/groups.py": ("tests/audit/test_groups.py", "tests/audit/test_diseases.py"),
+    "diagnostics/sensitivity.py": ("tests/evaluation/test_sensitivity.py",),
+    "audit/findings.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
+    "audit/auditor.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
+    "audit/propensities.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
+    "audit/rows.py": ("tests/audit/test_diseases.py",),
+    "audit/groups.py": (
+        "tests/audit/test_counts.py",
+        "tests/audit/test_groups.py",
+        "tests/audit/test_diseases.py",
+    ),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
     "evaluation/judging.py": (
         "tests/evaluation/test_judging.py",

@@ -1,16 +1,17 @@
 """Counts the checks share, against counting one by one."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.audit import findings
 from counterrank.audit.auditor import CHECKS, audit
-from counterrank.audit.findings import GROUPED_ROWS, SAMPLED_ROWS, Subject, examples_at
-from counterrank.audit.groups import Cut, inverse_sums
+from counterrank.audit.findings import Subject, examples_at
+from counterrank.audit.groups import Cut, GroupWeights, inverse_sums
 from counterrank.audit.propensities import items_seen, shown, steps
+from counterrank.audit.rows import Rewards
 from counterrank.sources import MemorySource
 
 
@@ -95,9 +96,11 @@ def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
     assert span.tolist() == [0.9, 0.4]
 
 
-def test_a_finding_on_some_of_the_rows_says_so() -> None:
-    rng = np.random.default_rng(0)
-    n = GROUPED_ROWS + 40_000
+def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "STRETCH_ROWS", 100)
+    monkeypatch.setattr(GroupWeights, "most", 2000)
+    monkeypatch.setattr(Rewards, "most", 1000)
+    rng, n = np.random.default_rng(0), 3000
     log = cr.RankingLog(
         action=rng.integers(0, 2, (n, 1)),
         reward=rng.random((n, 1)),
@@ -106,15 +109,33 @@ def test_a_finding_on_some_of_the_rows_says_so() -> None:
         targets={"new": np.full((n, 1), 0.5)},
     )
     found = {f.check: f.found for f in audit(MemorySource(log, threads=1)) if f.status == "passed"}
-    most = {c.name: c.most for c in CHECKS}
-    assert most["mean-weight"] is most["propensity-kind"] is most["exploration"] is None
+    assert found["rewards"].endswith(" (in 1,000 of 3,000 rankings)")
+    assert found["mean-weight-by-x_0"].endswith(" (in 2,000 of 3,000 rankings)")
+    # What a verdict cannot do without has seen every row.
     assert not found["mean-weight"].endswith("rankings)")
     assert not found["exploration"].endswith("rankings)")
-    for name, size in {"rewards": SAMPLED_ROWS, "mean-weight-by-x_0": GROUPED_ROWS}.items():
-        looked, of = re.findall(r"\(in ([\d,]+) of ([\d,]+) rankings\)$", found[name])[0]
-        assert int(of.replace(",", "")) == n
-        # Rounded up in each of the batches.
-        assert size <= int(looked.replace(",", "")) <= size + 32
+    everything = {check.name for check in CHECKS if check.most is None}
+    assert everything >= {"mean-weight", "propensity-kind", "exploration", "repeated-items"}
+
+
+def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
+    rng, n = np.random.default_rng(0), 40_000
+    log = cr.RankingLog(
+        action=np.zeros((n, 1), int), reward=np.ones((n, 1)), propensity=np.full((n, 1), 0.5),
+        targets={"new": rng.random((n, 1))},
+    )  # fmt: skip
+    subject = Subject(log, targets=("new",), n=n)
+    parts = [subject.stretch(batch, 12_000) for batch in log.chunks(2000)]
+    assert sum(part.n for part in parts if part is not None) == 12_000
+    starts = [part.start for part in parts if part is not None]
+    assert starts[0] == 0 and starts[-1] >= 30_000 and max(np.diff(starts)) <= 8000
+    long = subject.stretch(log, 12_000)
+    assert long is not None and long.n == 3 * findings.STRETCH_ROWS
+    assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
+    lent = replace(subject, whole=log, known={})
+    total = GroupWeights().partial(long, lent).sums["all\tnew"]
+    w = log.targets["new"].values[: long.n, 0] / 0.5
+    np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
 
 
 def test_the_first_few_places_are_found_wherever_they_are() -> None:

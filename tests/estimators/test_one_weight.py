@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.estimators import masked
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.masked import _FUSED_ROWS
 from counterrank.sources import MemorySource
 
 
 @pytest.mark.parametrize("aggregate", ["ratio", "control"])
-def test_normalised_ips_of_a_large_log_is_that_of_its_long_columns(aggregate: str) -> None:
+def test_normalised_ips_of_a_large_log_is_that_of_its_long_columns(
+    aggregate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(masked, "_FUSED_ROWS", 300)
     rng = np.random.default_rng(0)
-    n = _FUSED_ROWS
+    n = 300
     action = rng.integers(0, 2, (n, 3))
     action[np.arange(3) >= rng.integers(1, 4, n)[:, None]] = -1
     log = cr.RankingLog(
