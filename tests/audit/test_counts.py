@@ -83,16 +83,17 @@ def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
     values = np.array(
         [
             [0.5, 0.5, 0.5],  # equal
-            [0.9, 0.9, 0.2],  # falling
+            [0.9, 0.8, 0.8],  # falling
             [0.9, 0.5, 0.6],  # neither: rises at the end
             [0.4, 0.5, 0.1],  # neither
             [0.3, 0.2, 0.1],  # falling, but not full
-            [0.8, 0.4, 0.2],  # falling
+            [0.8, 0.3, 0.2],  # falling
+            [0.6, 0.6, 0.6],  # equal
         ]
     )
     counts, span = np.array([0, 0, 0]), np.array([0.0, 1.0])
-    steps(values, np.array([3, 3, 3, 3, 2, 3]), counts, span)
-    assert counts.tolist() == [5, 1, 2]
+    steps(values, np.array([3, 3, 3, 3, 2, 3, 3]), counts, span)
+    assert counts.tolist() == [6, 2, 2]
     assert span.tolist() == [0.9, 0.4]
 
 
@@ -145,3 +146,13 @@ def test_the_first_few_places_are_found_wherever_they_are() -> None:
     places = [(one["row"], one["position"]) for one in examples_at(bad, bad, 10)]
     assert places == [(10, 3), (11, 1), (13, 2)]
     assert [one["row"] for one in examples_at(bad[:, 2], bad[:, 2], 0)] == [0, 3]
+
+
+def test_a_share_of_the_rows_is_rounded_up_and_an_eighth_where_their_number_is_not_known() -> None:
+    log = padded(3)
+    assert Subject(log, n=1000).looked_at(7, 300) == 3
+    assert Subject(log, n=None).looked_at(8000, 300) == 1000
+    known = log.take(slice(0, 60))
+    part = Subject(known, n=None).stretch(known, 10)
+    assert part is not None and part.n == 60  # one stretch begins here
+    assert Subject(known, n=None).stretch(replace(known, start=60), 10) is None
