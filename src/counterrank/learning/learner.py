@@ -406,6 +406,45 @@ class Asked:
     level: float
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The step that the learning rows chose: spread of its lifts, their mean and its error."""
+
+    step: Any
+    spread: float
+    lift: float
+    error: float
+    path: tuple[Step, ...]
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the learning rows show a gain too: fixed before the others are looked at."""
+        return self.lift > SETTINGS["agree"].value * self.error
+
+
+def _chosen(
+    learning: Side | Tilted, steps: Sequence[Any], cap: float, reach: float, size: int
+) -> Choice:
+    """Return the step whose bound to expect of `size` certifying units is the highest."""
+    n, units = learning.log.n, _units(learning.log)
+    gains = {step: _summed(learning.lifts(step, cap), units) for step in steps}
+    spread = {s: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for s, g in gains.items()}
+    promise: dict[Any, float] = {}
+    for step, found in gains.items():
+        # The mean of these rows alone would choose by luck, and models expect too much.
+        expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
+        away = SETTINGS["caution"].value * reach * spread[step] / (n / len(found))
+        promise[step] = expected - away / math.sqrt(size)
+    best = max(steps[1:], key=lambda step: promise[step])
+    return Choice(
+        best,
+        spread[best],
+        float(gains[best].sum()) / n,
+        spread[best] * math.sqrt(len(gains[best])) / n,
+        tuple(_step(learning, step, cap, promise[step]) for step in steps),
+    )
+
+
 def _certified(
     learning: Side | Tilted,
     certifying: Side | Tilted,
@@ -415,62 +454,44 @@ def _certified(
     rng: np.random.Generator,
 ) -> Certificate:
     """Choose a step on the learning rows, then bound its lift once on the others."""
-    grade, level = asked.grade, asked.level
-    units = _units(certifying.log)
-    size = len(units[1]) if units is not None else certifying.log.n
+    rows, units = certifying.log.n, _units(certifying.log)
     counts = None if units is None else units[1]
-    reach = _reach(level, grade, size, counts)
-    chosen, best = steps[1], -math.inf
-    spreads: dict[Any, float] = {}
-    path = []
-    for step in steps:
-        gains = _summed(learning.lifts(step, cap), _units(learning.log))
-        spreads[step] = float(gains.std(ddof=1)) if len(gains) > 1 else 0.0
-        rows = learning.log.n / len(gains)
-        # The mean of these rows alone would choose by luck, and models expect too much.
-        expected = 0.5 * (learning.expected(step) + float(gains.sum()) / learning.log.n)
-        away = SETTINGS["caution"].value * reach * spreads[step] / rows / math.sqrt(size)
-        path.append(_step(learning, step, cap, expected - away))
-        if step != steps[0] and expected - away > best:
-            chosen, best = step, expected - away
-    first = _summed(learning.lifts(chosen, cap), _units(learning.log))
-    learned = float(first.sum()) / learning.log.n
-    learned_error = spreads[chosen] * math.sqrt(len(first)) / learning.log.n
-    gains = certifying.lifts(chosen, cap)
+    size = rows if counts is None else len(counts)
+    reach = _reach(asked.level, asked.grade, size, counts)
+    choice = _chosen(learning, steps, cap, reach, size)
+    gains = certifying.lifts(choice.step, cap)
     sums = _summed(gains, units)
     value = float(gains.mean())
-    stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / certifying.log.n
-    if grade == "free":
+    stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
+    if asked.grade == "free":
         # Bets are made row by row: in a random order no time of day comes first.
         order = rng.permutation(len(sums))
         low = betting_lower_bound(
             sums[order],
-            certifying.lowest(chosen, cap),
-            1.0 - level,
-            spread=spreads[chosen],
-            around=learned,
+            certifying.lowest(choice.step, cap),
+            1.0 - asked.level,
+            spread=choice.spread,
+            around=choice.lift,
             counts=None if counts is None else counts[order],
         )
     else:
         low = value - reach * stderr
-    # Both sides must see a gain. It is fixed before the others are looked at, and a smaller bound
-    # holds too.
-    agreed = learned > SETTINGS["agree"].value * learned_error
-    low = low if agreed else min(low, 0.0)
-    seen = (value, stderr, certifying) if agreed else (learned, learned_error, learning)
+    # Both sides must see a gain; a smaller bound holds too.
+    low = low if choice.agreed else min(low, 0.0)
+    seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
     return Certificate(
-        grade=grade,
-        level=level,
-        **certifying.place(chosen),
+        grade=asked.grade,
+        level=asked.level,
+        **certifying.place(choice.step),
         value=value,
         stderr=stderr,
         low=low,
         logger=float(certifying.rewards.totals.mean() + certifying.rewards.shift),
-        rows={"learn": learning.log.n, "choose": learning.log.n, "certify": certifying.log.n},
-        more_rows=_more_rows(seen[0], seen[1], seen[2].log.n, reach) if low <= 0 else None,
-        path=tuple(path),
-        learned=learned,
-        agreed=agreed,
+        rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
+        more_rows=_more_rows(*seen, reach) if low <= 0 else None,
+        path=choice.path,
+        learned=choice.lift,
+        agreed=choice.agreed,
     )
 
 
