@@ -15,7 +15,7 @@ from counterrank.policies import (
     parse_policy,
     policy_from_table,
 )
-from counterrank.policies.kernels import lookups
+from counterrank.policies.kernels import rows
 from counterrank.readers import concat
 
 SPECS = ["plackett-luce:temperature=0.7", "top", "softmax:temperature=2", "epsilon:epsilon=0.2", "rand-top-n:n=3",
@@ -97,7 +97,7 @@ def test_blocks_cover_all_rows_once_and_stay_small():
 def test_locate_by_walk_and_by_table_agree_with_a_naive_twin():
     rng = np.random.default_rng(4)
     sets = ragged(rng)
-    for asked in (3, lookups._MANY + 1):
+    for asked in (3, rows._MANY + 1):
         items = rng.integers(-1, 14, size=(sets.n, asked))
         found = sets.locate(items)
         for i in range(sets.n):

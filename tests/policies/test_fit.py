@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.policies import Candidates, candidate_fit, parse_policy
-from counterrank.policies.fit import RANKS
+from counterrank.policies.scored import RANKS
 
 
 def made(rng, n, spec="plackett-luce"):

@@ -6,12 +6,8 @@ from scipy.stats import chi2
 
 from counterrank.errors import PolicyError
 from counterrank.policies import PlackettLuce
-from counterrank.policies.clock_times import clock_rules
-from counterrank.policies.kernels import (
-    plackett_luce_singles,
-    plackett_luce_subsets,
-    plackett_luce_wide,
-)
+from counterrank.policies.kernels import plackett_luce_singles, plackett_luce_subsets
+from counterrank.policies.plackett_luce import clock_rules
 
 
 def rows_of(rng, n, A, K, sd):
@@ -92,7 +88,7 @@ def test_programme_in_logarithms_agrees_with_the_linear_one(all_masks):
     gapped = masks[(masks.sum(axis=1) > 0) & (np.diff(masks.astype(int), axis=1) > 0).any(axis=1)]
     row_of, order = np.repeat(np.arange(4), len(gapped)), np.argsort(-scores, axis=1)
     tasks = (scores, order, row_of, items[row_of], np.tile(gapped, (4, 1)))
-    found = plackett_luce_wide.subset_log_prob(*tasks, 10**6)
+    found = plackett_luce_subsets.wide_log_prob(*tasks, 10**6)
     np.testing.assert_allclose(
         found, plackett_luce_subsets.subset_log_prob(*tasks), rtol=1e-12, atol=1e-12
     )

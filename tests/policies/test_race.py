@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from counterrank.policies import PlackettLuce
-from counterrank.policies.clock_times import SIZES, clock_rules
-from counterrank.policies.kernels import light_clocks
-from counterrank.policies.kernels.clock_times import fill_times, rule_for
-from counterrank.policies.kernels.exponentials import rung
-from counterrank.policies.kernels.plackett_luce_singles import singles
+from counterrank.policies.kernels import plackett_luce_singles
+from counterrank.policies.kernels.plackett_luce import rung
+from counterrank.policies.kernels.plackett_luce_singles import fill_times, rule_for, singles
+from counterrank.policies.plackett_luce import SIZES, clock_rules
 
 
 def race(scores, items, skip=0, want=None):
@@ -111,17 +110,17 @@ def test_light_clocks_together_are_light_clocks_one_by_one(n, sd, k):
     slot[::7] = 0  # asked items are never among them
     latest = 25.0 / mass.sum()
     others = np.empty(n + 4)
-    light, heavy = light_clocks.sort_by_weight(
+    light, heavy = plackett_luce_singles.sort_by_weight(
         mass, slot, (mass[slot < 0].sum(), latest), k, others
     )
-    assert light >= light_clocks.MANY
+    assert light >= plackett_luce_singles.MANY
     np.testing.assert_allclose(
         np.sort(others[: light + heavy]), np.sort(mass[slot < 0]), rtol=0, atol=0
     )
     t = np.linspace(0.02, 1, 24) * latest
     counts = np.zeros((k + 5, 24))
     rates = others[:light].copy()
-    light_clocks.add_light(others[:light], t, clock_rules(k + 1)[4], counts)
+    plackett_luce_singles.add_light(others[:light], t, clock_rules(k + 1)[4], counts)
     naive = np.zeros((k + 1, 24))
     naive[0] = 1
     for rate in rates:
@@ -135,9 +134,11 @@ def test_few_clocks_that_matter_are_never_called_light():
     """Ten of a thousand hold most of what is left: Newton's signs would cancel."""
     mass = np.concatenate([np.full(10, 1.0), np.full(990, 1e-6)])
     slot, others = np.full(1000, -1), np.empty(1004)
-    light, heavy = light_clocks.sort_by_weight(mass, slot, (mass.sum(), 1e-3), 9, others)
+    light, heavy = plackett_luce_singles.sort_by_weight(mass, slot, (mass.sum(), 1e-3), 9, others)
     assert (light, heavy) == (990, 10)
-    light, heavy = light_clocks.sort_by_weight(mass[:50], slot[:50], (10.0, 1e-3), 9, others)
+    light, heavy = plackett_luce_singles.sort_by_weight(
+        mass[:50], slot[:50], (10.0, 1e-3), 9, others
+    )
     assert light + heavy == 50 and light <= 40
 
 

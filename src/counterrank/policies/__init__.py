@@ -1,6 +1,6 @@
 """Ranking policies: what they draw, and how likely they put given items at given positions."""
 
-from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
+from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
 from counterrank.policies.best_of import BestOf, drawn_weight, settled
@@ -15,14 +15,12 @@ from counterrank.policies.factored import (
     from_callable,
     from_classifier,
 )
-from counterrank.policies.fit import CandidateFit, candidate_fit
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
-from counterrank.policies.questions import superset_mask
 from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, position_matrix
 from counterrank.policies.row_random import RowRandom
-from counterrank.policies.scored import Scored
+from counterrank.policies.scored import CandidateFit, Scored, candidate_fit
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import (
     PolicySpec,

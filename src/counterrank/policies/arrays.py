@@ -1,15 +1,20 @@
-"""Policies that are nothing but named arrays: rows can be taken and the whole can be stored as
-data.
+"""Policies that are nothing but named arrays: rows can be taken and the whole can be stored as data.
+
+And the questions put to them: logged items (n, K) and sets of positions, checked, made distinct,
+enlarged.
 """
 
 import copy
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
-from counterrank.policies.questions import as_actions, as_masks, by_mask
 
 EVERYTHING = CAPABILITIES - {"dist"}
 
@@ -86,3 +91,182 @@ class ClosedFormPolicy(ArrayPolicy):
     def position_log_prob(self, actions: Ints) -> Floats:
         K = np.shape(actions)[1]
         return self.subset_log_prob(actions, np.eye(K, dtype=bool)).log_prob
+
+
+#: Takes row numbers (r,) and one mask (K,), returns log-probabilities (r,).
+Evaluate = Callable[[Ints, Bools], Floats]
+
+
+def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
+    """Return actions as (n, K) int64 that fit the policy, or say which entry does not."""
+    items = np.asarray(actions)
+    if items.ndim != 2 or not np.issubdtype(items.dtype, np.integer):
+        raise PolicyError(
+            f"actions must be (n, K) integers, got {items.dtype} of shape {items.shape}"
+        )
+    items = np.ascontiguousarray(items, dtype=np.int64)
+    if policy.n_rows not in (1, len(items)):
+        raise PolicyError(
+            f"the policy has {policy.n_rows} rows and the actions {len(items)}; "
+            "bind the policy to the same rows with policy.take(rows)"
+        )
+    bad = (items < -1) | (items >= policy.n_actions)
+    if bad.any():
+        i, k = np.argwhere(bad)[0]
+        raise PolicyError(
+            f"row {i}, position {k + 1}: action {items[i, k]} is not one of "
+            f"0..{policy.n_actions - 1} (-1 pads shorter rankings)"
+        )
+    if not policy.factored:
+        _check_padding(items)
+    return items
+
+
+def _check_padding(items: Ints) -> None:
+    """Without replacement an unknown item in the middle has no meaning: padding must trail."""
+    hole = (items[:, :-1] < 0) & (items[:, 1:] >= 0)
+    if hole.any():
+        i, k = np.argwhere(hole)[0]
+        raise PolicyError(
+            f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end"
+        )
+
+
+def as_masks(masks: ArrayLike, items: Ints) -> Bools:
+    """Return masks as (J, K) or (n, J, K) booleans that fit the actions."""
+    sets = np.asarray(masks)
+    n, K = items.shape
+    fits = sets.ndim in (2, 3) and sets.shape[-1] == K and (sets.ndim == 2 or len(sets) == n)
+    if sets.dtype != np.bool_ or not fits:
+        raise PolicyError(
+            f"masks must be booleans of shape (J, {K}) or ({n}, J, {K}), got {sets.dtype} of "
+            f"shape {sets.shape}"
+        )
+    return sets
+
+
+def repeated(items: Ints, mask: Bools) -> Bools:
+    """Return (n,) True where one item is asked for at two masked positions: impossible without
+    replacement.
+    """
+    chosen = items[:, mask]
+    ordered = np.sort(chosen, axis=1)
+    same: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    return same
+
+
+def pack(masks: Bools) -> Ints:
+    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal
+    masks.
+    """
+    K = masks.shape[-1]
+    words = []
+    for start in range(0, max(K, 1), 62):
+        part = masks[..., start : start + 62].astype(np.int64)
+        words.append(part @ (1 << np.arange(part.shape[-1], dtype=np.int64)))
+    return np.stack(words, axis=-1)
+
+
+def distinct_masks(flat: Bools) -> tuple[Ints, Ints]:
+    """Return for masks (T, K) where each distinct one is first seen (U,), and which of them each is
+    (T,).
+    """
+    codes = pack(flat)
+    keys = (
+        codes[:, 0] if codes.shape[1] == 1 else codes
+    )  # one word a mask: sorting plain integers is ten times faster
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)
+
+
+def by_mask(n: int, masks: Bools, evaluate: Evaluate) -> Floats:
+    """Return (n, J) by calling `evaluate` once for each distinct mask, on all rows that need it."""
+    J, K = masks.shape[-2:]
+    out = np.empty((n, J))
+    if masks.ndim == 2:
+        distinct, inverse = np.unique(masks, axis=0, return_inverse=True)
+        everyone = np.arange(n)
+        for u, mask in enumerate(distinct):
+            out[:, inverse.reshape(-1) == u] = evaluate(everyone, mask)[:, None]
+        return out
+    flat = masks.reshape(n * J, K)
+    first, inverse = distinct_masks(flat)
+    order = np.argsort(inverse, kind="stable")
+    bounds = np.searchsorted(inverse[order], np.arange(len(first) + 1))
+    values = out.reshape(-1)
+    for u, start in enumerate(bounds[:-1]):
+        cells = order[start : bounds[u + 1]]
+        rows, where = np.unique(cells // J, return_inverse=True)
+        values[cells] = evaluate(rows, flat[first[u]])[where]
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Masks (T, K) to answer for rows (T,), sorted by row; `column` and `same` scatter the answers."""
+
+    rows: Ints
+    column: Ints
+    masks: Bools
+    same: Ints
+
+    def scatter(self, values: Floats, out: Floats) -> Floats:
+        """Return `out` (n, J) with the answers put in, repeated for equal masks."""
+        out[self.rows, self.column] = values
+        return np.take_along_axis(out, self.same, axis=1)
+
+
+def without_padding(items: Ints, sets: Bools) -> Bools:
+    """Return (n, J, K): the masked positions that hold an item."""
+    return sets & (items >= 0)[:, None, :]
+
+
+def distinct(masks: Bools, wanted: Bools) -> Tasks:
+    """Return the tasks of masks (n, J, K) that are wanted (n, J), equal masks of a row once."""
+    from counterrank.policies.kernels.rows import first_equal
+
+    same = first_equal(pack(masks))
+    rows, column = np.nonzero(wanted & (same == np.arange(same.shape[1])))
+    return Tasks(rows, column, masks[rows, column], same)
+
+
+def repeats(items: Ints, masks: Bools) -> Bools:
+    """Return (n, J): one item is asked for at two masked positions."""
+    out = np.zeros(masks.shape[:2], bool)
+    ordered = np.sort(items, axis=1)
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    for i in np.flatnonzero(twice):
+        pairs = np.argwhere(np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0))
+        out[i] = (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)
+    return out
+
+
+def superset_mask(masks: Bools, capability: str) -> Bools:
+    """Return the smallest masks containing `masks` (..., K) whose probability `capability`
+    supplies.
+
+    "prefix" closes each mask to the positions up to its last; "joint" fills every mask that is not
+    empty; "subset" changes nothing; "position" supplies single positions only and cannot be
+    enlarged to. A weight on a larger set is unbiased whenever that on the smaller one is, but its
+    variance is larger.
+
+    >>> superset_mask(np.array([[False, True, False], [False, False, False]]), "prefix").tolist()
+    [[True, True, False], [False, False, False]]
+    """
+    if capability == "subset":
+        return masks
+    if capability == "prefix":
+        closed: Bools = np.logical_or.accumulate(masks[..., ::-1], axis=-1)[..., ::-1]
+        return closed
+    if capability == "joint":
+        return np.broadcast_to(masks.any(axis=-1, keepdims=True), masks.shape).copy()
+    if capability == "position":
+        if (masks.sum(axis=-1) > 1).any():
+            raise PropensityError(
+                "marginal propensities (kind 'position') support single positions only; no larger "
+                "set is known"
+            )
+        return masks
+    raise PropensityError(
+        f"unknown capability '{capability}'; one of 'subset', 'prefix', 'joint', 'position'"
+    )

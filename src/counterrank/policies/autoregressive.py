@@ -5,9 +5,16 @@ from collections.abc import Callable
 import numpy as np
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import EVERYTHING, ArrayPolicy
+from counterrank.policies.arrays import (
+    EVERYTHING,
+    ArrayPolicy,
+    as_actions,
+    as_masks,
+    distinct,
+    repeats,
+    without_padding,
+)
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.questions import as_actions, as_masks, distinct, repeats, without_padding
 
 #: Takes rows (b,) and prefixes (b, k), returns probabilities of the next item (b, A).
 Step = Callable[[Ints, Ints], Floats]
@@ -159,7 +166,7 @@ class Autoregressive(ArrayPolicy):
             goal = min(2 * goal, self.max_samples)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.lookups import categorical
+        from counterrank.policies.kernels.rows import categorical
 
         ids = np.repeat(self.rows, size)
         drawn = np.empty((len(ids), 0), np.int64)
@@ -204,7 +211,7 @@ def forced(policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms
     In a gap the asked items still to come are held back and the weight takes the mass of the
     others; with replacement nothing needs holding back.
     """
-    from counterrank.policies.kernels.lookups import categorical
+    from counterrank.policies.kernels.rows import categorical
 
     M = len(uniforms)
     prefixes, value = np.empty((M, 0), np.int64), np.zeros(M)

@@ -138,7 +138,7 @@ class Candidates:
         """Return the place of items (n, ...) in their row's list: -1 for padding, -2 where it is no
         candidate.
         """
-        from counterrank.policies.kernels.lookups import locate
+        from counterrank.policies.kernels.rows import locate
 
         flat = np.ascontiguousarray(items, dtype=np.int64).reshape(self.n, -1)
         return locate(self.offsets, self.items, flat, self.n_items).reshape(np.shape(items))
@@ -205,7 +205,7 @@ class Candidates:
             )
 
     def _check_items(self) -> None:
-        from counterrank.policies.kernels.lookups import first_bad_candidate
+        from counterrank.policies.kernels.rows import first_bad_candidate
 
         row, place = first_bad_candidate(self.offsets, self.items, self.n_items)
         if row < 0:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ClosedFormPolicy
+from counterrank.policies.arrays import ClosedFormPolicy, as_actions, as_masks
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.questions import as_actions, as_masks
 
 #: Largest block of rows times rankings compared at once.
 _CELLS = 4_000_000
@@ -131,7 +130,7 @@ class Enumerated(ClosedFormPolicy):
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.lookups import categorical
+        from counterrank.policies.kernels.rows import categorical
 
         if length > self.rankings.shape[2]:
             raise PolicyError(

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import EVERYTHING, ArrayPolicy
+from counterrank.policies.arrays import EVERYTHING, ArrayPolicy, as_actions, as_masks
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.questions import as_actions, as_masks
 
 #: Largest distance from one that the sum of a row of probabilities may have.
 SUM_TOLERANCE = 1e-6
@@ -83,7 +82,7 @@ class Factored(ArrayPolicy):
         return SubsetResult(out, np.zeros_like(out))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.lookups import categorical
+        from counterrank.policies.kernels.rows import categorical
 
         n = self.n_rows
         if self.log_table.ndim == 2:

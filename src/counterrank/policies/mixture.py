@@ -107,7 +107,7 @@ class Mixture(ArrayPolicy):
         return np.minimum(mixed, 0.0)  # weights may sum to one plus a rounding
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.lookups import categorical
+        from counterrank.policies.kernels.rows import categorical
 
         n = self.n_rows
         chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))

@@ -5,20 +5,31 @@ and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row
 run the subset programme while it fits the budget; the rest shares one set of draws a row. Equal
 sets of a row are answered once. Single positions of many rows, which most estimators ask for, go to
 the quadrature straight away.
+
+The quadrature looks at a race of exponential clocks at times that `clock_rules` chooses: P(b at
+k+1) is an integral over time, a sum over sets S of k other items of positive terms
+prod_(j in S) (1 - exp(-lam_j t)) exp(-rho t), where rho, the rate of all that is not in S, lies
+between R, the mass of all but the k heaviest items, and the total. A rule that is right for each
+such term is right for their sum, to the same relative error:
+
+- Gauss-Laguerre at the rate sqrt(R total), with the weight t exp(-t) because every place but the
+  first needs a ring: for exp(-rho t) its error falls by q^2 a point, q = (1 - s) / (1 + s) and s^2
+  = R / total. Written-out errors of the terms that are hardest, all mass but R on up to k equal
+  items, say how many points 2e-13 takes (`tests/policies/test_race.py`).
+- where a few items hold nearly everything, and that would take too many points: the trapezoid rule
+  in log t, whose number of points grows with log(total / R).
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.clock_times import clock_rules
-from counterrank.policies.factored import as_scores
-from counterrank.policies.questions import (
+from counterrank.policies.arrays import (
+    ArrayPolicy,
+    ClosedFormPolicy,
     Tasks,
     as_actions,
     as_masks,
@@ -27,6 +38,8 @@ from counterrank.policies.questions import (
     repeats,
     without_padding,
 )
+from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.factored import as_scores
 from counterrank.policies.ranked import log_factorials
 
 #: Scores further apart than this leave the range of float64 once exponentiated.
@@ -312,19 +325,19 @@ class _Work:
         )
 
     def _wide(self, which: Ints) -> Floats:
-        from counterrank.policies.kernels.plackett_luce_wide import subset_log_prob
+        from counterrank.policies.kernels.plackett_luce_subsets import wide_log_prob
 
         rows, limit = self.score_rows[which], self.limits.max_states
-        return subset_log_prob(
+        return wide_log_prob(
             self.scores, self.order, rows, self.items[which], self.masks[which], limit
         )
 
     def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
-        from counterrank.policies.kernels.plackett_luce_sampled import subset_log_prob
+        from counterrank.policies.kernels.plackett_luce_subsets import sampled_log_prob
 
         limits = (float(self.limits.rtol), int(self.limits.max_samples), int(self.limits.seed))
         row_of = (self.rows[which], self.score_rows[which])
-        return subset_log_prob(self.scores, row_of, self.items[which], self.masks[which], limits)
+        return sampled_log_prob(self.scores, row_of, self.items[which], self.masks[which], limits)
 
     def _singles(self, which: Ints) -> Floats:
         from counterrank.policies.kernels.plackett_luce_singles import singles
@@ -351,3 +364,68 @@ def _states(free: Ints, gaps: Ints) -> Floats:
             term = term * np.maximum(free - j + 1, 0) / j
             total = np.where(j <= gaps, total + term, total)
     return total
+
+
+#: Numbers of points that Gauss rules are made for: loops over eight at a time.
+SIZES = (8, 16, 24, 32, 40, 48, 64)
+#: Terms of a series in a light clock's rate times the latest time, a multiple of four
+#: (`kernels.plackett_luce_singles`).
+TERMS = 16
+
+Rules = tuple[NDArray[np.int64], Floats, Floats, int, Floats]
+
+
+@lru_cache(maxsize=64)
+def clock_rules(K: int) -> Rules:
+    """Return sizes, points and weights of Gauss rules, points of the trapezoid per octave, and
+    series for light clocks, all for rankings of K positions.
+    """
+    points, weights = gauss_rules()
+    return np.array(SIZES), points, weights, nodes_per_octave(K), light_series(K)
+
+
+@lru_cache(maxsize=1)
+def gauss_rules() -> tuple[Floats, Floats]:
+    """Return points and weights (rules, most points) for int_0^inf f(x) dx, f like x exp(-x)."""
+    from scipy.special import roots_genlaguerre
+
+    points, weights = np.zeros((len(SIZES), SIZES[-1])), np.zeros((len(SIZES), SIZES[-1]))
+    for j, size in enumerate(SIZES):
+        x, w = roots_genlaguerre(size, 1)
+        points[j, :size], weights[j, :size] = x, np.exp(np.log(w) + x) / x
+    return points, weights
+
+
+@lru_cache(maxsize=256)
+def nodes_per_octave(K: int) -> int:
+    """Return m for the step h = log(2)/m at which the trapezoid errs by less than 1e-13.
+
+    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i
+    y)| / Gamma(K) with y = 2 pi / h, and |Gamma(K + i y)|^2 = pi / (y sinh(pi y)) prod over j < K
+    of (j^2 + y^2).
+
+    >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
+    [3, 4, 5, 10]
+    """
+    j = np.arange(K)
+    m = 2
+    while True:
+        m += 1
+        y = 2 * np.pi * m / np.log(2)
+        log_square = np.log(2 * np.pi / y) - np.pi * y + np.log(j * j + y * y).sum()
+        if np.log(2) + 0.5 * log_square - np.log(np.maximum(j, 1)).sum() < np.log(1e-13):
+            return m
+
+
+def light_series(K: int) -> Floats:
+    """Return (K, TERMS): the coefficient of x^m in (exp(x) - 1)^c at [c - 1, m - 1].
+
+    >>> light_series(2)[:, :3].round(4).tolist()
+    [[1.0, 0.5, 0.1667], [0.0, 1.0, 1.0]]
+    """
+    own = 1.0 / np.cumprod(np.arange(1.0, TERMS + 1))
+    out = np.zeros((K, TERMS))
+    out[0] = own
+    for c in range(1, K):
+        out[c, 1:] = np.convolve(out[c - 1], own)[: TERMS - 1]
+    return out

@@ -8,9 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy
+from counterrank.policies.arrays import (
+    ArrayPolicy,
+    ClosedFormPolicy,
+    as_actions,
+    as_masks,
+    pack,
+    repeated,
+)
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
-from counterrank.policies.questions import as_actions, as_masks, pack, repeated
 
 
 def as_rankings(values: ArrayLike) -> Ints:
@@ -66,7 +72,7 @@ class RankedPolicy(ClosedFormPolicy):
         return counts
 
     def prepare(self, items: Ints) -> Ints:
-        from counterrank.policies.kernels.lookups import places
+        from counterrank.policies.kernels.rows import places
 
         return places(items, self.ranking)
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from counterrank.errors import PropensityError
+from counterrank.policies.arrays import as_actions, as_masks, distinct_masks
 from counterrank.policies.base import Bools, Floats, Ints, Policy
-from counterrank.policies.questions import as_actions, as_masks, distinct_masks
 
 #: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
 MAX_CORRECTION = 0.5

@@ -25,7 +25,7 @@ class RowRandom(np.random.Generator):
     """
 
     def __init__(self, rows: Ints, seed: Sequence[int]) -> None:
-        from counterrank.policies.kernels.row_uniforms import row_keys
+        from counterrank.policies.kernels.rows import row_keys
 
         self.rows: Ints = np.ascontiguousarray(rows, dtype=np.int64)
         self.seed = [int(part) for part in seed]
@@ -59,7 +59,7 @@ class RowRandom(np.random.Generator):
         return self._used
 
     def _uniforms(self, each: int) -> Floats:
-        from counterrank.policies.kernels.row_uniforms import fill_uniforms
+        from counterrank.policies.kernels.rows import fill_uniforms
 
         out = np.empty((len(self.rows), each))
         fill_uniforms(self._keys, self._used, out)

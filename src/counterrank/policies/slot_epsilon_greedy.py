@@ -4,10 +4,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.arrays import (
+    ArrayPolicy,
+    as_actions,
+    as_masks,
+    distinct,
+    repeats,
+    without_padding,
+)
 from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
 from counterrank.policies.factored import as_scores
-from counterrank.policies.questions import as_actions, as_masks, distinct, repeats, without_padding
 
 #: A set of positions may need this many states; only many gaps among many asked items (K > 40)
 #: reach it.

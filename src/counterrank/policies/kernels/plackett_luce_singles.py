@@ -3,21 +3,161 @@
 Item j rings at an exponential time of rate lam_j; b is at place k+1 when exactly k others rang
 before it: P(b at k+1) = int lam_b exp(-lam_b t) PB_k(1 - exp(-lam_j t), j != b) dt, with PB the
 Poisson-binomial probability. One set of times serves all items and places of a row
-(`policies.clock_times` says which); all terms are positive, so nothing cancels.
+(`policies.plackett_luce.clock_rules` says which); all terms are positive, so nothing cancels.
+
+Many slow clocks are counted at once. With r_j = exp(lam_j t) - 1, the chance of c rings is exp(-t
+sum lam) e_c(r_1, r_2, ...), e_c the elementary symmetric polynomial, which Newton's identities make
+of the power sums of r, and these are series in t whose coefficients are power sums of lam. Newton's
+signs alternate: that is exact only where no clock matters much beside all others, and the series
+are short only where none has probably rung. Both are asked for (`sort_by_weight`); other clocks are
+counted one by one.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.policies.kernels.clock_times import fill_times, rule_for
-from counterrank.policies.kernels.exponentials import LOWEST, rung
-from counterrank.policies.kernels.light_clocks import MANY, add_light, sort_by_weight
-from counterrank.policies.kernels.plackett_luce import highest, total_of
+from counterrank.policies.kernels.plackett_luce import LOWEST, highest, rung, total_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+#: Nats before the first ring where the trapezoid starts: the integrand falls at least like t^2.
+_LEFT = 15.5
+
+
+@jit
+def rule_for(rates: tuple[float, float], deepest: int, rules) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+    """Return which Gauss rule to take, or -1 for the trapezoid, and its number of times.
+
+    `rates`: of the first ring of all, and the least once `deepest` have rung.
+    """
+    sizes, _, _, per_octave, _ = rules
+    root = np.sqrt(rates[1] / rates[0])
+    need = np.inf
+    if root < 1.0:
+        rate = 2.0 * np.log((1.0 + root) / (1.0 - root))
+        need = (36.7 + 1.6 * deepest) / rate + 0.26 * deepest
+    elif root == 1.0:
+        need = 1.0
+    for j in range(sizes.size):
+        if need <= sizes[j]:
+            return j, sizes[j]
+    span = _LEFT + np.log((45.0 + 2.0 * deepest) * rates[0] / rates[1])
+    return -1, int(span * per_octave / np.log(2.0)) + 2
+
+
+@jit
+def fill_times(rates: tuple[float, float], which: int, rules, t: Floats, weight: Floats) -> None:  # type: ignore[no-untyped-def]
+    """Fill times and weights (G,) of a rule."""
+    _, points, weights, per_octave, _ = rules
+    if which >= 0:
+        rate = np.sqrt(rates[0] * rates[1])
+        for g in range(t.size):
+            t[g] = points[which, g] / rate
+            weight[g] = weights[which, g] / rate
+    else:
+        step = np.log(2.0) / per_octave
+        low = -np.log(rates[0]) - _LEFT
+        for g in range(t.size):
+            t[g] = np.exp(low + step * g)
+            weight[g] = step * t[g]
+
+
+#: Fewer light clocks are counted one by one, as fast.
+MANY = 32
+#: Most that a light clock's rate times the latest time may be: with series of `TERMS` terms.
+_RARE = 0.2
+#: Most that k times a light clock's rate may be of all light clocks' rates together.
+_SHARE = 0.1
+#: Below this share of the largest, a rate's higher powers are nothing (and would underflow).
+_TINY = 1e-15
+
+
+@jit
+def sort_by_weight(
+    mass: Floats, slot: Ints, ends: tuple[float, float], k: int, others: Floats
+) -> tuple[int, int]:
+    """Fill `others` with the unasked clocks' rates, light ones first; return how many of both.
+
+    `ends`: the sum of these rates, and the latest time.
+    """
+    limit = min(_RARE / ends[1], _SHARE * ends[0] / k) if mass.size > MANY else 0.0
+    for attempt in range(3):
+        light, heavy, together, most, end = 0, 0, 0.0, 0.0, others.size
+        for a in range(mass.size):
+            if slot[a] < 0 and mass[a] > 0.0:
+                if mass[a] <= limit:
+                    others[light] = mass[a]
+                    together += mass[a]
+                    most = max(most, mass[a])
+                    light += 1
+                else:
+                    heavy += 1
+                    others[end - heavy] = mass[a]
+        for j in range(heavy):
+            others[light + j] = others[end - heavy + j]
+        if light < MANY or k * most <= _SHARE * together:
+            break
+        limit = most / 2.0 if attempt == 0 else 0.0
+    return light, heavy
+
+
+@vector_jit
+def power_sums(rates: Floats, scale: float, sums: Floats) -> None:
+    """Fill sums (M,) with the sum of (rate / scale)^m for m from 1 on, four of them a pass."""
+    n = rates.size
+    y, power = np.empty(n), np.empty(n)
+    total, unit = 0.0, 1.0 / scale
+    for j in range(n):
+        y[j] = rates[j] * unit
+        power[j] = y[j]
+        total += y[j]
+        if y[j] < _TINY:
+            y[j] = power[j] = 0.0
+    for m in range(0, sums.size, 4):
+        s1 = s2 = s3 = s4 = 0.0
+        for j in range(n):
+            own, square = power[j], y[j] * y[j]
+            s1 += own
+            s2 += own * y[j]
+            s3 += own * square
+            s4 += own * square * y[j]
+            power[j] = own * square * square
+        sums[m], sums[m + 1], sums[m + 2], sums[m + 3] = s1, s2, s3, s4
+    sums[0] = total
+
+
+@vector_jit
+def add_light(rates: Floats, t: Floats, series: Floats, counts: Floats) -> None:
+    """Write the count polynomials (4 + width, G) of light clocks at times t (G,).
+
+    `series` (K, M): the coefficient of x^m in (exp(x) - 1)^c at [c - 1, m - 1].
+    """
+    G, width, M = t.size, counts.shape[0] - 4, series.shape[1]
+    scale = 0.0
+    for j in range(rates.size):
+        scale = max(scale, rates[j])
+    sums, power = np.empty(M), np.zeros((width, G))
+    power_sums(rates, scale, sums)
+    for g in range(G):
+        counts[4, g] = np.exp(-sums[0] * scale * t[g])
+    for c in range(1, width):
+        for m in range(M - 1, min(c, M) - 2, -1):
+            factor = series[c - 1, m] * sums[m]
+            for g in range(G):
+                power[c, g] = (power[c, g] + factor) * (scale * t[g])
+        for _ in range(c - 1):
+            for g in range(G):
+                power[c, g] *= scale * t[g]
+        for g in range(G):
+            counts[c + 4, g] = 0.0
+        for j in range(1, c + 1):
+            sign = (1.0 if j % 2 else -1.0) / c
+            for g in range(G):
+                counts[c + 4, g] += sign * power[j, g] * counts[c + 4 - j, g]
+
 
 #: A sum of the race below this may have lost terms to underflow.
 _LEAST = 1e-250
