@@ -159,6 +159,7 @@ def evaluate(log: str, **options: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
+#: Options that `evaluation.evaluate` takes under the same name.
 _AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical")
 
 

@@ -114,6 +114,7 @@ def learn(log: str, **options: Any) -> None:
         )
     certified = result.certificate.certified
     if certified:
+        # Made before anything is written: a policy without an ONNX form leaves no files behind.
         graph = result.policy.to_onnx() if onnx_path else b""
         result.save(out)
         if onnx_path:
@@ -125,6 +126,7 @@ def learn(log: str, **options: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
+#: Options that `learning.learn` takes under the same name.
 _AS_GIVEN = ("model", "path", "grade", "level", "seed", "segments", "despite_audit", "resume")
 
 

@@ -104,6 +104,7 @@ def _fault(problem: Exception) -> str:
     """
     if os.environ.get("COUNTERRANK_TRACEBACK"):
         return printable("".join(traceback.format_exception(problem)))
+    # The last frame of ours: where a library raised says less about what we did to it.
     home = os.path.dirname(os.path.dirname(__file__)) + os.sep
     ours = [
         frame
@@ -156,6 +157,7 @@ def run() -> None:
         click.echo(f"counterrank: {printable(for_commands(str(problem)))}", err=True)
         code = 2
     except BrokenPipeError:
+        # `| head` has read enough. Python would complain once more when it flushes at exit.
         code = 0
         sys.stderr.close()
     except MemoryError:
@@ -165,6 +167,7 @@ def run() -> None:
         )
         code = 2
     except _Terminated:
+        # 128 + 15, as a shell reports SIGTERM; schedulers tell it from a failure.
         click.echo("terminated; nothing was written", err=True)
         code = 143
     except OSError as problem:

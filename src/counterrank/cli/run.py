@@ -54,6 +54,7 @@ def run(job: str, dry_run: bool) -> None:
         return
     folder = os.path.dirname(os.path.abspath(job))
     written = {f"--{name}": content[name] for name in _WRITTEN if content.get(name, "-") != "-"}
+    # The command checks its own inputs, but does not know of the job's file.
     check_outputs([job], {option: _path(folder, str(path)) for option, path in written.items()})
     code = command.main(arguments, prog_name="counterrank run", standalone_mode=False)
     if isinstance(code, int):
@@ -68,6 +69,7 @@ def _asked(content: Mapping[str, Any], job: str) -> tuple[click.Command, Mapping
     if not isinstance(own, Mapping):
         raise ConfigError(f"{job}: 'learn' is a table, [learn], with the options of learn")
     outside = {name: value for name, value in content.items() if name != "learn"}
+    # Which of the two was meant is not for us to guess.
     if twice := sorted(own.keys() & outside.keys()):
         raise ConfigError(f"{job}: '{twice[0]}' stands both inside and outside of [learn]")
     return learn, {**outside, **own}

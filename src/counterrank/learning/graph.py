@@ -240,6 +240,7 @@ class _Scorer:
         above = g.add("CumSum", [strength, axis], exclusive=1)
         below = g.add("CumSum", [strength, axis], exclusive=1, reverse=1)
         each = [g.columns(strength, 1, k, k + 1) for k in range(self.K)]
+        # Zeros of the right shape: the number of rows is not known when the graph is made.
         zero = g.add("Mul", [each[0], g.constant(0.0)])
         most = [zero]
         for value in each[:-1]:
@@ -325,6 +326,7 @@ class _Scorer:
         if not len(table):
             raise _no_form("item ids of ten million and more")
         g = self.graph
+        # Beyond the table every number is the unseen item's, which stands last.
         known = g.add("Min", ["item", g.constant(len(table) - 1, np.int64)])
         return g.add("Gather", [g.constant(table, np.int64), known])
 
@@ -414,6 +416,7 @@ def _grow(
     node: Mapping[str, Any], tree: int, nodes: dict[str, list[Any]], target: dict[str, list[Any]]
 ) -> int:
     """Add a node and what hangs on it; return its number in the tree."""
+    # ONNX numbers the nodes of each tree from 0, in any order as long as the links agree.
     own = sum(1 for number in nodes["treeids"] if number == tree)
     leaf = "leaf_value" in node
     if not leaf and (node["decision_type"] != "<=" or node["missing_type"] == "Zero"):

@@ -56,6 +56,7 @@ class Scale:
         raw = (self.high - self.low) / max(most - 1, 1)
         power = 10.0 ** math.floor(math.log10(raw))
         # The 0.999 lets a range that is round but for rounding keep its round step.
+        # Ticks people can count in: 1, 2, 2.5 and 5 of a power of ten.
         step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -425,6 +426,7 @@ def _marks(one: Series, frame: Frame) -> Markup:
             inner.append(line(x, frame.held(point.low), x, frame.held(point.high), "span"))
         if one.dots:
             inner.append(marker(one.shape, x, y, class_="dot"))
+        # Unseen, and larger than the mark: a finger must meet it. Curves have closer points.
         inner.append(tag("circle", cx=x, cy=y, r=14 if one.dots else 9, class_="hit"))
         parts.append(tag("g", *inner, class_=f"mark {one.look}", data_tip=point.tip or None))
     return Markup("").join(parts)

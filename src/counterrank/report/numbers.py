@@ -145,6 +145,7 @@ def short(value: Any) -> str:
 
 
 def _places(value: float, error: Any) -> int:
+    # Without an error three digits: more would claim an exactness that nobody has stated.
     if known(error) and error > 0:
         return decimals(error)
     return 0 if value == 0 else min(max(3 - 1 - math.floor(math.log10(abs(value))), 0), 8)

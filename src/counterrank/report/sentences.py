@@ -249,6 +249,7 @@ def path(points: list[Mapping[str, Any]]) -> str:
         return ""
     first = values[0]
     apart = [p for p in values[1:] if not p["low"] <= first["value"] <= p["high"]]
+    # Four times as wide is a sixteenth of the rows: there the data ends.
     wide = values[-1]["high"] - values[-1]["low"] > 4 * (first["high"] - first["low"])
     if apart:
         text = (

@@ -152,6 +152,7 @@ def _mean_points(found: Mapping[str, Any]) -> list[Point]:
         if not z and mean != 1:  # one ranking or unit: its error is not known
             points.append(Point(float(k), mean, tip=tip))
             continue
+        # The log holds z = (mean - 1) / error; 2.576 errors are 99 %: there is a bar for each position.
         reach = 2.576 * abs(mean - 1) / abs(z) if z else 0.0
         tip += f"\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
         points.append(Point(float(k), mean, mean - reach, mean + reach, tip))

@@ -134,6 +134,7 @@ def _difference(
     a: Mapping[str, Any], b: Mapping[str, Any], readings: tuple[Reading, Reading], *, same: bool
 ) -> tuple[Any, ...]:
     errors = [e.get("stderr") for e in (a, b)]
+    # On the same rows errors are shared, and how far is not in the files: none is claimed.
     both = math.hypot(*errors) if all(map(known, errors)) and not same else None  # type: ignore[arg-type]
     lifts = [r.lift(*_key(a)) for r in readings]
     return (
@@ -279,6 +280,7 @@ def changes(last: Night, night: Night) -> list[str]:
     if prints[0] is not None and prints[0] == prints[1]:
         found.append("the same rows as before")
     sizes = [one.reading.log.get("n") for one in (last, night)]
+    # A quarter more or less is an ordinary night.
     if all(map(known, sizes)) and sizes[0] and not 0.8 <= sizes[1] / sizes[0] <= 1.25:
         found.append(f"{count(sizes[0])} → {count(sizes[1])} rankings")
     found += _differences("estimator", last, night, lambda one: one.best.get("estimator"))

@@ -131,6 +131,7 @@ class Store:
             status = path.stat()
         except OSError:
             return None
+        # Both: a copy may keep the time, and an edit the size.
         stamp = (status.st_mtime_ns, status.st_size)
         seen = self._seen.get(name)
         if seen is None or seen[0] != stamp:
