@@ -24,6 +24,7 @@ from counterrank.propensity_models.model import (
     FOLDS,
     MAX_CATEGORIES,
     PENALTY,
+    Scales,
     deterministic,
     with_propensity,
 )
@@ -71,14 +72,10 @@ def _scores(log: RankingLog) -> Floats | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tastes:
+class Tastes(Scales):
     """How candidates become rows of numbers on one scale."""
 
     names: tuple[str, ...]
-    mean: Floats
-    scale: Floats
-    categories: tuple[tuple[int, int], ...]
-    missing: tuple[int, ...]
 
     @classmethod
     def learn(cls, log: RankingLog) -> Self:
@@ -101,11 +98,11 @@ class Tastes:
         sizes = [(j, len(labels[name])) for j, name in enumerate(names) if name in labels]
         scale = np.sqrt(square / np.maximum(count, 1.0))
         return cls(
-            names,
             total / np.maximum(count, 1.0),
             np.where(scale > 0, scale, 1.0),
             tuple((j, min(size, MAX_CATEGORIES)) for j, size in sizes),
             tuple(np.flatnonzero(gaps).tolist()),
+            names,
         )
 
     @property
@@ -124,16 +121,7 @@ class Tastes:
 
     def of(self, log: RankingLog) -> Floats:
         """Return (N, d) of all candidates: numbers, scores first; then categories, then gaps."""
-        raw = _raw(log, self.names)
-        gaps = np.isnan(raw)
-        scaled = np.where(np.isfinite(raw), (raw - self.mean) / self.scale, 0.0)
-        coded = {j for j, _ in self.categories}
-        columns = [scaled[:, [j for j in range(len(self.names)) if j not in coded]]]
-        for j, size in self.categories:
-            codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(raw[:, j]), size - 1))
-            columns.append((codes[:, None] == np.arange(size)).astype(np.float64))
-        columns.append(gaps[:, list(self.missing)].astype(np.float64))
-        return np.concatenate(columns, axis=1)
+        return self.encode(_raw(log, self.names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

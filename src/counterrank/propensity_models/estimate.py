@@ -153,6 +153,7 @@ def estimated_source(
         recipe = Recipe(name, columns, kind_of(sample, targets), seed)
         by_position = fit_model(sample, recipe)
         model, again = by_position, partial(refit, sample, by_position, recipe)
+    # Trees take seconds a fit and cannot start from the last one.
     count = min(replicates, 5) if name == "boosting" else replicates
     others: list[Source] = []
     for counts in rng.poisson(1.0, (count, BUCKETS)):

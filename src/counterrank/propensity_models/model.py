@@ -22,13 +22,29 @@ MAX_CATEGORIES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    """How to turn context into features: means, scales and the categorical columns, learnt once."""
+class Scales:
+    """How raw columns become features: means, scales, which are categories, which have gaps."""
 
     mean: Floats
     scale: Floats
     categories: tuple[tuple[int, int], ...]
     missing: tuple[int, ...]
+
+    def encode(self, raw: Floats) -> Floats:
+        """Return (m, d): numbers on one scale, then categories, then gaps."""
+        gaps = np.isnan(raw)
+        scaled = np.where(np.isfinite(raw), (raw - self.mean) / self.scale, 0.0)
+        coded = {j for j, _ in self.categories}
+        columns = [scaled[:, [j for j in range(raw.shape[1]) if j not in coded]]]
+        for j, size in self.categories:
+            codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(raw[:, j]), size - 1))
+            columns.append((codes[:, None] == np.arange(size)).astype(np.float64))
+        columns.append(gaps[:, list(self.missing)].astype(np.float64))
+        return np.concatenate(columns, axis=1)
+
+
+class Features(Scales):
+    """How to turn context into features, learnt once."""
 
     @classmethod
     def learn(cls, log: RankingLog) -> Self:
@@ -54,20 +70,11 @@ class Features:
     def of(self, log: RankingLog) -> Floats:
         """Return (n, d) features, the first of which is 1."""
         context = np.empty((log.n, 0)) if log.context is None else log.context
-        gaps = np.isnan(context)
-        scaled = np.where(gaps, 0.0, (context - self.mean) / self.scale)
-        coded = {j for j, _ in self.categories}
-        columns = [
-            np.ones((log.n, 1)),
-            scaled[:, [j for j in range(context.shape[1]) if j not in coded]],
-        ]
-        for j, size in self.categories:
-            codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(context[:, j]), size - 1))
-            columns.append((codes[:, None] == np.arange(size)).astype(np.float64))
-        columns.append(gaps[:, list(self.missing)].astype(np.float64))
-        return np.concatenate(columns, axis=1)
+        return np.concatenate([np.ones((log.n, 1)), self.encode(context)], axis=1)
 
 
+#: A normal prior of variance one on standardised features: items shown a few times stay near the
+#: rest instead of running off to infinity.
 PENALTY = 1.0
 
 
@@ -115,6 +122,7 @@ def fit_logistic(
 
     n, d = x.shape
     penalty = np.full((size, d), PENALTY)
+    # The constant is an item's share of all rows, which nothing need hold back.
     penalty[:, 0] = 1e-3 * PENALTY
     scale = 1.0 / max(float(weight.sum()), 1.0)
 
@@ -355,6 +363,7 @@ def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
         )
     features = features_of(log, recipe)
     repeats = has_repeats(log)
+    # The floor is Laplace's: as if every item had been shown once more.
     model = PropensityModel(
         features=features, models=(), power=np.ones(log.K), kind=recipe.kind, size=size,
         without_replacement=recipe.kind in ("prefix", "joint") and not repeats,

@@ -58,178 +58,159 @@ def decode(
     if spec.layout == "long":
         table, spec, ids = long_format.to_lists(table, spec, first_row)
         with naming_rankings(ids, start):
-            return _from_lists(table, spec, start, bucket)
-    return _from_lists(table, spec, start, bucket)
+            return _Rows(table, spec, start).log(bucket)
+    return _Rows(table, spec, start).log(bucket)
 
 
-def _from_lists(table: pa.Table, spec: LogSpec, start: int, bucket: Ints | None) -> RankingLog:
-    """Return the rankings of a table with one row each."""
-    action, raw = values.action_ids(table, spec, start)
-    used = (action >= 0).sum(axis=1) if raw is not None or int(action.min()) < 0 else None  # (n,)
-    shape = _Shape(spec, start, raw, used)
-    if spec.renumber and used is not None:
-        action = shape.close_gaps(action)
-    reward, notes = _rewards(table, spec, shape)
-    unit, bucket = values.units(table, spec.unit, start, bucket)
-    parts = spec.candidates
-    beside = (
-        Listed(table, spec, start) if parts is not None and (parts.items or parts.scores) else None
-    )
-    log = RankingLog(
-        action=action,
-        reward=reward,
-        propensity=_propensity(table, spec, shape, beside),
-        candidates=None if beside is None else beside.candidates,
-        item_features=None if parts is None else parts.item_features,
-        context=values.context(table, spec, start),
-        context_names=spec.context,
-        categories=spec.categories,
-        action_names=spec.action_names,
-        unit=unit,
-        behavior=values.objects(values.one_chunk(table[spec.behavior])) if spec.behavior else None,
-        targets=_targets(table, spec, shape, beside),
-        dists=_dists(table, spec, shape),
-        columns={name: values.objects(values.one_chunk(table[name])) for name in spec.segments},
-        position_weights=validation.position_weights(spec.position_weights, spec.K),
-        bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
-        start=start,
-        notes=(*spec.notes, *notes),
-    )
-    return log if parts is None else with_saved_policies(log, parts)
+class _Rows:
+    """Rows of a table, one a ranking: how long each is, and what its fields hold.
 
+    `raw` and `used` (n,) are the entries and the items of each ranking, None where all have K.
+    """
 
-class _Shape:
-    """How long each ranking is, and whether another field agrees."""
-
-    def __init__(self, spec: LogSpec, start: int, raw: Ints | None, used: Ints | None) -> None:
-        self.spec, self.start, self.raw, self.used = spec, start, raw, used
+    def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
+        self.table, self.spec, self.start = table, spec, start
+        self.action, self.raw = values.action_ids(table, spec, start)
+        ragged = self.raw is not None or int(self.action.min()) < 0
+        self.used = (self.action >= 0).sum(axis=1) if ragged else None
         self.order: Ints | None = None
+        if spec.renumber and ragged:
+            # Items move up over empty positions; other fields follow through `_moved`.
+            self.order = np.argsort(self.action < 0, axis=1, kind="stable")  # (n, K)
+            self.action = np.take_along_axis(self.action, self.order, axis=1)
 
-    def close_gaps(self, action: Ints) -> Ints:
-        """Return the items moved up over empty positions; other fields follow through `moved`."""
-        self.order = np.argsort(action < 0, axis=1, kind="stable")  # (n, K)
-        return np.take_along_axis(action, self.order, axis=1)
+    def log(self, bucket: Ints | None) -> RankingLog:
+        """Return the rankings; `bucket` holds where there are no units."""
+        table, spec, start, parts = self.table, self.spec, self.start, self.spec.candidates
+        reward, notes = self._rewards()
+        unit, bucket = values.units(table, spec.unit, start, bucket)
+        beside = Listed(table, spec, start) if parts.items or parts.scores else None
+        scored: dict[str, Probabilities] = (
+            {} if beside is None else {name: beside.policy(name) for name in parts.scores}
+        )
+        log = RankingLog(
+            action=self.action,
+            reward=reward,
+            propensity=scored.pop(LOGGING) if LOGGING in scored else self._propensity(),
+            candidates=None if beside is None else beside.candidates,
+            item_features=parts.item_features,
+            context=values.context(table, spec, start),
+            context_names=spec.context,
+            categories=spec.categories,
+            action_names=spec.action_names,
+            unit=unit,
+            behavior=self._column(spec.behavior) if spec.behavior else None,
+            targets={**scored, **self._targets()},
+            dists=self._dists(),
+            columns={name: self._column(name) for name in spec.segments},
+            position_weights=validation.position_weights(spec.position_weights, spec.K),
+            bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
+            start=start,
+            notes=(*spec.notes, *notes),
+        )
+        return with_saved_policies(log, parts)
 
-    def moved(self, found: Floats) -> Floats:
-        """Return numbers by position, (n, K) or (n, K, A), in the order of the items."""
-        if self.order is None:
-            return found
-        order = self.order if found.ndim == 2 else self.order[:, :, None]
-        return np.take_along_axis(found, order, axis=1)
+    def _column(self, name: str) -> NDArray[Any]:
+        return values.objects(values.one_chunk(self.table[name]))
 
-    def check(self, lengths: Ints | None, name: str) -> None:
+    def _rewards(self) -> tuple[Floats, list[str]]:
+        field, n = self.spec.fields["reward"], self.table.num_rows
+        if REWARD_PER_RANKING in self.spec.notes:
+            # The reward of a whole ranking may depend on every item: the last position sees all of
+            # them.
+            found = np.zeros((n, self.spec.K))
+            last = self.spec.K if self.used is None else self.used
+            one = values.column_numbers(self.table, field.name, self.start)
+            found[np.arange(n), last - 1] = one
+        else:
+            found = self._matrix(field)
+        found = self._padded(found, 0.0)
+        missing = np.isnan(found)
+        if self.spec.missing_reward == "zero" and missing.any():
+            found[missing] = 0.0
+            return found, [MISSING_REWARD_ZERO]
+        return found, []
+
+    def _propensity(self) -> Propensity:
+        if MISSING_PROPENSITY in self.spec.notes:
+            return Propensity("factored", np.ones(self.action.shape))
+        return self._policy(self.spec.fields["propensity"])
+
+    def _targets(self) -> dict[str, Propensity]:
+        found = {
+            name: self._guess(field) if name in self.spec.guessed else self._policy(field)
+            for name, field in self.spec.targets.items()
+        }
+        return {name: policy for name, policy in found.items() if policy is not None}
+
+    def _guess(self, field: Field) -> Propensity | None:
+        """A column nobody named is a target policy only if every number in it could be a
+        probability.
+        """
+        try:
+            found = self._policy(field)
+        except LogError:
+            return None
+        inside = (found.values >= 0) & (found.values <= 1)
+        return found if bool(inside.all()) else None
+
+    def _policy(self, field: Field) -> Propensity:
+        kind = self.spec.kind
+        if kind == "joint" and field.form == "scalar":
+            return Propensity(
+                kind, values.column_numbers(self.table, field.name, self.start).copy()
+            )
+        found = self._matrix(field)
+        if kind == "joint":
+            # Given at every position: the padding repeats the first.
+            found = self._padded(found, np.nan)
+            return Propensity(kind, np.where(np.isnan(found), found[:, :1], found))
+        return Propensity(kind, self._padded(found, 1.0))
+
+    def _dists(self) -> dict[str, Floats]:
+        used = None if self.order is not None else self.used
+        found = values.distributions(self.table, self.spec, used, self.start)
+        return {name: self._moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
+
+    def _matrix(self, field: Field) -> Floats:
+        found, lengths = values.numbers(self.table, field, self.spec, self.start)
+        self._check(lengths, field.name)
+        if found.shape[1] != self.spec.K:
+            raise LogError(
+                f"'{field.name}' has {found.shape[1]} columns, but rankings have {self.spec.K} "
+                f"positions ('{self.spec.fields['action'].name}')"
+            )
+        return self._moved(found)
+
+    def _check(self, lengths: Ints | None, name: str) -> None:
+        """Refuse lists that have neither an entry for each of the actions' nor one an item."""
         if lengths is None and self.raw is None:
             return
-        full = np.int64(self.spec.K)
-        mine = full if lengths is None else lengths
-        action = full if self.raw is None else self.raw
-        items = full if self.used is None else self.used
-        wrong = np.broadcast_to((mine != action) & (mine != items), (self._n(lengths),))
+        full = np.full(len(self.action), self.spec.K)
+        mine, action, items = (
+            full if found is None else found for found in (lengths, self.raw, self.used)
+        )
+        wrong = (mine != action) & (mine != items)
         if wrong.any():
             row = int(np.argmax(wrong))
-            have, want = (int(np.broadcast_to(x, wrong.shape)[row]) for x in (mine, action))
             raise LogError(
-                f"row {self.start + row}: '{name}' has {have} entries, "
-                f"'{self.spec.fields['action'].name}' has {want}; they must have one each per "
-                "position"
+                f"row {self.start + row}: '{name}' has {mine[row]} entries, "
+                f"'{self.spec.fields['action'].name}' has {action[row]}; they must have one each "
+                "per position"
             )
 
-    def padded(self, found: Floats, fill: float) -> Floats:
+    def _padded(self, found: Floats, fill: float) -> Floats:
         """Return the numbers with `fill` behind shorter rankings."""
         if self.used is not None:
             found[np.arange(found.shape[1]) >= self.used[:, None]] = fill
         return found
 
-    def _n(self, lengths: Ints | None) -> int:
-        some = lengths if lengths is not None else self.raw
-        return 0 if some is None else len(some)
-
-
-def _matrix(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Floats:
-    found, lengths = values.numbers(table, field, spec, shape.start)
-    shape.check(lengths, field.name)
-    if found.shape[1] != spec.K:
-        raise LogError(
-            f"'{field.name}' has {found.shape[1]} columns, but rankings have {spec.K} positions "
-            f"('{spec.fields['action'].name}')"
-        )
-    return shape.moved(found)
-
-
-def _rewards(table: pa.Table, spec: LogSpec, shape: _Shape) -> tuple[Floats, list[str]]:
-    field = spec.fields["reward"]
-    if REWARD_PER_RANKING in spec.notes:
-        # The reward of a whole ranking may depend on every item: the last position sees all of
-        # them.
-        found = np.zeros((table.num_rows, spec.K))
-        last = np.full(table.num_rows, spec.K) if shape.used is None else shape.used
-        found[np.arange(table.num_rows), last - 1] = values.column_numbers(
-            table, field.name, shape.start
-        )
-    else:
-        found = _matrix(table, field, spec, shape)
-    found = shape.padded(found, 0.0)
-    if spec.missing_reward == "zero":
-        missing = np.isnan(found)
-        if missing.any():
-            found[missing] = 0.0
-            return found, [MISSING_REWARD_ZERO]
-    return found, []
-
-
-def _propensity(
-    table: pa.Table, spec: LogSpec, shape: _Shape, beside: "Listed | None"
-) -> Probabilities:
-    if beside is not None and LOGGING in beside.parts.scores:
-        return beside.policy(LOGGING)
-    if MISSING_PROPENSITY in spec.notes:
-        return Propensity("factored", np.ones((table.num_rows, spec.K)))
-    return _policy(table, spec.fields["propensity"], spec, shape)
-
-
-def _policy(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Propensity:
-    if spec.kind == "joint" and field.form == "scalar":
-        return Propensity("joint", values.column_numbers(table, field.name, shape.start).copy())
-    found = _matrix(table, field, spec, shape)
-    if spec.kind == "joint":
-        return Propensity("joint", _repeated(shape.padded(found, np.nan)))
-    return Propensity(spec.kind, shape.padded(found, 1.0))
-
-
-def _repeated(found: Floats) -> Floats:
-    """A joint given at every position: the padding repeats the first."""
-    return np.where(np.isnan(found), found[:, :1], found)
-
-
-def _targets(
-    table: pa.Table, spec: LogSpec, shape: _Shape, beside: "Listed | None"
-) -> dict[str, Probabilities]:
-    result: dict[str, Probabilities] = {}
-    if beside is not None:
-        result = {name: beside.policy(name) for name in beside.parts.scores if name != LOGGING}
-    for name, field in spec.targets.items():
-        if name not in spec.guessed:
-            result[name] = _policy(table, field, spec, shape)
-        elif (guess := _guessed(table, field, spec, shape)) is not None:
-            result[name] = guess
-    return result
-
-
-def _dists(table: pa.Table, spec: LogSpec, shape: _Shape) -> dict[str, Floats]:
-    found = values.distributions(
-        table, spec, None if shape.order is not None else shape.used, shape.start
-    )
-    return {name: shape.moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
-
-
-def _guessed(table: pa.Table, field: Field, spec: LogSpec, shape: _Shape) -> Propensity | None:
-    """A column nobody named is a target policy only if every number in it could be a probability."""
-    try:
-        found = _policy(table, field, spec, shape)
-    except LogError:
-        return None
-    inside = (found.values >= 0) & (found.values <= 1)
-    return found if bool(inside.all()) else None
+    def _moved(self, found: Floats) -> Floats:
+        """Return numbers by position, (n, K) or (n, K, A), in the order of the items."""
+        if self.order is None:
+            return found
+        order = self.order if found.ndim == 2 else self.order[:, :, None]
+        return np.take_along_axis(found, order, axis=1)
 
 
 #: The column of an items file that says whose features a row holds, and what else it is called.
@@ -245,7 +226,6 @@ class Listed:
     """
 
     def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
-        assert spec.candidates is not None
         self.table, self.spec, self.start, self.parts = table, spec, start, spec.candidates
         if self.parts.items is None:
             self._every_item()

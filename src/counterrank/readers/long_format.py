@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import CounterrankError, LogError
 from counterrank.readers import values
-from counterrank.readers.spec import Field, LogSpec
+from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 
 Ints = NDArray[np.int64]
 #: The number of a row in its file.
@@ -39,7 +39,7 @@ def to_lists(
 
     `first_row` is the number of the first row in its file, for messages.
     """
-    if spec.candidates is not None and spec.candidates.items is not None:
+    if spec.candidates.items is not None:
         return _with_candidates(table, spec, first_row)
     return _to_lists(table, spec, lambda row: first_row + row)
 
@@ -68,7 +68,7 @@ def _with_candidates(
     table: pa.Table, spec: LogSpec, first_row: int
 ) -> tuple[pa.Table, LogSpec, pa.Array]:
     """One row a candidate: those with a position were shown, all of them could have been."""
-    assert spec.ranking is not None and spec.position is not None and spec.candidates is not None
+    assert spec.ranking is not None and spec.position is not None
     parts, items = spec.candidates, spec.candidates.items
     assert items is not None
     place = values.floats(
@@ -77,7 +77,7 @@ def _with_candidates(
     rows = np.flatnonzero(place >= 0)
     lists, found, ids = _to_lists(
         table.take(pa.array(rows)),
-        replace(spec, candidates=None),
+        replace(spec, candidates=CandidateSpec()),
         lambda row: first_row + int(rows[row]),
     )
     ranking = values.plain(values.one_chunk(table[spec.ranking]))

@@ -303,7 +303,7 @@ def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
         name: pa.float64()
         for role, field in numbers
         for name in field.columns
-        if role != "action" and field.form in ("wide", "scalar")
+        if role != "action" and not field.has_lists
     }
     if spec.action_names is not None or spec.fields["action"].form == "text":
         types |= {name: pa.string() for name in spec.fields["action"].columns}

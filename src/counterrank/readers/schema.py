@@ -54,20 +54,19 @@ class _Resolver:
         roles = ("ranking", "position", "unit", "behavior") if long else ("unit", "behavior")
         single = {role: self.single(role) for role in roles}
         parts = self.candidates(action, long, logger)
-        beside = () if parts is None else parts.fields
         # Text that only looks like lists of probabilities may still be a segment.
         sure = [
             field for name, field in targets.items() if name not in guessed or field.form != "text"
         ]
         used = {
             name
-            for field in (*fields.values(), *sure, *dists.values(), *beside)
+            for field in (*fields.values(), *sure, *dists.values(), *parts.fields)
             for name in field.columns
         }
         segments = self.segments(used | {name for name in single.values() if name})
         asked = options.segments or options.keep
         return LogSpec(
-            layout="long" if long else "list" if action.form in ("list", "text") else "numbered",
+            layout="long" if long else "list" if action.has_lists else "numbered",
             fields=fields,
             targets=targets,
             dists=dists,
@@ -321,9 +320,7 @@ class _Resolver:
             return bool(pa.types.is_floating(kind.value_type))
         return self.is_long and bool(pa.types.is_floating(kind))
 
-    def candidates(
-        self, action: Field, long: bool, logger: PolicySpec | None
-    ) -> CandidateSpec | None:
+    def candidates(self, action: Field, long: bool, logger: PolicySpec | None) -> CandidateSpec:
         """Return where candidates, scores and features of candidates are, if this log has any."""
         options = self.options
         policies = self.scored_policies(logger)
@@ -334,8 +331,6 @@ class _Resolver:
         if long:
             # A row for each candidate, shown or not, whose position is missing where it was not.
             items = Field(action.columns, "scalar") if scores or self.has_unshown() else None
-        if not policies and items is None and options.items is None:
-            return None
         features = () if items is None else self.features(long)
         return CandidateSpec(
             items=items,
@@ -365,7 +360,7 @@ class _Resolver:
             found = [Field((name,), self.form(name)) for name in named]
             return tuple(field for field in found if field.form == "scalar")
         listed = [self.beside(name) for name in named]
-        return tuple(field for field in listed if field and field.form in ("list", "text"))
+        return tuple(field for field in listed if field and field.has_lists)
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can

@@ -327,6 +327,11 @@ class Field:
     size: int = 0
 
     @property
+    def has_lists(self) -> bool:
+        """Whether a cell holds the numbers of all positions, or of all candidates."""
+        return self.form in ("list", "text")
+
+    @property
     def name(self) -> str:
         """The column, or the stem of the columns, as a person would call it."""
         return (
@@ -355,6 +360,15 @@ class CandidateSpec:
     count: int = 0
     item_file: str | None = None
     item_features: ItemFeatures | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a log has anything of the kind."""
+        return bool(self.items or self.policies or self.item_file)
+
+    @property
+    def named(self) -> tuple[Field, ...]:
+        """Features that are categories rather than numbers."""
+        return tuple(field for field in self.features if field.name in self.categories)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -388,7 +402,7 @@ class LogSpec:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     action_names: tuple[str, ...] | None = None
     #: What could have been shown, and the policies made of its scores.
-    candidates: CandidateSpec | None = None
+    candidates: CandidateSpec = field(default_factory=lambda: CandidateSpec())
     kind: str = "factored"
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
@@ -402,7 +416,7 @@ class LogSpec:
     def columns(self) -> tuple[str, ...]:
         """Every physical column that is read, once."""
         groups = [*self.fields.values(), *self.targets.values(), *self.dists.values()]
-        groups += self.candidates.fields if self.candidates is not None else ()
+        groups += self.candidates.fields
         names = [name for group in groups for name in group.columns]
         single = [self.ranking, self.position, self.unit, self.behavior]
         names += [*(name for name in single if name), *self.context, *self.segments]

@@ -43,11 +43,8 @@ class Survey:
         """
         encode = options.encode_actions
         if encode is None:
-            listed = spec.candidates.items if spec.candidates is not None else None
-            names = (
-                *spec.fields["action"].columns,
-                *(listed.columns if listed is not None else ()),
-            )
+            listed = spec.candidates.items
+            names = (*spec.fields["action"].columns, *(listed.columns if listed else ()))
             encode = any(_is_huge(sample[name]) for name in names)
         return cls(spec, encode)
 
@@ -57,9 +54,8 @@ class Survey:
         names = list(self.spec.fields["action"].columns)
         names += [name for name in (self.spec.position, self.spec.ranking) if name]
         parts = self.spec.candidates
-        if parts is not None:
-            names += [] if parts.items is None else list(parts.items.columns)
-            names += [field.name for field in parts.features if field.name in parts.categories]
+        names += parts.items.columns if parts.items else ()
+        names += [field.name for field in parts.named]
         return tuple(dict.fromkeys([*names, *self.spec.context]))
 
     def absorb(self, table: pa.Table) -> None:
@@ -68,14 +64,10 @@ class Survey:
         for name in self.spec.fields["action"].columns:
             self._items(values.one_chunk(table[name]), name, self.spec.fields["action"])
         parts = self.spec.candidates
-        if parts is not None and parts.items is not None and not self.spec.position:
+        if parts.items is not None and not self.spec.position:
             self._items(values.one_chunk(table[parts.items.name]), parts.items.name, parts.items)
-        if parts is not None:
-            for item in parts.features:
-                if item.name in parts.categories:
-                    self._note(
-                        _entries(table[item.name], item), item.name, f"feature '{item.name}'"
-                    )
+        for item in parts.named:
+            self._note(_entries(table[item.name], item), item.name, f"feature '{item.name}'")
         for name in self.spec.context:
             if values.is_text(table.schema.field(name).type):
                 self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
@@ -104,16 +96,16 @@ class Survey:
             action_names=names,
             dists=dists,
             first_position=first,
-            candidates=None
-            if spec.candidates is None
-            else self._candidates(spec.candidates, names, sample),
+            candidates=self._candidates(spec.candidates, names, sample),
         )
 
     def _candidates(
         self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table
     ) -> CandidateSpec:
-        listed = parts.items is not None
-        size = (self.largest + 1 if names is None else len(names)) if listed else 0
+        if not parts:
+            return parts
+        size = self.largest + 1 if names is None else len(names)
+        size = 0 if parts.items is None else size
         categories = {name: _ordered(self.labels.get(name, set())) for name in parts.categories}
         found = replace(
             parts, n_items=size, categories=categories, count=self._count(parts, sample)
@@ -147,20 +139,20 @@ class Survey:
         elif self.spec.position:
             place = values.one_chunk(table[self.spec.position])
             found = values.floats(place, self.spec.position, lambda index: f"row {index}")
-            if self.spec.candidates is not None:
+            if self.spec.candidates:
                 # Candidates that were not shown have no position, or a negative one.
                 found = found[found >= 0]
             if len(found):
                 self.longest = max(self.longest, int(np.nanmax(found, initial=0)))
                 self.lowest = min(self.lowest, int(np.nanmin(found, initial=1)))
-        elif action.form in ("wide", "scalar"):
+        elif not action.has_lists:
             self.longest = len(action.columns)
         else:
             array = values.as_lists(table[action.name], action.name)
             self.longest = max(self.longest, int(values.entry_counts(array).max(initial=0)))
 
     def _items(self, array: pa.Array, name: str, item: Field) -> None:
-        if item.form in ("list", "text"):
+        if item.has_lists:
             array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
@@ -216,7 +208,7 @@ def _all_whole(array: pa.Array) -> bool:
 
 
 def _actions_of(sample: pa.Table, item: Field) -> int:
-    if item.form not in ("list", "text"):
+    if not item.has_lists:
         return len(item.columns)
     array = values.as_lists(sample[item.name], item.name).drop_null()
     while values.is_list(array.type):
@@ -272,16 +264,13 @@ def _width(spec: LogSpec) -> int:
         + len(spec.context)
         + sum(max(d.size, 1) * spec.K for d in spec.dists.values())
     )
-    if spec.candidates is not None:
-        width += spec.candidates.count * (1 + len(spec.candidates.fields))
+    width += spec.candidates.count * (1 + len(spec.candidates.fields))
     return max(width, 1)
 
 
 def rows_each(spec: LogSpec) -> int:
     """Return how many rows of a file a ranking takes, about."""
-    if spec.layout != "long":
-        return 1
-    return max(spec.K, spec.candidates.count if spec.candidates is not None else 0)
+    return max(spec.K, spec.candidates.count) if spec.layout == "long" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,27 +384,21 @@ def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int
 
 def _look(file: DataFile, survey: Survey) -> int:
     """Survey one file; return its number of rankings."""
-    columns = tuple(
-        dict.fromkeys([*survey.columns, *([survey.spec.ranking] if survey.spec.ranking else [])])
-    )
-    count, last = 0, None
-    pieces = tables.batches(file, columns, types=_text_types(survey, file))
-    if survey.spec.ranking is not None:
-        pieces = whole_rankings(pieces, survey.spec.ranking)
+    count, last, ranking = 0, None, survey.spec.ranking
+    pieces = tables.batches(file, survey.columns, types=_text_types(survey))
+    if ranking is not None:
+        pieces = whole_rankings(pieces, ranking)
     for table in pieces:
         with guard(file.path, prefix=True):
             survey.absorb(table)
-            if survey.spec.ranking is None:
-                count += table.num_rows
-            else:
-                changes, last = _changes(
-                    values.plain(values.one_chunk(table[survey.spec.ranking])), last
-                )
-                count += changes
+            found = table.num_rows
+            if ranking is not None:
+                found, last = _changes(values.plain(values.one_chunk(table[ranking])), last)
+            count += found
     return count
 
 
-def _text_types(survey: Survey, file: DataFile) -> dict[str, pa.DataType]:
+def _text_types(survey: Survey) -> dict[str, pa.DataType]:
     """CSV columns known to hold names stay text in every block."""
     types = {name: pa.string() for name in survey.labels if name}
     if survey.has_names or survey.spec.fields["action"].form == "text":
@@ -434,7 +417,7 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     action = survey.spec.fields["action"]
     if survey.labels or survey.encode_actions:
         return False
-    if action.form in ("wide", "scalar"):
+    if not action.has_lists:
         return _largest_known(files, survey)
     if action.form == "text" or not _largest_known(files, survey):
         return False
@@ -446,11 +429,11 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
 
 def _largest_known(files: list[DataFile], survey: Survey) -> bool:
     """Whether metadata tell the largest id among the candidates, which the survey then knows."""
-    parts = survey.spec.candidates
-    if parts is None or parts.items is None:
+    items = survey.spec.candidates.items
+    if items is None:
         return True
     for file in files:
-        for _, _, chunk in column_chunks(tables.metadata(file), parts.items.columns):
+        for _, _, chunk in column_chunks(tables.metadata(file), items.columns):
             told = chunk.statistics
             if told is None or not told.has_min_max or not isinstance(told.max, int):
                 return False

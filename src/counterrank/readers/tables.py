@@ -74,9 +74,15 @@ def batches(
 
 
 def _pieces(file: DataFile, wanted: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
-    if file.format == "csv":
-        return _csv_batches(file, wanted, rows, types)
-    return _BATCHES[file.format](file, wanted, rows)
+    if file.format == "parquet":
+        blocks = _parquet_blocks(file, wanted, rows)
+    elif file.format == "csv":
+        blocks = _csv_blocks(file, wanted, types)
+    else:
+        blocks = (_jsonl_blocks if file.format == "jsonl" else _arrow_blocks)(file, wanted)
+    for block in blocks:
+        for first in range(0, block.num_rows, rows):
+            yield block.slice(first, rows)
 
 
 def row_groups(
@@ -202,44 +208,35 @@ def _holds_text(opened: Any, columns: Columns) -> bool:
     )
 
 
-def _parquet_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+def _parquet_blocks(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
     with open_parquet(file) as opened:
         wanted = _present(opened.schema_arrow.names, columns, file)
-        for batch in opened.iter_batches(batch_size=rows, columns=wanted):
-            yield pa.Table.from_batches([batch])
+        yield from map(_as_table, opened.iter_batches(batch_size=rows, columns=wanted))
 
 
 def _arrow(file: DataFile, columns: Columns) -> pa.Table:
-    found = list(bounded(_arrow_batches(file, columns, 0), file))
+    found = list(filter(_has_rows, bounded(_arrow_blocks(file, columns), file)))
     if not found:
         raise LogError(f"{file.path} is empty: it has columns but no rows")
     return pa.concat_tables(found)
 
 
-def _arrow_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+def _arrow_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
     import pyarrow.ipc as ipc
 
     with pa.memory_map(file.path) as source:
-        reader: Any = (
-            ipc.open_stream(source) if file.format == "arrow-stream" else ipc.open_file(source)
-        )
+        every: Any
+        if file.format == "arrow-stream":
+            reader = every = ipc.open_stream(source)
+        else:
+            reader = ipc.open_file(source)
+            every = map(reader.get_batch, range(reader.num_record_batches))
         wanted = _present(reader.schema.names, columns, file)
-        every: Any = (
-            (reader.get_batch(i) for i in range(reader.num_record_batches))
-            if _is_file(file)
-            else reader
-        )
         for batch in every:
             # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
             batch.validate(full=True)
             table = pa.Table.from_batches([batch])
-            table = table if wanted is None else table.select(wanted)
-            for first in range(0, table.num_rows, rows or table.num_rows or 1):
-                yield table.slice(first, rows or None)
-
-
-def _is_file(file: DataFile) -> bool:
-    return file.format == "arrow"
+            yield table if wanted is None else table.select(wanted)
 
 
 def _csv_options(
@@ -264,6 +261,7 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
     """The delimiter and the names in the first line of a CSV file."""
     with Unpacked(file) as stream:
         line = stream.read(1 << 20).partition(b"\n")[0]
+    # Spreadsheets put a mark before UTF-8, and semicolons where decimals have commas.
     text = line.decode("utf-8-sig").strip("\r")
     if "\0" in text:
         raise LogError(f"{file.path} is not text: its first line holds zero bytes")
@@ -285,13 +283,12 @@ def _csv(file: DataFile, columns: Columns) -> pa.Table:
         return arrow_csv.read_csv(stream, **options)
 
 
-def _csv_batches(file: DataFile, columns: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
+def _csv_blocks(file: DataFile, columns: Columns, types: Types) -> Iterator[pa.Table]:
     from pyarrow import csv as arrow_csv
 
     with arrow_stream(file) as stream:
-        for batch in arrow_csv.open_csv(stream, **_csv_options(file, columns, types)):
-            for first in range(0, batch.num_rows, rows):
-                yield pa.Table.from_batches([batch.slice(first, rows)])
+        reader = arrow_csv.open_csv(stream, **_csv_options(file, columns, types))
+        yield from map(_as_table, reader)
 
 
 def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
@@ -299,12 +296,6 @@ def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
     if not found:
         raise LogError(f"{file.path} is empty: there are no rows")
     return pa.concat_tables(found, promote_options="permissive")
-
-
-def _jsonl_batches(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
-    for table in _jsonl_blocks(file, columns):
-        for first in range(0, table.num_rows, rows):
-            yield table.slice(first, rows)
 
 
 def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
@@ -378,9 +369,3 @@ def _line_blocks(file: DataFile) -> Iterator[bytes]:
 
 
 _READ = {"parquet": _parquet, "arrow": _arrow, "arrow-stream": _arrow, "csv": _csv, "jsonl": _jsonl}
-_BATCHES = {
-    "parquet": _parquet_batches,
-    "arrow": _arrow_batches,
-    "arrow-stream": _arrow_batches,
-    "jsonl": _jsonl_batches,
-}

@@ -24,6 +24,9 @@ Ints = NDArray[np.int64]
 #: encoded.
 LARGEST_ID = 100_000_000
 
+#: How SQL, Python, R and pandas write in text that there is nothing.
+_NOTHING = ("", "null", "none", "na", "nan")
+
 #: Turns the index of a value into words: "row 17, position 2".
 Place = Callable[[int], str]
 
@@ -96,6 +99,7 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
         return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
     values = floats(array, name, place)
     missing = np.isnan(values)
+    # A null turns pandas' integers into floats, which hold every whole number up to 2**53 only.
     bad = ~missing & ((values != np.rint(values)) | (np.abs(values) > 2.0**53))
     if bad.any():
         index = int(np.argmax(bad))
@@ -177,7 +181,7 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(array)
     empty = pc.is_in(
         pc.utf8_lower(trimmed),
-        value_set=pa.array(["", "null", "none", "na", "nan"], type=trimmed.type),
+        value_set=pa.array(_NOTHING, type=trimmed.type),
     )
     trimmed = pc.if_else(empty, pa.scalar(None, type=trimmed.type), trimmed)
     try:
@@ -214,7 +218,6 @@ def _shown(array: pa.Array) -> str:
 _BRACKETED = re.compile(r"^\s*[\[(].*[\])]\s*$", re.DOTALL)
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SEVERAL_NUMBERS = re.compile(rf"^\s*{_NUMBER}(?:\s*[\s,;|]\s*{_NUMBER})+\s*$")
-_NOTHING = ("", "null", "none", "na", "nan")
 
 
 def looks_like_list(cell: str) -> bool:
@@ -345,7 +348,7 @@ def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[F
     """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists
     if they differ.
     """
-    if field.form in ("list", "text"):
+    if field.has_lists:
         found = lists(table[field.name], field.name, spec.K, start)
         return found.spread(floats(found.flat, field.name, found.place), np.nan), found.lengths
     result = np.empty((table.num_rows, len(field.columns)))  # (n, K)
@@ -364,7 +367,7 @@ def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints |
     differ.
     """
     field = spec.fields["action"]
-    if field.form in ("list", "text"):
+    if field.has_lists:
         found = lists(table[field.name], field.name, spec.K, start)
         return found.spread(item_ids(found.flat, field.name, spec, found.place), -1), found.lengths
     result = np.empty((table.num_rows, len(field.columns)), dtype=np.int64)  # (n, K)
@@ -401,7 +404,7 @@ def distributions(
 def _distribution(
     table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start: int
 ) -> Floats:
-    if field.form in ("wide", "scalar"):
+    if not field.has_lists:
         return numbers(table, field, spec, start)[0]
     array = as_lists(table[field.name], field.name, start)
     if not is_list(array.type.value_type):

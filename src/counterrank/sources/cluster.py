@@ -342,12 +342,12 @@ class FrameOnCluster(_ClusterSource):
                 "collect positions into lists first (one row a ranking)"
             )
         survey.absorb(self.head)
-        numbered = survey.spec.fields["action"].form in ("wide", "scalar")
+        numbered = not survey.spec.fields["action"].has_lists
         told = (
             numbered
             and not survey.labels
             and not survey.encode_actions
-            and survey.spec.candidates is None
+            and not survey.spec.candidates
         )
         if not told:
             work = SurveyPass(survey.spec, survey.encode_actions)

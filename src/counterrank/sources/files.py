@@ -1,7 +1,7 @@
 """Logs in files, passed over in batches; and whatever else holds a log, opened as a source."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
@@ -119,16 +119,18 @@ class FileSource:
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial(batch)` over all batches, added in the order of the rows."""
-        steps: Iterator[Callable[[], tuple[State | None, int]]]
         # Many parts: workers read and sum their own. One part: this thread reads, workers sum.
-        if len(self.parts) > 1:
-            steps = (_Step(partial, self, part) for part in self.parts)
-        else:
-            steps = (_Single(partial, batch) for batch in self.batches())
+        each = (
+            (self.read_part(part) for part in self.parts)
+            if len(self.parts) > 1
+            else ([batch] for batch in self.batches())
+        )
         total: State | None = None
         report = reporter()
         report.begin(label, self.n)
-        for state, rows in map_in_order(steps, _called, threads=self.workers):
+        for state, rows in map_in_order(
+            each, lambda some: summed(some, partial), threads=self.workers
+        ):
             if state is not None:
                 total = state if total is None else total + state
             report.advance(rows)
@@ -159,33 +161,6 @@ class FileSource:
             for log in read_part(part, self.spec, where=self.where, rows=rows):
                 return log
         raise LogError(f"no ranking matches {dict(self.where or {})}")
-
-
-def _called(step: Callable[[], Any]) -> Any:
-    return step()
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One part, read and summed by a worker."""
-
-    partial: Callable[[RankingLog], Any]
-    source: FileSource
-    part: Part
-
-    def __call__(self) -> tuple[Any, int]:
-        return summed(self.source.read_part(self.part), self.partial)
-
-
-@dataclass(frozen=True, slots=True)
-class _Single:
-    """One batch, read by the main thread and summed by a worker."""
-
-    partial: Callable[[RankingLog], Any]
-    log: RankingLog
-
-    def __call__(self) -> tuple[Any, int]:
-        return summed([self.log], self.partial)
 
 
 class _Reservoir:
