@@ -141,38 +141,45 @@ def _main_figure(out: Path, figure: str) -> str:
         return ""
     title = FIGURES[figure].partition(" (")
     named = f"{figures.get(figure).label}, {title[2].removesuffix(')')}"
-    parts = [f"### Over the {named}\n"]
-    theirs = {(c.summary.estimator, c.summary.x): c for c in compared}
-    of_the_paper = {name for name, _ in theirs}
-    if theirs:
-        shown = [
-            s
-            for s in results.summaries(out, figure, most=results.PUBLISHED_RUNS)
-            if s.estimator in of_the_paper
-        ]
-        parts.append(_runs(shown) + "\n")
-        parts.append(_grid(shown, lambda s: _compared(s, theirs.get((s.estimator, s.x)))))
+    of_the_paper = {c.summary.estimator for c in compared}
     ours = [s for s in every if s.estimator not in of_the_paper]
-    if ours:
-        parts.append(_runs(ours) + "\n")
-        parts.append(
-            _grid(
-                ours,
-                lambda s: (
-                    f"{s.metrics['mse']:.3g} ({s.bands['mse'][0]:.3g} to {s.bands['mse'][1]:.3g})"
-                ),
-            )
+    parts = [*_beside_published(out, figure, compared), *_ours_alone(ours, compared)]
+    return "\n".join([f"### Over the {named}\n", *parts])
+
+
+def _beside_published(
+    out: Path, figure: str, compared: Sequence[results.Comparison]
+) -> Iterator[str]:
+    """Yield the table of the paper's estimators over the published runs."""
+    theirs = {(c.summary.estimator, c.summary.x): c for c in compared}
+    names = {name for name, _ in theirs}
+    runs = results.summaries(out, figure, most=results.PUBLISHED_RUNS)
+    shown = [s for s in runs if s.estimator in names]
+    if shown:
+        yield _runs(shown) + "\n"
+        yield results.grid(
+            "MSE / V²", shown, lambda s: _compared(s, theirs.get((s.estimator, s.x)))
         )
+
+
+def _ours_alone(ours: Sequence[Summary], compared: Sequence[results.Comparison]) -> Iterator[str]:
+    """Yield the table of what the paper does not have, and `auto` beside the published AIPS."""
+    if not ours:
+        return
+    yield _runs(ours) + "\n"
+    yield results.grid("MSE / V²", ours, _with_band)
     gains = [
-        s.metrics["mse"] / c.published
+        f"{s.metrics['mse'] / c.published:.3f}"
         for s in ours
         if s.estimator == "auto" and (c := _oracle_at(compared, s.x))
     ]
     if gains:
-        parts.append(
-            f"`auto` divided by the published AIPS: {', '.join(f'{g:.3f}' for g in gains)}.\n"
-        )
-    return "\n".join(parts)
+        yield f"`auto` divided by the published AIPS: {', '.join(gains)}.\n"
+
+
+def _with_band(summary: Summary) -> str:
+    low, high = summary.bands["mse"]
+    return f"{summary.metrics['mse']:.3g} ({low:.3g} to {high:.3g})"
 
 
 def _compared(summary: Summary, found: results.Comparison | None) -> str:
@@ -197,18 +204,6 @@ def _runs(found: Sequence[Summary]) -> str:
         for seeds, names in counts.items()
     ]
     return f"{', '.join(told)}:"
-
-
-def _grid(found: Sequence[Summary], show: Callable[[Summary], str]) -> str:
-    values = sorted({s.x for s in found})
-    lines = [
-        f"| MSE / V² | {' | '.join(f'{x:g}' for x in values)} |",
-        f"|---|{'---|' * len(values)}",
-    ]
-    for name in dict.fromkeys(s.estimator for s in found):
-        cells = {s.x: show(s) for s in found if s.estimator == name}
-        lines.append(f"| {name} | {' | '.join(cells.get(x, '') for x in values)} |")
-    return "\n".join(lines) + "\n"
 
 
 def time(out: Path) -> str:

@@ -5,7 +5,7 @@ Pictures have the paper's layout, as SVG and PNG; the same results give the same
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -279,17 +279,22 @@ def _point(c: Comparison) -> str:
     return f"{figures.get(c.figure).parameter} = {c.summary.x:g}"
 
 
+def grid(title: str, found: Sequence[Summary], show: Callable[[Summary], str]) -> str:
+    """Return a Markdown table, a line an estimator and a column a value of the figure."""
+    values = sorted({s.x for s in found})
+    head = f"| {title} | {' | '.join(f'{x:g}' for x in values)} |"
+    lines = [head, f"|---|{'---|' * len(values)}"]
+    for name in dict.fromkeys(s.estimator for s in found):
+        cells = {s.x: show(s) for s in found if s.estimator == name}
+        lines.append(f"| {name} | {' | '.join(cells.get(x, '') for x in values)} |")
+    return "\n".join(lines) + "\n"
+
+
 def accuracy_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
     """Return MSE / V^2 by estimator and value; to `compare`, the published value and our ratio to
     it in brackets.
     """
-    values = sorted({s.x for s in found})
-    head = f"| estimator | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"
-    lines = [head]
-    for name in dict.fromkeys(s.estimator for s in found):
-        cells = [_cell(experiment, s, compare) for s in found if s.estimator == name]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return grid("estimator", found, lambda s: _cell(experiment, s, compare))
 
 
 def _cell(experiment: Experiment, summary: Summary, compare: bool) -> str:
@@ -302,16 +307,13 @@ def runtime_table(experiment: Experiment, found: Sequence[Summary], *, compare: 
     """Return median CPU seconds of one estimate; to `compare`, how many times less that is than
     published.
     """
-    values = sorted({s.x for s in found})
-    lines = [f"| estimator | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"]
-    for name in dict.fromkeys(s.estimator for s in found):
-        cells = []
-        for summary in (s for s in found if s.estimator == name):
-            theirs = _published_time(experiment, name, summary.x) if compare else None
-            gain = "" if theirs is None else f" (1/{theirs / max(summary.seconds, 1e-6):,.0f})"
-            cells.append(f"{summary.seconds:.4f}{gain}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return grid("estimator", found, lambda s: _time_cell(experiment, s, compare))
+
+
+def _time_cell(experiment: Experiment, summary: Summary, compare: bool) -> str:
+    theirs = _published_time(experiment, summary.estimator, summary.x) if compare else None
+    gain = "" if theirs is None else f" (1/{theirs / max(summary.seconds, 1e-6):,.0f})"
+    return f"{summary.seconds:.4f}{gain}"
 
 
 def _published_time(experiment: Experiment, name: str, x: float) -> float | None:

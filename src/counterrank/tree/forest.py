@@ -119,22 +119,30 @@ class Forest:
             chosen = self._assigned(values, fold, self.model, np.atleast_2d(self.roots))
             choice = chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
             return ratios.by_choice(np.stack([c.mask for c in self.candidates]), choice)
-        for model in {m: self.candidates[m] for used in self._used for m in used}.values():
-            ratios.need_model(model.mask, model.order)
+        for m in {m for used in self._used for m in used}:
+            ratios.need_model(self.candidates[m].mask, self.candidates[m].order)
         out = np.empty((self.K, len(values)))
-        labels: dict[int, Ints] = {}
-        for k in range(self.K):
-            tree = k if self.per_position else 0
-            first, *others = self._used[tree]
-            self._fill(out[k], k, first, ratios)
-            if others and tree not in labels:
-                roots = np.ascontiguousarray(np.atleast_2d(self.roots)[:, tree : tree + 1])
-                labels = {tree: self._assigned(values, fold, self.model, roots)[:, 0]}
-            for m in others:
-                w = np.empty(len(values))
-                self._fill(w, k, m, ratios)
-                np.copyto(out[k], w, where=labels[tree] == m)
+        for tree, used in enumerate(self._used):
+            # Where all leaves have one model there is nothing to ask the context.
+            label = self._label(values, fold, tree) if len(used) > 1 else None
+            for k in (tree,) if self.per_position else range(self.K):
+                self._weigh(out[k], k, used, label, ratios)
         return out.T
+
+    def _label(self, context: Floats, fold: Ints | None, tree: int) -> Ints:
+        """Return each row's model in one tree (n,)."""
+        roots = np.ascontiguousarray(np.atleast_2d(self.roots)[:, tree : tree + 1])
+        return self._assigned(context, fold, self.model, roots)[:, 0]
+
+    def _weigh(
+        self, out: Floats, k: int, used: list[int], label: Ints | None, ratios: Ratios
+    ) -> None:
+        """Fill out (n,) with the weights at one position of the models used, as labelled (n,)."""
+        self._fill(out, k, used[0], ratios)
+        for m in used[1:]:
+            w = np.empty_like(out)
+            self._fill(w, k, m, ratios)
+            np.copyto(out, w, where=label == m)
 
     def _fill(self, out: Floats, k: int, m: int, ratios: Ratios) -> None:
         model = self.candidates[m]
