@@ -5,6 +5,7 @@ maximum.
 import numpy as np
 import pytest
 
+from counterrank.models.clicks.fit import Climb, Slots, prepared, prior_of
 from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
@@ -16,6 +17,7 @@ from counterrank.models.clicks.kernels.likelihood import (
     newton,
     slots_of,
 )
+from counterrank.models.clicks.rankings import Rankings, Variant
 
 K, ITEMS, D, P = 4, 6, 2, 3
 #: Columns from the second on bend with a context of three: six products, which nobody writes down.
@@ -179,3 +181,44 @@ def test_numbers_have_the_slopes_of_finite_differences(family):
     assert parts[0].sum() == pytest.approx((up - down) / 2e-4, rel=1e-6)
     assert parts[2].sum() == pytest.approx(-(up - 2 * here + down) / 1e-8, rel=1e-3)
     np.testing.assert_array_equal(parts[2], parts[3])
+
+
+@pytest.mark.parametrize("family", [CLICKS, NORMAL])
+def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
+    """Against the linear map applied to one parameter at a time."""
+    rng = np.random.default_rng(4)
+    n, d = 80, 2
+    item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
+    rankings = Rankings(item, rng.normal(size=(n, d)), features=rng.normal(size=(n, K, 2)))
+    reward = (rng.random((n, K)) < 0.4).astype(float)
+    rows = prepared(family, rankings, reward, np.arange(n) % 2, 2, 0)
+    slots, encoding = Slots.of(rows), rows.encoding
+    columns = encoding.columns(rows.rankings, rows.x, False)
+    x = np.concatenate([np.ones((n, 1)), encoding.slopes_of(rows.x)], axis=1)
+    p = columns.shape[2] + encoding.products
+    climb = Climb(rows, prior_of(rows, x.shape[1] - 1, encoding.widths(Variant(), p)), x, 0.7)
+    own = np.ascontiguousarray(columns[slots.row, slots.k].T)
+    N, size = len(slots.y), len(climb.prior.mean)
+    read, theta = rng.normal(size=N), np.zeros(size)
+    assert len(climb._common(theta, slots, own, read, near=False)[0]) == 0
+    common, _ = climb._common(theta, slots, own, read, near=True)
+    climb.inverse = np.zeros((0, 0))
+    theta[common] = rng.normal(size=len(common)) * 0.3
+    _, inverse = climb._common(theta, slots, own, read, near=True)
+    at = (K, encoding.items, slots.cell, slots.last, slots.own, slots.row, read, x, own, rows.x)
+
+    def mapped(values):
+        u, v = np.empty(N), np.empty(N)
+        linear(values, *at, *encoding.bent, u, v)
+        return u, v
+
+    su, sv = np.empty(N), np.empty(N)
+    likelihood(*mapped(theta), slots.y, family, 0.7, su, sv)
+    parts = [np.empty(N) for _ in range(5)]
+    derivatives(su, sv, slots.y, family, 0.7, False, *parts)
+    _, _, huu, huv, hvv = parts
+    u, v = (np.array(part) for part in zip(*(mapped(np.eye(size)[j]) for j in common), strict=True))
+    cross = (u * huv) @ v.T
+    block = (u * huu) @ u.T + cross + cross.T + (v * hvv) @ v.T
+    block += np.diag(climb.prior.precision[common])
+    np.testing.assert_allclose(inverse @ block, np.eye(len(common)), atol=1e-8)
