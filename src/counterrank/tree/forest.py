@@ -99,6 +99,16 @@ class Forest:
         every = np.arange(len(self.nodes))
         return self._assigned(self._context(context, n), None, every, self.roots[None])
 
+    def choice(
+        self, context: "ArrayLike | None", n: int | None = None, fold: Ints | None = None
+    ) -> Ints:
+        """Return the model of each row and position (n, K); `fold` (n,) chooses among the forests
+        of `joined`.
+        """
+        values = self._context(context, n)
+        chosen = self._assigned(values, fold, self.model, np.atleast_2d(self.roots))
+        return chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
+
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
         """Return the model of each row and position, an index into `candidates`: (n, K), or (n,)
         with one tree.
@@ -114,11 +124,10 @@ class Forest:
 
         `fold` (n,) chooses among the forests of `joined`.
         """
-        values = self._context(context, len(ratios.rho))
         if ratios.kind == "policy":  # subset probabilities of all positions share their work
-            chosen = self._assigned(values, fold, self.model, np.atleast_2d(self.roots))
-            choice = chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
+            choice = self.choice(context, len(ratios.rho), fold)
             return ratios.by_choice(np.stack([c.mask for c in self.candidates]), choice)
+        values = self._context(context, len(ratios.rho))
         for m in {m for used in self._used for m in used}:
             ratios.need_model(self.candidates[m].mask, self.candidates[m].order)
         out = np.empty((self.K, len(values)))
