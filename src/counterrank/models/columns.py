@@ -215,7 +215,7 @@ class Block:
     def __init__(self, layout: Layout, given: Arrays, shown: Floats, *, sure: bool) -> None:
         self.layout, self.shown = layout, shown
         self._x, self._centre = np.ascontiguousarray(given.x.T), given.centre.T
-        self._rich, self._sure = bool(layout.cross or layout.squares), sure
+        self._rich = bool(layout.cross or layout.squares)
         if not self._rich:
             return
         logging = expected(given.logging, given.lengths, layout.K)
