@@ -286,3 +286,17 @@ def test_check_advises_in_options_not_in_python(counterrank, tmp_path: Path):
     result = counterrank("check", "export.csv", "--json", "-")
     assert result.code == 2 and "--columns action=NAME" in result.out
     assert "in Python" not in result.out
+
+
+def test_evaluate_advises_in_options_and_python_in_keywords(
+    counterrank, simulated: Path, tmp_path: Path
+):
+    import counterrank as cr
+
+    call = ("evaluate", str(simulated), "--target", "new", "--estimators", "ips")
+    shown = counterrank(*call, "--json", "result.json", "--html", "report.html")
+    assert "--independent-rows" in shown.out + (tmp_path / "result.json").read_text()
+    for told in (shown.out, *((tmp_path / f).read_text() for f in ("result.json", "report.html"))):
+        assert "in Python)" not in told
+    verdict = cr.evaluate(str(simulated), ["new"], estimators=["ips"]).verdict
+    assert "independent_rows=True in Python" in json.dumps(verdict)

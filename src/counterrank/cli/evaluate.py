@@ -4,6 +4,7 @@ been right about our last A/B test?
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -147,6 +148,7 @@ def evaluate(log: str, **options: Any) -> None:
             **_asked_for(options),
             **read,
         )
+    result = replace(result, **{name: for_commands(getattr(result, name)) for name in _ADVISING})
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result.log["words"] = {role: word for role, word in words.items() if word}
@@ -159,6 +161,8 @@ def evaluate(log: str, **options: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
+#: Parts of a result that say what to do, and to whom.
+_ADVISING = ("verdict", "audit", "skipped", "planning", "diagnostics")
 #: Options that `evaluation.evaluate` takes under the same name.
 _AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical")
 
@@ -232,20 +236,16 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 @reading_options
 def check(log: str, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
-    from counterrank.audit import Audit, audit_file
+    from counterrank.audit import audit_file
 
     read, piped = opened(log, options)
     asked = {"targets": options["targets"], "segments": options["segments"]}
     with showing_progress():
         found = audit_file(log, **asked, time=options["time_column"], **read)
-    findings = Audit({k: _spoken(v) for k, v in row.items()} for row in found)
+    findings = for_commands(found)
     hand_over(findings, options, findings.to_json, piped=piped)
     if findings.failed:
         raise click.exceptions.Exit(2)
-
-
-def _spoken(value: Any) -> Any:
-    return for_commands(value) if isinstance(value, str) else value
 
 
 _VALIDATE = """Examples:

@@ -207,14 +207,23 @@ def _from_file(path: str | None) -> dict[str, Any]:
     return log_table(path)
 
 
-def for_commands(text: str) -> str:
-    """Return a message without what it says to those who write Python: messages name the option
-    first.
+def for_commands(told: Any) -> Any:
+    """Return a message, or all messages in dicts and lists of them, without what they say to those
+    who write Python: messages name the option first.
 
     >>> for_commands("map it with --columns action=items (columns={'action': 'items'} in Python), or rename it")
     'map it with --columns action=items, or rename it'
+    >>> for_commands({"remedy": ["--logger top (logger='top' in Python)"], "rows": 3})
+    {'remedy': ['--logger top'], 'rows': 3}
     """
-    return re.sub(r" \([^()]* in Python\)", "", text)
+    if isinstance(told, str):
+        return re.sub(r" \([^()]* in Python\)", "", told)
+    # Verdicts and audits are dicts and lists with a repr of their own, which they keep.
+    if isinstance(told, dict):
+        return type(told)((key, for_commands(value)) for key, value in told.items())
+    if isinstance(told, list | tuple):
+        return type(told)(for_commands(value) for value in told)
+    return told
 
 
 def results_console() -> "Console":
