@@ -248,16 +248,19 @@ def generated(K: int) -> tuple[str, ...]:
     >>> generated(4)
     ('S', 'C', 'I', 'N1', 'C1', 'W1', 'P1', 'N2', 'C2', 'W2', 'P2')
     """
+    # Doubling: 4 log2 K models and not 4 K, since a search over more of them finds more by luck.
     reaches = [2**j for j in range(K) if 2**j < K - 1]
     return ("S", "C", "I", *(f"{letter}{h}" for h in reaches for letter in "NCWP"))
 
 
 def distinct(given: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates without those equal to an earlier one; an order no smaller than K - 1
-    is none.
+    """Return the candidates without those equal to an earlier one; an order no smaller than the
+    number of items that matter is none.
     """
     seen: dict[tuple[bytes, int | None], Candidate] = {}
     for c in given:
+        # Order m sums over fewer than m of the other items: with m items in all, that is every
+        # subset, hence the full product.
         order = None if c.order is not None and c.order >= c.complexity.max() else c.order
         plain = Candidate(c.name, c.mask, order)
         seen.setdefault((plain.mask.tobytes(), plain.order), plain)

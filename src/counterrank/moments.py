@@ -44,6 +44,7 @@ class Moments:
             self.alpha,
             self.positions + other.positions,
             self.rows + other.rows,
+            # The one part that does not add; a maximum is as free of order.
             np.maximum(self.peaks, other.peaks),
             self.histogram + other.histogram,
             _both(self.gram, other.gram),
@@ -99,6 +100,7 @@ class Moments:
 
 def _both(one: Floats | None, other: Floats | None) -> Floats | None:
     """What both parts have, added."""
+    # Half a Gram matrix would pass for a whole one.
     return None if one is None or other is None else one + other
 
 
@@ -168,6 +170,7 @@ def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Mo
     sums = _empty(*w.shape)
     tall = np.ascontiguousarray(w.T)
     accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
+    # r and r^2 are the same for every estimator of a batch: the pass leaves them out.
     sums.positions[:, [2, 5]] = rewards.sums
     return _moments(tall, alpha, sums), sums.totals
 
@@ -205,6 +208,7 @@ def moments_of_ratios(
     totals = np.empty((3, n))
     one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
     standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals)
+    # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
     return {
         kind: (Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T), totals[i])
@@ -259,6 +263,7 @@ def _moments(w: Floats, alpha: Floats, sums: _Sums, *extra: Floats | None) -> Mo
     """Return the moments of weights (K, n) with what was summed, and `extra` (gram, buckets,
     earned).
     """
+    # Without |w|, an array as large as the weights.
     top = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
     peaks = np.append(top, np.abs(sums.totals).max(initial=0.0))
     positions, histogram = sums.positions.T.copy(), sums.histogram.T.copy()

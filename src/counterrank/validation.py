@@ -37,6 +37,8 @@ def actions(values: Any) -> Ints:
         raise LogError(
             f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names"
         )
+    # Tables over items (counts, features, scores) are as long as the largest id: a hash as id would
+    # ask for all memory.
     if int(array.max()) > _LARGEST_ID:
         raise LogError(
             f"action has the id {array.max()}; ids number the items from 0. read_log and "
@@ -46,6 +48,7 @@ def actions(values: Any) -> Ints:
 
 
 def _whole_numbers(array: NDArray[Any]) -> Ints:
+    # Frames turn ids into floats where some are missing: a gap is padding, a fraction a mistake.
     whole = np.where(np.isnan(array), -1.0, array)
     bad = ~np.isfinite(whole) | (whole != np.rint(whole))
     if bad.any():
@@ -96,6 +99,7 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
             "rows or set a reward"
         )
     if (length < shape[1]).any():
+        # Not in place: it may be the caller's own array.
         array = array.copy()
         clear_padding(array, length, 0.0)
     return array
@@ -122,6 +126,8 @@ def propensities(
         )
     values = given.values.reshape(shape[0], -1)
     used = np.ones_like(length) if given.kind == "joint" else length
+    # The kernel asks for values above `low`: zero is allowed to a target, so the bound lies just
+    # below.
     low = _SMALLEST if positive else -np.finfo(np.float64).tiny
     bad = first_bad(values, used, low, 1.0 + _ABOVE_ONE)
     if bad < 0:
@@ -135,6 +141,7 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
     inside = values[np.arange(values.shape[1]) < used[:, None]]
     if np.isnan(value):
         return f"'{name}' is missing (NaN) at {where}; every shown item needs a probability"
+    # Before single values: the logarithm of a sure item is 0, and "is 0" would mislead.
     if np.nanmax(inside) <= 0 and np.nanmin(inside) < 0:
         return (
             f"'{name}' holds log-probabilities (all values <= 0; {value:.6g} at {where}); "
@@ -241,6 +248,7 @@ def position_weights(weights: str | ArrayLike, length: int) -> Floats:
     if isinstance(weights, str):
         return _named_weights(weights.strip().lower(), length)
     values = np.asarray(weights, dtype=np.float64)
+    # The default of a log: every position counts once.
     if values.size == 0:
         return np.ones(length)
     return _checked_weights(values, length)
@@ -292,6 +300,7 @@ def buckets(unit: NDArray[Any] | None, n: int, *, start: int) -> Ints:
     elif unit.dtype.kind in "iub":
         hashing.integer_buckets(unit.astype(np.int64), result)
     else:
+        # By the bytes: Python salts the hash of text in every process, and folds must stay.
         encoded = [str(value).encode("utf-8") for value in unit.tolist()]
         offsets = np.zeros(n + 1, dtype=np.int64)
         np.cumsum([len(value) for value in encoded], out=offsets[1:])

@@ -114,16 +114,14 @@ def auditor_of(
         first.target(name)
     cuts = [segmentation(first, name) for name in names]
     subject = Subject(first, chosen, cuts, when, source.n, groups.context_cuts(sample))
-    if subject.without_propensities:
-        checks = [check for check in checks if isinstance(check, _WITHOUT_PROPENSITIES)]
-    return Auditor(
-        subject,
-        tuple(
-            check
-            for check in checks
-            if weighed or not isinstance(check, groups.Weights | groups.GroupWeights)
-        ),
-    )
+    possible = [check for check in checks if _applies(check, subject, weighed=weighed)]
+    return Auditor(subject, tuple(possible))
+
+
+def _applies(check: Check, subject: Subject, *, weighed: bool) -> bool:
+    if subject.without_propensities and not isinstance(check, _WITHOUT_PROPENSITIES):
+        return False
+    return weighed or not isinstance(check, groups.Weights | groups.GroupWeights)
 
 
 def audit(

@@ -417,27 +417,39 @@ def _grow(
 ) -> int:
     """Add a node and what hangs on it; return its number in the tree."""
     # ONNX numbers the nodes of each tree from 0, in any order as long as the links agree.
-    own = sum(1 for number in nodes["treeids"] if number == tree)
+    own, place = nodes["treeids"].count(tree), len(nodes["treeids"])
     leaf = "leaf_value" in node
-    if not leaf and (node["decision_type"] != "<=" or node["missing_type"] == "Zero"):
-        raise _no_form("trees with other questions than <=")
-    entries = {
-        "treeids": tree, "nodeids": own, "featureids": 0 if leaf else node["split_feature"],
-        "modes": "LEAF" if leaf else "BRANCH_LEQ", "truenodeids": 0, "falsenodeids": 0,
-        "missing_value_tracks_true": int(not leaf and _missing_left(node)),
-        "values": 0.0 if leaf else float(node["threshold"]),
-    }  # fmt: skip
-    for name, value in entries.items():
-        nodes[name].append(value)
-    place = len(nodes["treeids"]) - 1
+    question = _LEAF if leaf else _question(node)
+    _append(nodes, {"treeids": tree, "nodeids": own, **question})
     if leaf:
-        found = {"treeids": tree, "nodeids": own, "ids": 0, "weights": float(node["leaf_value"])}
-        for name, value in found.items():
-            target[name].append(value)
+        weight = float(node["leaf_value"])
+        _append(target, {"treeids": tree, "nodeids": own, "ids": 0, "weights": weight})
     else:
         nodes["truenodeids"][place] = _grow(node["left_child"], tree, nodes, target)
         nodes["falsenodeids"][place] = _grow(node["right_child"], tree, nodes, target)
     return own
+
+
+#: What a node asks and where it leads; a leaf has to fill every column too. Links to children are
+#: filled in once those are numbered.
+_LEAF = {
+    "featureids": 0, "modes": "LEAF", "truenodeids": 0, "falsenodeids": 0,
+    "missing_value_tracks_true": 0, "values": 0.0,
+}  # fmt: skip
+
+
+def _question(node: Mapping[str, Any]) -> dict[str, Any]:
+    if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
+        raise _no_form("trees with other questions than <=")
+    return {
+        **_LEAF, "featureids": node["split_feature"], "modes": "BRANCH_LEQ",
+        "missing_value_tracks_true": int(_missing_left(node)), "values": float(node["threshold"]),
+    }  # fmt: skip
+
+
+def _append(columns: dict[str, list[Any]], row: Mapping[str, Any]) -> None:
+    for name, value in row.items():
+        columns[name].append(value)
 
 
 def _missing_left(node: Mapping[str, Any]) -> bool:

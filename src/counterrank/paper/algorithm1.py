@@ -41,6 +41,7 @@ _TOGETHER = 10
 #: Bins a feature is cut into to find cells by table; a table of every feature fits into the first
 #: cache.
 BINS = 1024
+#: Above the number of any cell: one comparison finds the rows whose cell the table cannot tell.
 _UNSURE = 1 << 20
 Singles = NDArray[np.float32] | Floats
 Random = np.random.Generator | np.random.RandomState
@@ -151,6 +152,9 @@ class _Growth:
         ]
         root = int(np.argmin(each))
         if settings.as_published:
+            # A mean that hits the value has no bias: what is left is the variance of the last
+            # model, the floor of the public code. Set after the root is scored, which has no floor
+            # there.
             self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
         self.totals = np.array([total[root], total[M + root], simulated[root]])
         self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
@@ -168,6 +172,8 @@ class _Growth:
         own = left_sums(self.own, grower.places[0], inside, features, threshold)
         new = left_sums_of_records(simulated, self.M, grower.places[1], features, threshold)
         M, model = self.M, self.tree.model[node]
+        # The assignment without this node; squared bias is of the whole, so no node can be scored
+        # by itself.
         base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
         best = score(
             self.totals[0],
@@ -206,6 +212,8 @@ class _Growth:
         whole = rng.integers if isinstance(rng, np.random.Generator) else rng.randint
         features = whole(0, self.grower.context.shape[1], size=S)
         shares = rng.uniform(share, 1 - share, size=S)
+        # `_steps` and `_gather` take equal features as neighbours. Sorted before the normals are
+        # drawn, as the public code visits partitions feature by feature.
         by_feature = np.argsort(features, kind="stable")
         return first, features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
 
@@ -268,6 +276,7 @@ class Oracle:
 
     def _generator(self) -> Random:
         if self.run is not None:
+            # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
             return np.random.RandomState(self.seed)
         return np.random.default_rng([self.seed, 37])
 
@@ -328,6 +337,7 @@ def cuts(
     count = stop - start
     for s in range(features.shape[0]):
         f = features[s]
+        # A row on either side: there is no midpoint before the first or after the last.
         rank = min(max(int(shares[s] * count), 1), count - 1)
         out[s] = (context[order[f, start + rank - 1], f] + context[order[f, start + rank], f]) / 2.0
     return out
@@ -597,6 +607,7 @@ def score(total: float, square: float, mean: float, n: float, goal: Floats, norm
     """
     variance = (square - total * total / n) / (n - 1.0) / n
     bias = mean - goal[0]
+    # Noise in proportion to the bias: sigma = .3 |bias| in section 4.1.
     bias += abs(bias) * goal[2] * normal
     mse: float = max(variance, goal[1]) + bias * bias
     return mse
@@ -613,6 +624,8 @@ def divide(lists: Rows, context: Floats, feature: int, threshold: float, spare: 
         for j in range(lists.shape[1]):
             i = lists[which, j]
             goes = context[i, feature] < threshold
+            # Written to both sides, and one of them counts: which side a row takes is a coin toss
+            # that no branch predictor wins.
             lists[which, left] = i  # never ahead of what has been read
             spare[right] = i
             left += goes

@@ -341,20 +341,11 @@ def _in_words(found: Sequence[Summary]) -> str:
     mse: dict[float, dict[str, float]] = {}
     for s in found:
         mse.setdefault(s.x, {})[s.estimator] = s.metrics["mse"]
-    best = [
-        min((name for name in _CLASSIC if name in at), key=at.__getitem__, default="")
-        for at in mse.values()
-    ]
-    counts = {name: best.count(name) for name in _CLASSIC if name in best}
-    text = (
-        f"Best of {', '.join(_CLASSIC)}: {', '.join(f'{n} at {c}' for n, c in counts.items())} "
-        f"of {len(mse)} sizes."
-    )
-    gains = [
-        at["auto"] / at[name]
-        for at, name in zip(mse.values(), best, strict=True)
-        if name and "auto" in at
-    ]
+    best = [_best_classic(at) for at in mse.values()]
+    counts = ", ".join(f"{name} at {best.count(name)}" for name in _CLASSIC if name in best)
+    text = f"Best of {', '.join(_CLASSIC)}: {counts} of {len(mse)} sizes."
+    pairs = zip(mse.values(), best, strict=True)
+    gains = [at["auto"] / at[name] for at, name in pairs if name and "auto" in at]
     if gains:
         told = ", ".join(f"{gain:.2g}" for gain in gains)
         text += (
@@ -362,6 +353,11 @@ def _in_words(found: Sequence[Summary]) -> str:
             "effects."
         )
     return text
+
+
+def _best_classic(mse: dict[str, float]) -> str:
+    """Return the classic estimator of least MSE; "" where none has been run."""
+    return min((name for name in _CLASSIC if name in mse), key=mse.__getitem__, default="")
 
 
 def more(out: Path) -> str:

@@ -83,6 +83,7 @@ class Run:
         """
         env, found, n = self.env, self.rows, len(self.rows.context)
         p = _policy(env, "target")
+        # Row i sees the base reward of row i // K: the first n / K rows count K times each.
         seen = np.bincount(np.arange(n) // env.K, minlength=len(found.base)) / n
         shares = np.bincount(found.behavior, minlength=env.M) / n
         others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
@@ -108,6 +109,7 @@ class Run:
                 (n, env.K)
             )  # the original's truth: the target's actions on the log's contexts
         context = stream.standard_normal((_VALUE_ROWS, env.d))
+        # Draws of the original that nothing here uses: the stream has to move on.
         stream.random_sample((_VALUE_ROWS, env.K))
         values = _batch(env, context, stream, "target").reward.mean(axis=0)
         ratio = _policy(env, "target") / _policy(env, "logging")

@@ -116,6 +116,7 @@ def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> 
 def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None) -> Summary:
     truth = rows["truth"] if common is None else np.full_like(rows["truth"], common)
     errors = (rows["value"] - truth) / np.abs(truth)
+    # Bands are part of what is written, and the same results give the same bytes.
     rng = np.random.default_rng([len(errors), 13])
     picks = rng.integers(0, len(errors), size=(_RESAMPLES, len(errors)))
     resampled = _metrics(errors[picks])
@@ -138,6 +139,7 @@ def _metrics(errors: Floats) -> dict[str, Floats]:
     return {
         "mse": (errors**2).mean(axis=1),
         "squared_bias": bias**2,
+        # Divided by n, not n - 1: then bias and variance add up to the MSE exactly.
         "variance": errors.var(axis=1),
     }
 
@@ -363,6 +365,8 @@ def figure_and_axes(panels: int, *, width: float = 4.2) -> tuple[Any, Any]:
     """Return a matplotlib figure with a row of panels, drawn without a display."""
     matplotlib = require("matplotlib", extra="paper")
     matplotlib.use("agg")
+    # Ids in the SVG are random without it, and dates (`save`) are today's: files would differ from
+    # run to run.
     matplotlib.rcParams["svg.hashsalt"] = "counterrank"
     pyplot = require("matplotlib.pyplot", extra="paper")
     fig, axes = pyplot.subplots(

@@ -133,6 +133,7 @@ def run_seeds(
             for done in as_completed(waiting):
                 done.result()
                 reporter().advance(1)
+        # Ctrl-C too: leaving the `with` would wait for every seed that is still queued.
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

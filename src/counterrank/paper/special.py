@@ -149,6 +149,8 @@ def solve() -> World:
     from scipy import optimize
 
     def off(unknown: NDArray[np.float64]) -> list[float]:
+        # Between .5 and 1 whatever the solver tries: p and 1 - p trade places otherwise, and p may
+        # leave [0, 1].
         world = World(0.5 + 0.5 / (1 + np.exp(-unknown[0])), unknown[1], unknown[2])
         bias, wrong = bias_and_variance(world, both=False)
         return [

@@ -37,6 +37,8 @@ def page(kind: int, appeal: Floats, group: Ints, curve: Floats, pull: Floats, ou
             out[k] = curve[k] * np.exp(appeal[k])
             total += out[k]
         for k in range(K):
+            # pull[2] clicks on average, each on item k with its share: independent Poisson counts,
+            # of which the log keeps whether there was one.
             out[k] = 1.0 - np.exp(-pull[2] * out[k] / total)
         return
     for k in range(K):
@@ -80,6 +82,8 @@ def expected(
                 looks = go * (looks - clicks * stop)
                 out[i, k] = clicks
         elif kind[i] == UBM:
+            # last[l]: chance that the latest click was at l - 1. K + 1 numbers carry all 2^K histories,
+            # since examination asks for the latest click only.
             last[:] = 0.0
             last[0] = 1.0
             for k in range(K):
@@ -149,9 +153,12 @@ def subsets(uniform: Floats, A: int) -> Ints:
     to = np.empty(C, np.int64)
     for i in range(n):
         for c in range(C):
+            # A uniform just below one may be rounded up to the end.
             to[c] = c + min(int(uniform[i, c] * (A - c)), A - c - 1)
             items[c], items[to[c]] = items[to[c]], items[c]
             out[i, c] = items[c]
+        # Swapped back: a row's items then depend on its own uniforms alone, at C steps a row and
+        # not A.
         for c in range(C - 1, -1, -1):
             items[c], items[to[c]] = items[to[c]], items[c]
     return out

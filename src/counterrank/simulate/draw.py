@@ -218,6 +218,7 @@ def propensity(env: Environment, dist: Floats, action: Ints) -> Floats:
         return weight
     # What is left is summed from the items not shown yet: 1 - (what is gone) would cancel.
     rest = dist.sum(axis=1) - weight.sum(axis=1)
+    # Nothing is left when every item is shown: the difference above is rounding.
     if env.K == env.A:
         rest = np.zeros(len(dist))
     tail = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] + np.maximum(rest, 0.0)[:, None]
@@ -237,6 +238,7 @@ def sigmoid(z: Floats) -> Floats:
     >>> sigmoid(np.array([0.0, 2.0])).round(4)
     array([0.5   , 0.8808])
     """
+    # exp(-z) would overflow far below zero.
     out: Floats = 0.5 * (1.0 + np.tanh(0.5 * z))
     return out
 

@@ -193,6 +193,7 @@ def _check_shapes(env: Environment) -> None:
 def _fingerprint(env: Environment) -> str:
     digest = hashlib.sha256()
     for item in fields(env):
+        # A name changes no draw: worlds that differ by it alone share their truth.
         if item.name in ("name", "fingerprint"):
             continue
         value = getattr(env, item.name)
@@ -382,8 +383,7 @@ def random(  # noqa: PLR0913
     >>> random(1, reward="binary", K=4, actions=10).interaction.shape
     (10, 10)
     """
-    if form not in ("published", "paper"):
-        raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
+    as_published = _is_published(form)
     for option, value, least in (
         ("K", K, 1),
         ("actions", actions, 2),
@@ -391,16 +391,18 @@ def random(  # noqa: PLR0913
         ("seed", seed, 0),
     ):
         whole(option, value, least)
-    as_published = form == "published"
     rng = np.random.default_rng([seed, 23])
     names, masks = six(K, rng, as_published=as_published)
     contextual = (not as_published) if context_policies is None else context_policies
     old = _policy(rng, actions, d, contextual=contextual)
     base = _sigmoid_base(rng, actions, d) if as_published else _linear_base(rng, actions, d)
     effect, triple = _effects(rng, reward, K, actions, as_published=as_published)
+    # Drawn in any case: `positional` changes the policies and nothing else.
     shift = 0.5 * rng.standard_normal((K, actions))
     if reward == "binary":  # a base of one logit around -0.5 keeps both outcomes common
         base = _standardised(base, centre=-0.5)
+    # Likes what the logger does not, half as strongly: far from it, yet with weights that can be
+    # estimated.
     new = Linear(-0.5 * old.coef, -0.5 * old.bias) if logging == "plackett-luce" else None
     return Environment(
         name=name,
@@ -423,7 +425,14 @@ def random(  # noqa: PLR0913
     )
 
 
+def _is_published(form: str) -> bool:
+    if form not in ("published", "paper"):
+        raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
+    return form == "published"
+
+
 def _policy(rng: np.random.Generator, A: int, d: int, *, contextual: bool) -> Linear:
+    # Drawn also where it is not used: the rest of the world is the same with and without context.
     coef = rng.uniform(0, 1, (A, d))
     return Linear(coef if contextual else np.zeros((A, d)), rng.uniform(0, 1, A))
 
@@ -444,6 +453,7 @@ def _standardised(base: Linear, *, centre: float) -> Linear:
     `centre`.
     """
     mean = base.bias.mean()
+    # Var = E_a Var(coef_a . x) + Var_a(bias_a), and coef_a . x has variance |coef_a|^2.
     sd = np.sqrt((base.coef**2).sum(axis=1).mean() + base.bias.var())
     return Linear(base.coef / sd, (base.bias - mean) / sd + centre)
 
@@ -454,6 +464,7 @@ def _effects(
     """Return pair effects (A, A) and three-way effects (A, A, A), sized to stay comparable over K."""
     if as_published or reward != "pairwise":
         normal = rng.standard_normal((A, A))
+        # Symmetric, and divided by K below: up to K - 1 effects add up in one reward.
         effect = np.tril(normal) + np.tril(normal, -1).T
         effect *= {
             "pairwise": 8.0,

@@ -76,6 +76,8 @@ def _compute(env: Environment | World, policy: Which, relative_error: float) -> 
         return _on_policy(env, policy, relative_error, rows=max(2**10, min(2**16, 2**22 // env.C)))
     if has_closed_form(env):
         return _over_contexts(env, policy, relative_error, first=12, method="closed form")
+    # Every ranking and behaviour at each of 8 x 2^9 contexts and more: above a thousand a sample is
+    # cheaper.
     if n_rankings(env) * env.M <= 1000:
         return _over_contexts(env, policy, relative_error, first=9, method="enumeration")
     return _on_policy(env, policy, relative_error)
@@ -126,6 +128,8 @@ def _on_policy(
     truth: Truth | None = None
     while truth is None or len(means) * rows < 2**22:
         means.append(env.draw(rows, rng, policy=policy).q.mean(axis=0))
+        # Looked at eight at a time: the error of a spread of two or three means would stop it too
+        # soon.
         if len(means) % 8 == 0:
             truth = _summary(np.array(means), "on-policy sample")
             if truth.stderr <= relative_error * abs(truth.value):
@@ -195,6 +199,7 @@ def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floa
 
 def _triple(effect: Floats, p: Floats, chance: Floats, off: Floats) -> Floats:
     K = off.shape[1]
+    # Above the diagonal: pairs l < m, once each.
     both = off[:, :, :, None] * off[:, :, None, :] * np.triu(np.ones((K, K)), 1)  # (M, K, K, K)
     if p.shape[1] == 1:
         q = p[:, 0]

@@ -218,6 +218,7 @@ def _mixed(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
     noise = _scaled(
         0.4 * rng.standard_normal(appeal.coef.shape), rng.standard_normal(appeal.bias.shape)
     )
+    # Shares whose squares add up to one keep the variance, so that `share` is the correlation.
     rest = np.sqrt(1 - share**2)
     return _scaled(share * appeal.coef + rest * noise.coef, share * appeal.bias + rest * noise.bias)
 
@@ -264,6 +265,8 @@ class DrawnWorld:
         total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(
             self.choice
         )
+        # Differences of logarithms are conditional probabilities; after an item of probability zero
+        # they would be inf - inf.
         before = np.concatenate([np.zeros((len(total), 1)), total[:, :-1]], axis=1)
         possible = before > -np.inf
         return np.where(
@@ -351,6 +354,8 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
     appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)
     if world.bend:
         bent = clicks.linear(context, shown, made.bend.coef, made.bend.bias)
+        # |bent| less its mean, that of a standard normal: it bends without making clicks more
+        # common.
         appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
     kind = _kinds(world, made, context, rng)
     users = (

@@ -39,6 +39,7 @@ def batches(
     for option, value, least in (("n", n, 1), ("batch", batch, 1), ("seed", seed, 0)):
         whole(option, value, least)
     for b, first in enumerate(range(0, n, batch)):
+        # A stream by number, not one for all: a part is the same however many stand before it.
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(b,)))
         yield env.draw(min(batch, n - first), rng)
 
@@ -156,6 +157,7 @@ def _write_parquet(tables: Iterator["pa.Table"], path: Path) -> None:
     with pq.ParquetWriter(path, first.schema, compression="zstd", compression_level=1) as writer:
         writer.write_table(first, row_group_size=max(first.num_rows, 1))
         for table in tables:
+            # Row groups are what readers stream by.
             writer.write_table(table, row_group_size=max(first.num_rows, 1))
 
 

@@ -189,28 +189,27 @@ def grow_streamed(stream: Stream, estimate: MSEEstimate, *, n_apply: int) -> lis
     objectives = _objectives(stream, estimate, places, n_apply)
     counts, kinds = stream.bins.counts, stream.bins.categorical
     growers = [[Grower(o[0], stream.limits, counts, kinds) for o in row] for row in objectives]
-    # All folds and positions grow in the same passes: reading costs more than summing.
-    first = stream.source.reduce(_pass(stream, growers, _roots), label="behaviour tree: root")
-    for grower, sums in zip(_flat(growers), first.arrays, strict=True):
-        grower.start(sums[0])
-    while any(len(g.wants) for g in _flat(growers)):
-        hist = stream.source.reduce(
-            _pass(stream, growers, _histograms), label="behaviour tree: level"
-        )
-        for grower, sums in zip(_flat(growers), hist.arrays, strict=True):
-            if len(grower.wants):
-                grower.split(sums)
+    _grow_levels(stream, growers)
     if stream.limits.prune > 0:
-        last = stream.source.reduce(
-            _pass(stream, growers, _confirmations), label="behaviour tree: confirm"
-        )
-        for grower, sums, trio in zip(_flat(growers), last.arrays, _flat(objectives), strict=True):
+        last = _collected(stream, growers, _confirmations, "confirm")
+        for (grower, sums), trio in zip(last, _flat(objectives), strict=True):
             confirm(grower, trio[1], sums[1])
             # A pruned node's own sums are there already: every node has those of all its rows.
             choose(grower, trio[2], sums[0] + sums[1])
     for grower in _flat(growers):
         finish(grower)
     return growers
+
+
+def _grow_levels(stream: Stream, growers: Sequence[Sequence[Grower]]) -> None:
+    """Grow every tree to its end: a pass for the roots, and one for each level."""
+    # All folds and positions grow in the same passes: reading costs more than summing.
+    for grower, sums in _collected(stream, growers, _roots, "root"):
+        grower.start(sums[0])
+    while any(len(g.wants) for g in _flat(growers)):
+        for grower, sums in _collected(stream, growers, _histograms, "level"):
+            if len(grower.wants):
+                grower.split(sums)
 
 
 def _flat(rows: Sequence[Sequence[T]]) -> list[T]:
@@ -220,10 +219,10 @@ def _flat(rows: Sequence[Sequence[T]]) -> list[T]:
 Collect = Callable[[Grower, Rows, tuple[Bools, Bools]], Floats]
 
 
-def _pass(
-    stream: Stream, growers: Sequence[Sequence[Grower]], collect: Collect
-) -> Callable[[RankingLog], Sums]:
-    """Return the partial that collects one array for each fold and position from a batch."""
+def _collected(
+    stream: Stream, growers: Sequence[Sequence[Grower]], collect: Collect, step: str
+) -> list[tuple[Grower, Floats]]:
+    """Return each tree with what one pass over the source collects for it."""
 
     def partial(batch: RankingLog) -> Sums:
         y, _ = contributions(ratios_of(batch, stream.target), stream.candidates)
@@ -238,7 +237,8 @@ def _pass(
             )
         )
 
-    return partial
+    found = stream.source.reduce(partial, label=f"behaviour tree: {step}")
+    return list(zip(_flat(growers), found.arrays, strict=True))
 
 
 def _roots(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
@@ -247,6 +247,8 @@ def _roots(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
 
 def _histograms(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
     wanted = grower.wants
+    # A finished tree reads no row, but keeps its place among the sums. The others walk down from
+    # the root each time: a stream remembers nobody's node.
     some = rows._replace(chosen=np.flatnonzero(parts[0]) if len(wanted) else wanted)
     return grower.histograms(some, np.zeros(len(some.chosen), dtype=np.int32), wanted)
 

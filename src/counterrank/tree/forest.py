@@ -213,15 +213,16 @@ def joined(forests: Sequence[Forest]) -> Forest:
         part[part[:, 3] > 0, 3] += row
     widest = max(f.sets.shape[1] for f in forests)
     sets = [np.pad(f.sets, ((0, 0), (0, widest - f.sets.shape[1]))) for f in forests]
+    by_node = {
+        name: np.concatenate([getattr(f, name) for f in forests])
+        for name in ("threshold", "missing_left", "model", "facts")
+    }
     return replace(
         forests[0],
         roots=np.stack([f.roots + start for f, start in zip(forests, starts, strict=False)]),
         nodes=nodes,
         sets=np.concatenate(sets),
-        threshold=np.concatenate([f.threshold for f in forests]),
-        missing_left=np.concatenate([f.missing_left for f in forests]),
-        model=np.concatenate([f.model for f in forests]),
-        facts=np.concatenate([f.facts for f in forests]),
+        **by_node,
     )
 
 
@@ -280,6 +281,7 @@ def facts_of(g: Grower) -> Floats:
     every = np.arange(g.count)
     mean = stats[every, 1 + model] / rows
     second = stats[every, 1 + g.objective.models + model] / rows
+    # n / (n - 1) of a sample's variance and 1 / n of its mean's, in one.
     error = np.sqrt(np.maximum(second - mean**2, 0) / np.maximum(rows - 1, 1))
     facts = np.empty((g.count, 5))
     facts[:, 0], facts[:, 1] = stats[:, 0] / stats[0, 0], g.scores[: g.count]

@@ -148,6 +148,8 @@ class Cuts:
         order, inner = bin_order(hist, features, contrast), hist[:, 1:]
         if features.categorical.any():
             inner = np.take_along_axis(inner, order[:, :, None] - 1, axis=1)
+        # Cut 0 takes no known value: alone it leaves a side empty and is dropped below, with the
+        # missing ones it asks whether a value is there at all.
         taken = np.zeros_like(hist)
         np.cumsum(inner, axis=1, out=taken[:, 1:])
         missing = hist[:, :1]
@@ -265,6 +267,7 @@ class Grower:
         """Split a node by the cut and the two models that lower the score most, if any does."""
         now, left = float(self.scores[node]), self.goal.channels(cuts.sums)
         right = around - left
+        # Sides of one model are the node undivided: any other model for it was tried by `_settle`.
         found = self.goal.best(left, right, below=now - self.least_gain, different=True)
         if found.at < 0:
             return
@@ -289,6 +292,7 @@ class Grower:
             self.start(rows.totals(node, 1)[0])
             return
         hist = self.histograms(rows, node, self.frontier)
+        # Every row is in one bin of the first feature: its bins add up to the node.
         self.start(hist[0, 0].sum(axis=0))
         while len(self.wants):
             parents = self.frontier
@@ -334,6 +338,7 @@ class Grower:
         out = np.empty((len(self.frontier), *hist.shape[1:]))
         first = self.frontier[0]
         out[small - first] = summed
+        # Left + right - smaller is the number of the larger.
         out[children.sum(axis=0) - small - first] = hist[of_parents] - summed
         return out
 
@@ -401,6 +406,8 @@ def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS.
     (nodes, M, C).
     """
     model, totals = tree[3], totals_of(tree, channels)
+    # Leaves share one squared bias, so what one leaf takes on another may give back: one at a time,
+    # and more than once.
     for _ in range(sweeps):
         before = model.copy()
         for at in leaves(tree):
@@ -428,6 +435,7 @@ def choose(grower: Grower, objective: Objective, sums: Floats) -> None:
 
 def finish(grower: Grower) -> None:
     """Undo splits that make no difference, and drop the nodes that can no longer be reached."""
+    # Only now: `choose` may have given both sides of a split the same model.
     merge_equal(grower.tree, grower.gains)
     kept, grower.tree = compacted(grower.tree)
     grower.stats, grower.scores, grower.gains = (

@@ -249,6 +249,8 @@ def _structure(
             elif kind == "replicates":
                 rows.append((m, 2 + j, 1 + models + len(pairs) + j * models + m, 1, none, none, 1))
             elif where[j, m] and m != compare[j]:
+                # (y_m - y_o)^2 written out: three sums of a leaf stand for every pair of models,
+                # and no cut needs another look at its rows.
                 o, square = compare[j], 2 + count + j
                 rows += [(m, 2 + j, 1 + m, 1, none, none, 0), (m, 2 + j, 1 + o, -1, none, none, 0)]
                 rows += [(m, square, own[1], 1, m, m, 0), (m, square, place[o, o], 1, o, o, 0)]

@@ -85,6 +85,8 @@ class PasIf:
             averaged=rows.contributed(weights),
             targets=(target @ rows.reward) / np.maximum(target.sum(axis=1), 1),
             contrast=(position.densest, position.sparsest),
+            # The squared error against another sample has the variance of both in it: none is
+            # added, and none taken off.
             average=True,
             kappa=0.0,
             variance_weight=0.0,
@@ -106,8 +108,10 @@ def odds_scale(weight: Floats, share: float) -> float:
     from scipy.optimize import brentq
 
     # Rows of weight zero never join D_1: the share can only be asked of the others.
+    # At the whole share of positive weights s would be infinite: hence the .9.
     wanted = min(share, 0.9 * float((weight > 0).mean()))
     if wanted <= 0:
+        # Odds of e^-60: nobody joins, and nothing underflows.
         return -60.0
     logs = log_of(weight)
 

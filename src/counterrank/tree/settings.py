@@ -115,6 +115,7 @@ class Limits:
             "max_leaves": (self.max_leaves, 1, 4096),
             "min_leaf": (1 if self.min_leaf is None else self.min_leaf, 1, 2**40),
             "min_gain": (self.min_gain, 0, 1),
+            # Bins are bytes (`Codes`): 254 of them, and the one for missing values.
             "max_bins": (self.max_bins, 2, 254),
             "prune": (self.prune, 0, 0.9),
         }

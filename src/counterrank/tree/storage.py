@@ -82,6 +82,7 @@ def _node(forest: Forest, at: int) -> dict[str, Any]:
     elif np.isfinite(forest.threshold[at]):
         node["threshold"] = float(forest.threshold[at])
     else:
+        # JSON has no infinity, and an infinite threshold only asks whether a value is there.
         node["threshold"] = "missing"
     return node
 
@@ -90,7 +91,7 @@ def from_dict(given: Any) -> Forest:
     """Return the forest described by plain values, or say which value is wrong."""
     _need(isinstance(given, dict), "the file does not hold an object")
     _need(given.get("schema") == SCHEMA, f"schema is {given.get('schema')!r}, expected {SCHEMA!r}")
-    names = _strings(given, "context")
+    names = _list_of_str(given.get("context"), "context")
     categories = given.get("categories", {})
     _need(isinstance(categories, dict), "categories is not an object")
     found = _candidates(given.get("candidates"))
@@ -127,6 +128,24 @@ def _build(
     names: tuple[str, ...],
     categories: dict[str, tuple[str, ...]],
 ) -> Forest:
+    facts = [[node.get(name, np.nan) for name in FACTS] for node in table]
+    return Forest(
+        candidates=found,
+        context_names=names,
+        categories=categories,
+        roots=np.array(given["roots"], dtype=np.int64),
+        **_splits(table),
+        model=np.array([node["model"] for node in table], dtype=np.int64),
+        facts=np.array(facts, dtype=np.float64),
+        mse=str(given.get("mse", "")),
+        n_grown=int(given["rows"]),
+        with_missing=tuple(_list_of_str(given.get("with_missing", []), "with_missing")),
+        notes=tuple(_list_of_str(given.get("notes", []), "notes")),
+    )
+
+
+def _splits(table: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the arrays of a forest that say where each node sends its rows."""
     size = len(table)
     nodes = np.full((size, 4), -1, dtype=np.int64)
     nodes[:, 3] = 0
@@ -147,25 +166,12 @@ def _build(
             threshold[at] = -np.inf if node["missing_left"] else np.inf
         else:
             threshold[at] = node["threshold"]
-    facts = np.array(
-        [[node.get(name, np.nan) for name in FACTS] for node in table], dtype=np.float64
-    )
-    return Forest(
-        candidates=found,
-        context_names=names,
-        categories=categories,
-        roots=np.array(given["roots"], dtype=np.int64),
-        nodes=nodes,
-        threshold=threshold,
-        missing_left=missing,
-        sets=np.stack(sets) if sets else np.zeros((0, 0), dtype=bool),
-        model=np.array([node["model"] for node in table], dtype=np.int64),
-        facts=facts,
-        mse=str(given.get("mse", "")),
-        n_grown=int(given["rows"]),
-        with_missing=tuple(_list_of_str(given.get("with_missing", []), "with_missing")),
-        notes=tuple(_list_of_str(given.get("notes", []), "notes")),
-    )
+    return {
+        "nodes": nodes,
+        "threshold": threshold,
+        "missing_left": missing,
+        "sets": np.stack(sets) if sets else np.zeros((0, 0), dtype=bool),
+    }
 
 
 def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> dict[str, Any]:
@@ -198,6 +204,8 @@ def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> dic
     )
     members = node.get("left_categories")
     if members is not None:
+        # Bounded: sets are stored as tables as wide as the largest code, and the file may come from
+        # anywhere.
         good = isinstance(members, list) and all(_is_int(c, 0, 1_000_000) for c in members)
         _need(good, f"node {at}: left_categories must be category codes; got {str(members)[:80]}")
     else:
@@ -222,29 +230,25 @@ def _one_parent_each(table: list[dict[str, Any]], roots: list[int]) -> None:
 
 def _candidates(given: Any) -> tuple[Candidate, ...]:
     _need(isinstance(given, list) and len(given) > 0, "candidates is not a list of models")
-    found = []
-    for i, c in enumerate(given):
-        _need(isinstance(c, dict) and isinstance(c.get("name"), str), f"candidate {i} has no name")
-        rows = c.get("mask")
-        good = isinstance(rows, list) and len(rows) > 0
-        good = good and all(
-            isinstance(r, str) and len(r) == len(rows) and set(r) <= {"0", "1"} for r in rows
-        )
-        _need(good, f"candidate {i} ({c['name']}): mask must be K strings of K characters 0 or 1")
-        _need(
-            c.get("order") is None or _is_int(c["order"], 1, 10_000),
-            f"candidate {i}: order is {c.get('order')!r}",
-        )
-        found.append(
-            Candidate(c["name"], np.array([[v == "1" for v in r] for r in rows]), c.get("order"))
-        )
+    found = [_candidate(i, c) for i, c in enumerate(given)]
     sizes = {len(c.mask) for c in found}
     _need(len(sizes) == 1, f"candidates are for different numbers of positions: {sorted(sizes)}")
     return tuple(found)
 
 
-def _strings(given: dict[str, Any], name: str) -> list[str]:
-    return _list_of_str(given.get(name), name)
+def _candidate(i: int, c: Any) -> Candidate:
+    _need(isinstance(c, dict) and isinstance(c.get("name"), str), f"candidate {i} has no name")
+    rows = c.get("mask")
+    good = isinstance(rows, list) and len(rows) > 0
+    good = good and all(
+        isinstance(r, str) and len(r) == len(rows) and set(r) <= {"0", "1"} for r in rows
+    )
+    _need(good, f"candidate {i} ({c['name']}): mask must be K strings of K characters 0 or 1")
+    _need(
+        c.get("order") is None or _is_int(c["order"], 1, 10_000),
+        f"candidate {i}: order is {c.get('order')!r}",
+    )
+    return Candidate(c["name"], np.array([[v == "1" for v in r] for r in rows]), c.get("order"))
 
 
 def _list_of_str(value: Any, name: str) -> list[str]:
@@ -256,6 +260,7 @@ def _list_of_str(value: Any, name: str) -> list[str]:
 
 
 def _is_int(value: Any, low: int, high: int) -> bool:
+    # JSON's true would pass as 1.
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 

@@ -84,6 +84,7 @@ def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.
 
 def _common(values: Floats, most: int) -> Floats:
     seen, count = np.unique(values, return_counts=True)
+    # One code where every value is missing: `codes` compares each value with a neighbour.
     return np.sort(seen[np.argsort(-count, kind="stable")[:most]]) if len(seen) else np.zeros(1)
 
 
@@ -184,6 +185,7 @@ def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Int
     order, kept = np.array([most[m] for m in chosen]), relevant[chosen]
     inside = (kept[:, None, :] | ~kept[None, :, :]).all(axis=2)
     containing = inside & (order[:, None] >= order[None, :])
+    # Last key first: most items, and among those the highest order.
     by_size = np.lexsort((-order, -kept.sum(axis=1)))
     return TreeModels(
         np.array(chosen, dtype=np.int64), containing, int(by_size[0]), int(by_size[-1])
@@ -253,6 +255,8 @@ def inflation(
     for m, c in enumerate(candidates):
         weights.ordered(moment, c.mask, c.order or log.K, given)
         expected[:, m] = given.mean(axis=1)
+    # Upwards only: a variance that is overstated costs a model its place, one that is understated
+    # wins it a place by luck.
     return np.maximum(1.0, expected / np.maximum(seen, 1e-300))
 
 

@@ -40,6 +40,12 @@ class Group:
         """The rules as one sentence."""
         return " and ".join(self.rules) if self.rules else "all rankings"
 
+    @property
+    def value(self) -> str:
+        """The estimate with the half width of its interval; nothing where it is not known."""
+        known = np.isfinite(self.estimate)
+        return f"{self.estimate:.4g} ± {_Z * self.stderr:.2g}" if known else ""
+
 
 def groups(forest: Forest, tree: int) -> list[Group]:
     """Return the leaves of one tree, left to right."""
@@ -93,8 +99,14 @@ def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | No
         return _among(forest, name, steps)
     low = max([float(forest.threshold[at]) for at, left in steps if not left], default=-np.inf)
     high = min([float(forest.threshold[at]) for at, left in steps if left], default=np.inf)
+    # Such a threshold only tells missing values from all others.
     if high == -np.inf or low == np.inf:
         return None
+    return _within(name, low, high)
+
+
+def _within(name: str, low: float, high: float) -> str:
+    """Return the rule low < value <= high, an infinite bound left out."""
     if np.isinf(low) and np.isinf(high):
         return f"{name} known"
     if np.isinf(low):
@@ -136,6 +148,8 @@ def importance(forest: Forest) -> dict[str, float]:
     """Return each feature's share of all gains (0 for all when nothing was split)."""
     total = {name: 0.0 for name in forest.context_names}
     for root, end in zip(forest.roots, [*forest.roots[1:], len(forest.nodes)], strict=True):
+        # In shares of the undivided root's score: otherwise positions of large rewards would
+        # outvote the rest.
         scale = forest.facts[root, OBJECTIVE] + forest.facts[root, GAIN]
         for at in range(int(root), int(end)):
             if forest.nodes[at, 0] >= 0 and np.isfinite(forest.facts[at, GAIN]):
@@ -196,14 +210,9 @@ def text(forest: Forest) -> str:
             items = draw(mask[tree][None]) if forest.per_position else ""
             head = title if number == 0 else ""
             share = f"{group.share:4.0%}" if np.isfinite(group.share) else "    "
-            value = (
-                f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}"
-                if np.isfinite(group.estimate)
-                else ""
-            )
             lines.append(
                 f"{head:13} {share}  {forest.candidates[group.model].label:12} {items}  "
-                f"{value:18} {group.rule}"
+                f"{group.value:18} {group.rule}"
             )
     return "\n".join(lines)
 
@@ -216,31 +225,31 @@ def rich_table(forest: Forest) -> "RenderableType":
     table = Table(
         title=f"Behaviour tree (objective '{forest.mse}', grown on {rows})", title_justify="left"
     )
-    for name, justify in (
-        ("position", "right"),
-        ("group", "left"),
-        ("share", "right"),
-        ("model", "left"),
-    ):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("position", justify="right")
+    table.add_column("group")
+    table.add_column("share", justify="right")
+    table.add_column("model")
     table.add_column("items that matter")
     table.add_column("estimate", justify="right")
     for tree in range(len(forest.roots)):
+        title = str(tree + 1) if forest.per_position else "all"
         for number, group in enumerate(groups(forest, tree)):
-            mask = forest.candidates[group.model].mask
-            table.add_row(
-                (str(tree + 1) if forest.per_position else "all") if number == 0 else "",
-                group.rule,
-                f"{group.share:.0%}" if np.isfinite(group.share) else "",
-                forest.candidates[group.model].label,
-                draw(mask[tree][None]) if forest.per_position else draw(mask),
-                f"{group.estimate:.4g} ± {_Z * group.stderr:.2g}"
-                if np.isfinite(group.estimate)
-                else "",
-            )
+            table.add_row("" if number else title, *_cells(forest, tree, group))
     used = [f"{name} {share:.0%}" for name, share in importance(forest).items() if share > 0]
     table.caption = "features: " + (", ".join(used) if used else "none is used")
     return table
+
+
+def _cells(forest: Forest, tree: int, group: Group) -> tuple[str, ...]:
+    """Return a group's columns of the table but for the first."""
+    candidate = forest.candidates[group.model]
+    return (
+        group.rule,
+        f"{group.share:.0%}" if np.isfinite(group.share) else "",
+        candidate.label,
+        draw(candidate.mask[tree][None] if forest.per_position else candidate.mask),
+        group.value,
+    )
 
 
 def svg(forest: Forest, tree: int = 0) -> str:
