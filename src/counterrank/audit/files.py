@@ -100,6 +100,7 @@ def _dirty(
     path: "str | os.PathLike[str]", targets: tuple[str, ...], problem: CounterrankError, *,
     segments: Sequence[str] | str | None, time: str | None, **reading: Any,
 ) -> Audit:  # fmt: skip
+    # Errors end with what to do, after the last semicolon.
     what, _, remedy = str(problem).rpartition("; ")
     what = what or str(problem)
     failed = Finding(
@@ -153,6 +154,7 @@ def repaired(
         if found and found[0].cause.startswith("log"):
             table = _with_numbers(table, field, np.exp(values))
         else:
+            # Logarithms were mended just above; rows with any other fault are left out.
             good &= fine
     if not good.any():
         return findings, None

@@ -88,6 +88,7 @@ class Cut:
         assert batch.context is not None
         values = batch.context[:, self.index]
         if self.labels:
+            # Labels beyond the kept ones share "other", the last but one.
             code = np.minimum(np.nan_to_num(values, nan=0.0).astype(np.int64), len(self.names) - 2)
         else:
             # A handful of comparisons of whole columns is quicker than a search for each value.
@@ -234,12 +235,15 @@ def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         mean = first / count
         error = np.sqrt(np.maximum(second / count - mean**2, 0.0) / np.maximum(count - 1, 1))
+        # A target that is the logger has weights of one without spread: 0 / 0 is no alarm.
         z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
         p = np.where(_enough(sums), 2 * special.ndtr(-np.abs(z)), np.nan)
     return mean, z, p
 
 
 def _enough(sums: Floats) -> NDArray[np.bool_]:
+    # A target that shows nothing of what was logged has an ESS of 0 / 0, and a mean that is surely
+    # wrong: enough rows are enough.
     count, first, second = sums[:3]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found: NDArray[np.bool_] = (first**2 / second >= TESTED_ESS) | (first == 0) & (
@@ -491,10 +495,12 @@ def too_small(tally: Tally, subject: Subject) -> bool:
     if "1/p" not in tally.sums:
         return False
     size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
+    # In units of A: then the law to test is a mean of 1, as for weights.
     scaled = tally.sums["1/p"][:3] / np.array([1.0, size, size**2])[:, None]
     if not np.isfinite(scaled).all():  # an item with a chance of 1e-154 or less was shown
         return True
     mean, z, p = tested(scaled)
+    # Two percent on top of significance: in a large log mere rounding is significant.
     return bool(np.any((mean > 1.02) & (z > 0) & (np.nan_to_num(p, nan=1.0) < 0.001)))
 
 

@@ -117,6 +117,7 @@ class Rounding(Check):
         digits = np.flatnonzero(tally.sums["off"] == 0)
         distinct = int((tally.sums["grid"] > 0).sum())
         lowest = -float(tally.peaks["low"][0])
+        # Few different values are a policy of few levels (.25, .5), exact as they stand.
         if len(digits) == 0 or distinct < 20:
             return self.passed(f"propensities have enough digits ({distinct:,} different values)")
         error = 0.5 * 10.0 ** -int(digits[0]) / lowest
@@ -225,6 +226,7 @@ class Meaning(Check):
         full = tally.count("full")
         if full < 50 or subject.kind == "joint":
             return self.skipped("too few full rankings, or one number for each, to tell")
+        # One number in the whole log is a uniform policy, not a joint probability repeated.
         constant = float(tally.peaks["span"].sum()) == 0.0
         if tally.count("same") == full and not constant:
             return self.finds(
@@ -455,6 +457,7 @@ class Calibration(Check):
         if not tally.sums:
             return self.skipped("the log has no usable distribution of the logging policy")
         expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
+        # Below, counts are too skewed for z.
         tested = (spread > 5) & (expected > 5)
         z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
         p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
@@ -513,6 +516,7 @@ class Replacement(Check):
         )
         share = seen / n
         total = share.sum(axis=0)
+        # sum_{k<l} f_k f_l = ((sum f)^2 - sum f^2) / 2: K terms an item, not K^2.
         expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
         if repeats == 0 and expected > 20:
             return self.finds(

@@ -48,6 +48,7 @@ def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
 
 def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
     largest = float(np.nanmax(values)) if len(values) else 0.0
+    # Each limit is the year 1973 in its unit: seconds would reach that of milliseconds in 5138.
     for unit, limit in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8)):
         if largest > limit:
             return (
@@ -57,6 +58,7 @@ def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
                 .astype("datetime64[D]")
                 .astype(str)
             )
+    # Days are sorted as text.
     return np.char.zfill(np.nan_to_num(values).astype(np.int64).astype(str), 6)
 
 
@@ -87,6 +89,7 @@ class Drift(Check):
             return self.skipped(f"fewer than two days with 30 rankings in '{subject.time}'")
         table = np.stack([tally.sums[day] for day in days])
         mean = table[:, 1] / table[:, 0]
+        # No division by zero on a day on which all earned the same.
         error = np.maximum(table[:, 2] / table[:, 0] - mean**2, 1e-300) / table[:, 0]
         centre = float((mean / error).sum() / (1 / error).sum())
         p = float(special.chdtrc(len(days) - 1, ((mean - centre) ** 2 / error).sum()))
@@ -149,6 +152,8 @@ class Duplicates(Check):
             return self.skipped("too few rankings to look for duplicates")
         repeats = len(whole) - _distinct(whole)
         share = repeats / len(whole)
+        # A context of a few categories repeats by nature: equal rows are evidence only where keys
+        # differ.
         if not tally.count("identified") or _distinct(keys) < 0.2 * len(keys):
             return self.skipped(
                 f"{share:.1%} of rankings equal another one, but nothing (context, unit, time) "

@@ -124,6 +124,7 @@ class Scores(Check):
         rank = int(np.abs(z).argmax())
         if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > SIGNIFICANT:
             return []
+        # Halved: a choice that moved is missing at one rank and too many at another.
         moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
         if subject.estimated_propensities:
             return [_misfit(self.name, rank, observed[rank], expected[rank], z[rank], moved)]

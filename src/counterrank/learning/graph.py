@@ -256,6 +256,7 @@ class _Scorer:
         g, K = self.graph, self.K
         attraction = g.add("Sigmoid", [self._linear(model.predictor)])
         after = g.add("Gather", [g.constant(model.after[-1]), self._number(model.predictor)])
+        # exp(0 x): ones of a shape that is not known when the graph is made.
         ones = g.add("Exp", [g.add("Mul", [g.columns(after, 1, 0, 1), g.constant(0.0)])])
         odds, one = model.odds[-1], g.constant(1.0)
         factors, state, clicked = [ones], ones, []
@@ -335,6 +336,7 @@ class _Scorer:
         g, far = self.graph, CLICK_SETTINGS["far"].value
         away = g.add("Sub", [values, g.constant(scaling.mean)])
         found = g.add("Mul", [away, g.constant(1.0 / scaling.spread)])
+        # After scaling: a missing value is then the mean, as in the fit.
         known = g.add("Where", [g.add("IsNaN", [found]), g.constant(0.0), found])
         return g.add("Clip", [known, g.constant(-far), g.constant(far)])
 

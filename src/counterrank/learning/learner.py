@@ -115,9 +115,12 @@ def learn(  # noqa: PLR0913 - the options of a run
         assert logger is not None
         first, other = _cut(logger, side), _cut(logger, ~side)
         learning = _side(learners, first, fitted, fold, ranges, Draws((seed, 1), keep))
+        # On the learning rows: a look at the others would be a choice made with them.
         _refuse_wrong_sampler(learning, first, Draws((seed, 2), keep))
         sides = (learning, _side(rest, other, fitted, ALL, ranges, Draws((seed, 3), keep)))
         steps = _ladder()
+        # The control variate ends at the cap, and how low a lift can be depends on it: fixed on the
+        # learning rows, before the others are seen.
         cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
     certificate = _certified(*sides, steps, cap, Asked(grade, level), rng)
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
@@ -264,6 +267,7 @@ def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tu
 def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
     """Return the model of this kind with the least held-out loss, and the fold of each row."""
     folds = int(SETTINGS["folds"].value)
+    # By rank, not bucket mod folds: few units might leave a fold empty.
     _, fold = np.unique(part.bucket, return_inverse=True)
     fold = (fold % folds).astype(np.int64)
     rankings = rankings_of(part)
@@ -323,6 +327,7 @@ def list_value(
         D = rankings.shape[1]
         numbers = fold if isinstance(fold, int) else np.repeat(fold[rows], D)
         found = model.expected(own.others(rankings), numbers) @ alpha[: rankings.shape[2]]
+        # `Side.lowest` counts on a control variate that is never negative.
         out: Floats = np.maximum(found.reshape(len(rows), D) - least, 0.0)
         return out
 
@@ -433,8 +438,10 @@ def _chosen(
     for step, found in gains.items():
         # The mean of these rows alone would choose by luck, and models expect too much.
         expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
+        # Spread is of sums over units, lifts are of rows: divided by the rows of a unit.
         away = SETTINGS["caution"].value * reach * spread[step] / (n / len(found))
         promise[step] = expected - away / math.sqrt(size)
+    # The first step of either path is the logger itself, whose lift is 0: nothing to certify.
     best = max(steps[1:], key=lambda step: promise[step])
     return Choice(
         best,
@@ -501,6 +508,8 @@ def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
 
     if grade != "free":
         return float(special.stdtrit(max(size - 1, 1), level))
+    # Units of unlike size allow one stake only (`betting_lower_bound`): about as far as Hoeffding's
+    # bound at their spread.
     if counts is not None and np.ptp(counts) > 0:
         return math.sqrt(2.0 * math.log(1.0 / (1.0 - level)))
     return float(special.ndtri(level)) + 0.15

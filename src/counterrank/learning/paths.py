@@ -79,6 +79,7 @@ def best_of_shares(draws: int, m: int) -> Floats:
     >>> best_of_shares(3, 2).round(4).tolist()
     [0.0, 0.3333, 0.6667]
     """
+    # Whole numbers, divided once: no product of many factors that rounds each time.
     whole = comb(draws, m)
     return np.array([comb(j, m - 1) / whole for j in range(draws)])
 
@@ -99,11 +100,13 @@ def draw(
     told = reporter()
     told.begin("drawing rankings", log.n)
     size = max(1, _BLOCK // draws)
+    # All that decides the draws; the model is told by the list values (`_found`).
     key = f"{__version__} {seeds} {draws} {fingerprint_of(log).of_rows}" if keep else ""
     groups = []
     for number, first in enumerate(range(0, log.n, size * _GROUP)):
         rows = np.arange(first, min(first + size * _GROUP, log.n))
         path = None if keep is None else keep / f"{'-'.join(map(str, seeds))}-{number}.npz"
+        # Drawn again, the same ranking must tie with itself, in whatever batch it is scored.
         own = settled(value(rows, log.action[rows][:, None, :])[:, 0])
         found = None if path is None else _found(path, key, own, draws)
         if found is None:

@@ -199,6 +199,7 @@ class LearnedPolicy:
         if log.action_names is None:
             return found
         known = {str(label): number for number, label in enumerate(self.items)}
+        # Padding is -1, which finds the last entry: -1 again.
         table = np.array(
             [*(known.get(label, len(self.items)) for label in log.action_names), -1], dtype=np.int64
         )
@@ -359,6 +360,7 @@ def scores_of(log: RankingLog) -> Floats | None:
     if isinstance(logger, PlackettLuce):
         return logger.scores
     if isinstance(logger, Scored) and logger.spec.kind == "plackett-luce":
+        # At temperature 1, so that the learned score can be added.
         found: Floats = logger.scores / logger.spec.options["temperature"]
         return found
     return None

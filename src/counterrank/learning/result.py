@@ -258,6 +258,7 @@ def segments_of(
                 {"column": column, "label": str(label), **_mean(gains, values == label, units)}
             )
     adjusted = holm([two_sided(row["value"], row["stderr"]) for row in found])
+    # Bonferroni for intervals: Holm's steps order p-values and give no ends.
     z = critical_value(1.0 - (1.0 - level) / max(len(found), 1))
     return tuple(
         {
@@ -275,6 +276,7 @@ def _mean(
 ) -> dict[str, Any]:
     n = int(own.sum())
     value = float(gains[own].mean())
+    # Residuals are summed by unit before they are squared: rows of one user are not independent.
     scores = gains[own] - value
     if units is not None:
         _, group = np.unique(units[0][own], return_inverse=True)
@@ -320,6 +322,8 @@ def _groups(part: RankingLog) -> tuple[Ints, list[str]]:
     for j, name in enumerate(features.names if features is not None else ()):
         labels = features.categories.get(name) if features is not None else None
         if labels and features is not None:
+            # Missing, negative and items without a row all count as "unknown": shares have to add
+            # up to one.
             codes = np.nan_to_num(features.values[:, j], nan=len(labels)).astype(np.int64)
             padded = np.full(part.n_actions, len(labels), dtype=np.int64)
             padded[: len(codes)] = np.where(codes < 0, len(labels), codes)[: part.n_actions]

@@ -253,6 +253,7 @@ def run_trial(trial: Trial, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _estimate(trial: Trial, name: str) -> tuple[float, float, float]:
+    # The tree, where there is one, is part of what is timed.
     estimator = _estimator(trial, name)
     workspace = Workspace(MemorySource(trial.log, threads=1), "new", seed=trial.seed)
     plan = estimator.plan(workspace)

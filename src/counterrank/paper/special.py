@@ -202,6 +202,7 @@ def ab_trial(
     fold.
     """
     rng = np.random.default_rng([seed, 19])
+    # Rows carry their buckets with them, so that copies of one stay in one fold.
     resampled = log_a.take(np.sort(rng.integers(0, log_a.n, size=log_a.n)))
     found = []
     for name in estimators:
@@ -276,16 +277,12 @@ def wins(rows: dict[str, NDArray[Any]]) -> dict[str, float]:
     return dict(zip(errors, shares.tolist(), strict=True))
 
 
-def winner(rows: dict[str, NDArray[Any]]) -> tuple[str, float]:
-    """Return the estimator that wins most often, and how often."""
-    return max(wins(rows).items(), key=lambda item: item[1])
-
-
 def plot_ab(rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
     """Draw the CDF of relative errors and the CVaR curves."""
     errors = _errors(rows)
     names = list(errors)
     fig, axes = results.figure_and_axes(2, width=5)
+    # The paper's AIPS, against which its figure shows the others.
     reference = errors.get("aips (pasif)", errors[names[0]])
     alphas = np.linspace(0.02, 1, 50)
     for index, name in enumerate(names):

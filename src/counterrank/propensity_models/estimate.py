@@ -48,22 +48,20 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
             f"{groups:,} contexts with up to {longest:,} lists are too many to tabulate; name "
             "fewer columns"
         )
-    _refuse_single(rows[:, 0], group, columns)
+    _refuse_single(rows[:, 0], columns)
     rankings = np.full((groups, longest, log.K), -1, dtype=np.int64)
     rankings[rows[:, 0], place] = rows[:, 1:]
     probs = np.zeros((groups, longest))
     probs[rows[:, 0], place] = np.bincount(back, minlength=len(rows))
     probs /= probs.sum(axis=1, keepdims=True)
     policy = Enumerated(rankings, probs, group, n_actions=log.n_actions)
+    # Good-Turing: the share of rows whose list occurred once estimates what was never seen.
     once = int((np.bincount(back) == 1).sum())
     return with_propensity(log, policy, None, (_note_on_lists(len(rows), groups, once / log.n),))
 
 
-def _refuse_single(
-    owner: NDArray[np.int64], group: NDArray[np.int64], columns: tuple[str, ...]
-) -> None:
-    lists = np.bincount(owner)
-    if (lists > 1).any():
+def _refuse_single(owner: NDArray[np.int64], columns: tuple[str, ...]) -> None:
+    if (np.bincount(owner) > 1).any():
         return
     named = f"equal {', '.join(columns)}" if columns else "the whole log"
     raise PropensityError(

@@ -177,6 +177,7 @@ class Certain:
 
     def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
         """Return zero for the item, a very small probability for all others."""
+        # Not -inf: where this item is no longer available, nothing would be left to normalise.
         scores = np.full((len(x), self.size), -30.0)
         scores[:, self.item] = 0.0
         return log_softmax(scores, available)
@@ -212,6 +213,7 @@ def fit_frequency(x: Floats, action: Ints, size: int, *, weight: Floats) -> Freq
         np.maximum(group, 0) * size + action, weights=weight, minlength=max(groups, 1) * size
     )
     counts = counts.reshape(-1, size)
+    # Half a row more for each item: none has probability zero, shown or not.
     whole = counts.sum(axis=0) + 0.5
     whole /= whole.sum()
     table = (counts + PRIOR_ROWS * whole) / (counts.sum(axis=1, keepdims=True) + PRIOR_ROWS)
@@ -319,6 +321,7 @@ def with_propensity(
     log: RankingLog, propensity: object, whole: Floats | None, notes: tuple[str, ...]
 ) -> RankingLog:
     """Return the same rows with another logging policy; other notes about propensities are dropped."""
+    # `take` copies no array and checks nothing again; `replace` would check all rows.
     part = log.take(slice(0, log.n))
     put = object.__setattr__
     dists = {name: table for name, table in log.dists.items() if name != LOGGING}
@@ -466,6 +469,7 @@ def deterministic(what: str, typical: float) -> PropensityError:
 
 def has_repeats(log: RankingLog) -> bool:
     """Return whether any ranking shows an item twice."""
+    # Each position pads with a number of its own: two empty places are no repeat.
     padded = np.where(log.action >= 0, log.action, -1 - np.arange(log.K))
     return bool((np.diff(np.sort(padded, axis=1), axis=1) == 0).any())
 

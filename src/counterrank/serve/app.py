@@ -28,6 +28,7 @@ HEADERS = {
 class Server(ThreadingHTTPServer):
     """The server and the store it shows."""
 
+    # Ctrl-C does not wait for a browser that keeps its connection open.
     daemon_threads = True
 
     def __init__(self, store: Store, port: int) -> None:
@@ -50,6 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
     server_version = "counterrank"
+    # Nobody needs to know which Python answers.
     sys_version = ""
     #: Seconds that a connection may stay silent; a half-open one would hold its thread for ever.
     timeout = 10

@@ -345,6 +345,7 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
             f"{night.entry.name}\npredicted {plain(best['value'], error)}\nearned "
             f"{plain(outcome.earned, error)}"
         )
+        # Side by side: whiskers at one place would hide each other.
         predicted.append(Point(place - 0.08, float(best["value"]), low, high, words))
         reach = 1.96 * outcome.stderr
         ends = (outcome.earned - reach, outcome.earned + reach)

@@ -119,6 +119,7 @@ class Store:
         return found
 
     def _files(self) -> list[Path]:
+        # A bound for folders such as a home directory: each request scans them anew.
         paths = sorted(self.folder.rglob("*.json"))[:MOST_FILES]
         # A link may point anywhere; only what lies inside the folder is shown.
         return [

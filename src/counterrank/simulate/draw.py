@@ -48,8 +48,32 @@ class SimulatedLog:
         return propensity(self.env, self.p1, self.action)
 
     def to_log(self) -> RankingLog:
-        """Return the rankings as a `RankingLog` with target "new"."""
-        return _to_log(self)
+        """Return the rankings with target "new", whole distributions of factored policies, and
+        behaviour names.
+
+        Plackett-Luce policies are given as policies, which know every marginal; their numbers would
+        not.
+        """
+        drawn = self.p0 if self.drawn_by == "logging" else self.p1
+        names = np.array(self.env.behavior_names)[self.behavior]
+        if not self.env.factored:
+            return RankingLog(
+                action=self.action,
+                reward=self.reward,
+                propensity=PlackettLuce(np.log(drawn)),
+                context=self.context,
+                behavior=names,
+                targets={TARGET: PlackettLuce(np.log(self.p1))},
+            )
+        return RankingLog(
+            action=self.action,
+            reward=self.reward,
+            propensity=Propensity("factored", self.propensity),
+            context=self.context,
+            behavior=names,
+            targets={TARGET: Propensity("factored", self.target)},
+            dists={LOGGING: drawn, TARGET: self.p1},
+        )
 
 
 def draw(
@@ -94,36 +118,6 @@ def add_noise(env: Environment, q: Floats, rng: np.random.Generator) -> Floats:
         return (rng.random(q.shape) < q).astype(np.float64)
     noise = rng.standard_normal((len(q), 1 if env.noise_shared else q.shape[1]))
     return q + env.sigma * noise
-
-
-def _to_log(simulated: SimulatedLog) -> RankingLog:
-    """Return the rankings with target "new", whole distributions of factored policies, and
-    behaviour names.
-
-    Plackett-Luce policies are given as policies, which know every marginal; their numbers would
-    not.
-    """
-    env = simulated.env
-    drawn = simulated.p0 if simulated.drawn_by == "logging" else simulated.p1
-    names = np.array(env.behavior_names)[simulated.behavior]
-    if not env.factored:
-        return RankingLog(
-            action=simulated.action,
-            reward=simulated.reward,
-            propensity=PlackettLuce(np.log(drawn)),
-            context=simulated.context,
-            behavior=names,
-            targets={TARGET: PlackettLuce(np.log(simulated.p1))},
-        )
-    return RankingLog(
-        action=simulated.action,
-        reward=simulated.reward,
-        propensity=Propensity("factored", simulated.propensity),
-        context=simulated.context,
-        behavior=names,
-        targets={TARGET: Propensity("factored", simulated.target)},
-        dists={LOGGING: drawn, TARGET: simulated.p1},
-    )
 
 
 def distribution(env: Environment, context: Floats, which: Which) -> Floats:

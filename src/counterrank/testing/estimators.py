@@ -94,6 +94,7 @@ def _untouched(estimator: Estimator, log: RankingLog, seed: int) -> None:
     log = replace(log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy())
     for array in (log.action, log.reward, log.context, log.bucket):
         assert array is not None
+        # Writing to it then raises, which no comparison afterwards could miss.
         array.setflags(write=False)
     estimator.estimate(log, "new", seed=seed)
 
@@ -103,6 +104,7 @@ def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int)
         MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None
     )
     plan = estimator.plan(workspace)
+    # 37 divides neither the rows nor a kernel's block: every chunk ends in the middle of something.
     for size in (37, log.n):
         state: Any = None
         for chunk in log.chunks(size):

@@ -97,6 +97,7 @@ def _coverage(method: Method, world: Space, seed: int, runs: int) -> None:
             _evidence(drawn_log(world, 300, np.random.default_rng([seed, 3, run]))), _LEVEL
         )
         held += low <= truth <= high
+    # One-sided: an interval that is too long breaks no promise.
     p_value = stats.binomtest(held, runs, _LEVEL, alternative="less").pvalue
     assert p_value > _ALARM, (
         f"holds the truth {held} times of {runs} at level {_LEVEL} (p = {p_value:.1e})"

@@ -33,6 +33,8 @@ def check_mse_estimate(
     assert np.array_equal(_assigned(estimate, log, models, seed), first), (
         "two trees with one seed differ"
     )
+    # An MSE has the unit of rewards squared: a tree that changes with the unit has a threshold in
+    # it.
     twice = _assigned(doubled or estimate, replace(log, reward=2.0 * log.reward), models, seed)
     assert np.array_equal(twice, first), "the tree for doubled rewards is another"
     alone = [m.name for m in models].index("I")

@@ -94,6 +94,7 @@ def _sums_to_one(joint: Floats, exact: float) -> None:
 def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:
     length = rankings.shape[1]
     masks = np.array(list(itertools.product([False, True], repeat=length))[1:])
+    # All 2^K subsets of positions, so of a few rankings only.
     likely = np.argsort(-joint)[: min(12, len(joint))]
     shown = rankings[likely]
     result = _for_all(policy, shown).subset_log_prob(shown, masks)
@@ -128,12 +129,15 @@ def _draws(
     index = {tuple(r): i for i, r in enumerate(rankings.tolist())}
     counts = np.bincount([index[tuple(r)] for r in drawn.tolist()], minlength=len(rankings))
     assert (joint[counts > 0] > 0).all(), "a ranking was drawn that has probability zero"
+    # Cochran's rule: chi-square is no law of cells that expect fewer than five; those stand
+    # together.
     common = joint * size >= 5
     observed = np.append(counts[common], counts[~common].sum())
     expected = np.append(joint[common], joint[~common].sum()) * size
     keep = expected > 0
     if keep.sum() < 2:
         return
+    # scipy refuses totals that differ, and these do by rounding.
     scaled = expected[keep] * observed[keep].sum() / expected[keep].sum()
     p_value = stats.chisquare(observed[keep], scaled).pvalue
     assert p_value > 1e-6, f"draws do not follow the probabilities (p = {p_value:.1e})"
@@ -153,6 +157,7 @@ def _padding(policy: Policy, rankings: NDArray[np.int64]) -> None:
 
 
 def _stored(policy: Policy, rankings: NDArray[np.int64]) -> None:
+    # A plugin's policy may live in code alone; ours have a form on disk.
     if type(policy).__name__ not in kinds():
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -110,6 +110,8 @@ def drawn_log(world: Space, n: int, rng: np.random.Generator, *, noise: float = 
     context = rng.integers(0, contexts, n)
     steps = world.logging.cumsum(axis=1)[context]  # (n, A)
     action = (
+        # The last step may fall short of one by rounding: what lies above belongs to the last
+        # action.
         (rng.random((n, length))[:, :, None] > steps[:, None, :]).sum(axis=2).clip(max=actions - 1)
     )
     ranking = action @ actions ** np.arange(length)[::-1]  # its place in `rankings`
