@@ -96,6 +96,8 @@ def learn(  # noqa: PLR0913 - the options of a run
     _check_choice(whole)
     if not despite_audit:
         _audited(whole)
+    # Draws of the logger have streams of their own (1 to 3): a resumed run skips some of them, and
+    # the split must not move.
     rng, keep = np.random.default_rng([seed, 0]), None if resume is None else _folder(resume)
     side = _split(whole, rng)
     ranges = _range(whole, reward_range, grade)
@@ -323,6 +325,7 @@ def list_value(
 
     def value(rows: Ints, rankings: Ints) -> Floats:
         own = rankings_of(part.take(slice(int(rows[0]), int(rows[-1]) + 1)))
+        # Encoded once for all items; drawn rankings ask for the same few again and again.
         own = own if known is None else replace(own, lookup=known)
         D = rankings.shape[1]
         numbers = fold if isinstance(fold, int) else np.repeat(fold[rows], D)

@@ -133,6 +133,8 @@ class LearnedPolicy:
                 part = self._others(_of_rows(rankings, rows, log), drawn, log)
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
+            # Draws follow the row's number in the whole log: batches of any size then weigh it
+            # alike.
             numbers = np.r_[log.rows]
             return BestOf(
                 logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
@@ -146,6 +148,7 @@ class LearnedPolicy:
                 parse_policy("top"),
             )
         table = self._table(log, rankings)
+        # Stable: equals stay in the order of items, on any machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
 

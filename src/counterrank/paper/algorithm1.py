@@ -112,6 +112,8 @@ class PartitionGrower:
         """
         width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
         if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
+            # Contributions, bins and number of a row side by side: a node reads its rows in one
+            # stream, and dividing it copies whole words.
             words = np.empty(
                 (3, fresh.shape[1], width), dtype=np.int32
             )  # in one piece: large pages are faster
@@ -127,6 +129,7 @@ class PartitionGrower:
 
         The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
         """
+        # Row by row, since rows of a node are picked one by one.
         own = np.concatenate([y, y**2]).T.copy()
         state = _Growth(self, own, fresh, value)
         while state.stack:
@@ -469,6 +472,7 @@ def divide_records(
     """
     _, halves, words = source
     context, _, low, scale = place
+    # As in `_table`: only rows in the very bin of the threshold need their exact value.
     own = _bin(threshold, low[feature], scale[feature])
     n, width = words.shape
     left, right = 0, n - 1
@@ -517,6 +521,8 @@ def _steps(features: Ints) -> tuple[Ints, int]:
     while at < S:
         end = at
         while end < S and features[end] == features[at]:
+            # Mixed radix: a feature of c cuts is a digit with c + 1 values, and passing a cut adds
+            # one to it.
             step[end] = cells
             end += 1
         cells *= end - at + 1

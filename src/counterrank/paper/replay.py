@@ -67,6 +67,7 @@ class Run:
     def log(self) -> SimulatedLog:
         """The logged rankings."""
         env, found, n = self.env, self.rows, len(self.rows.context)
+        # Views of one row: these policies ignore the context.
         p0, p1 = (
             np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target")
         )
@@ -250,6 +251,8 @@ def _expected(
             total = base[i // K, own]
             for b in range(A):
                 total += effect[own, b] * ones[others[behavior[i], k] & places[b]]
+            # The original keeps expected rewards as float16: up to 5e-4 of each value is its
+            # rounding.
             out[i, k] = half(total)
     return out
 
@@ -292,6 +295,7 @@ def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: 
     """
     K = masks.shape[1]
     groups = -(-K // _GROUP)
+    # Positions beyond K are in no mask: their factor is the empty product.
     padded = np.zeros((*masks.shape[:2], groups * _GROUP), dtype=np.int64)
     padded[:, :, :K] = masks
     codes = padded.reshape(*masks.shape[:2], groups, _GROUP) @ (1 << np.arange(_GROUP))
@@ -302,6 +306,8 @@ def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: 
 def _fill(ratio: Floats, reward: Floats, codes: Ints, out: Outcome) -> None:
     n, K = ratio.shape
     _, M, groups = codes.shape
+    # 2^4 products of each four positions are made once a row; a mask of any of 2^K is then one
+    # factor a group.
     table = np.ones((groups, 1 << _GROUP, _BLOCK))
     own, product = np.empty(_BLOCK), np.empty(_BLOCK)
     for start in range(0, n, _BLOCK):

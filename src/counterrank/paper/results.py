@@ -114,6 +114,7 @@ def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> 
 
 
 def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None) -> Summary:
+    # Errors before squares: where every seed is a world of its own, each has its own V.
     truth = rows["truth"] if common is None else np.full_like(rows["truth"], common)
     errors = (rows["value"] - truth) / np.abs(truth)
     # Bands are part of what is written, and the same results give the same bytes.
@@ -167,6 +168,7 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     0.204
     """
     table = _table()
+    # One curve was published, whichever way its runs were made.
     estimator = estimator.replace(", cached", "")
     if figure not in table["x"] or estimator not in table[figure][metric]:
         return None

@@ -163,6 +163,7 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
     table = pa.Table.from_pylist(
         [{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)]
     )
+    # Read again at the end: what other estimators left there stays.
     before = read_seed(path)
     if before is not None:
         table = pa.concat_tables([before, table], promote_options="default")

@@ -70,6 +70,7 @@ def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dic
         env = simulate.preset(
             preset, **options, **({} if preset == "published" else {"seed": seed})
         )
+        # Contexts alone: shares follow from them without drawing a behaviour.
         context = np.random.default_rng([seed, 3]).normal(size=(10_000, env.d))
         shares = behavior_probability(env, context).mean(axis=0)
         found += [

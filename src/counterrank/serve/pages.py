@@ -242,6 +242,7 @@ def held(runs: Sequence[Night]) -> str:
         for night in runs
         if night.outcome and (found := night.outcome.held(night.best)) is not None
     ]
+    # The last ones: a method that was mended is judged by what it does now.
     recent = judged[-RECENT:]
     if not recent:
         return ""

@@ -82,8 +82,8 @@ def expected(
                 looks = go * (looks - clicks * stop)
                 out[i, k] = clicks
         elif kind[i] == UBM:
-            # last[l]: chance that the latest click was at l - 1. K + 1 numbers carry all 2^K histories,
-            # since examination asks for the latest click only.
+            # last[l]: chance that the latest click was at l - 1. K + 1 numbers carry all 2^K
+            # histories, since examination asks for the latest click only.
             last[:] = 0.0
             last[0] = 1.0
             for k in range(K):

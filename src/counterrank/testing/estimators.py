@@ -153,6 +153,7 @@ def _shift(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) ->
 def _refusals(estimator: Estimator, log: RankingLog, seed: int) -> None:
     values = log.propensity.values  # type: ignore[union-attr]
     for kind in SUPPORTS:
+        # The same numbers under every name: each must be used or refused, none may give nonsense.
         numbers = values.prod(axis=1) if kind == "joint" else values
         other = replace(
             log,

@@ -86,6 +86,7 @@ def exact_log(world: Space) -> RankingLog:
     length = world.rankings.shape[1]
     rows, where = [], []
     for x in range(contexts):
+        # Quarters: the product over K positions is a whole number of rows out of 4^K.
         counts = np.rint(4 * world.logging[x]).astype(np.int64)[world.rankings].prod(axis=1)
         rows.append(np.repeat(np.arange(len(world.rankings)), counts))
         where.append(np.full(counts.sum(), x))
@@ -130,6 +131,8 @@ def random_log(
     rng: np.random.Generator, *, n: int = 400, length: int = 3, actions: int = 3
 ) -> RankingLog:
     """Return an ordinary random log with context, units, whole distributions and one target "new"."""
+    # Dirichlet(3) below: no propensity near zero, or laws that hold to 1e-9 would drown in
+    # rounding.
     context = rng.normal(size=(n, 2))
     tables = [rng.dirichlet(np.full(actions, 3.0), size=n) for _ in range(2)]
     cumulative = tables[0].cumsum(axis=1)

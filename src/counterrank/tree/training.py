@@ -208,7 +208,7 @@ def contributions(
         reward = np.ascontiguousarray(log.reward[:, k])
         if not per_position:
             reward *= log.position_weights[k]
-        # Models that coincide in a tree are one: a choice between equals would be broken by rounding.
+        # Models that coincide in a tree are one: rounding would choose between equals.
         for place, m in enumerate(trees[tree].models):
             fill(k, int(m), w)
             seen[k, m] = w @ w / log.n
