@@ -5,6 +5,7 @@ each row.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -213,7 +214,7 @@ def joined(forests: Sequence[Forest]) -> Forest:
         part[part[:, 3] > 0, 3] += row
     widest = max(f.sets.shape[1] for f in forests)
     sets = [np.pad(f.sets, ((0, 0), (0, widest - f.sets.shape[1]))) for f in forests]
-    by_node = {
+    by_node: dict[str, Any] = {
         name: np.concatenate([getattr(f, name) for f in forests])
         for name in ("threshold", "missing_left", "model", "facts")
     }
