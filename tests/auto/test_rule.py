@@ -1,10 +1,19 @@
 """The rule by itself: a pure function of means and covariances, moved and bounded as it says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from counterrank.estimators.auto.rule import decide, first_allowance, stderr
+from counterrank.estimators.auto.rule import (
+    Decision,
+    Step,
+    decide,
+    estimate_from,
+    first_allowance,
+    stderr,
+)
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import Summary
 from counterrank.inference import bias_aware_half, bias_aware_value, critical_value
@@ -162,3 +171,137 @@ def test_the_first_allowance_counts_the_change_and_the_first_member():
     left, bare = SETTINGS["bare-iips"].value, SETTINGS["bare"].value
     alone = first_allowance(summary([3.0], [0.1], members=("iips",)))
     assert alone == {"no reward model": pytest.approx(left * bare * 2.0)}
+
+
+ALPHA = np.array([1.0, 0.5])
+
+
+def of_two_positions(**changes):
+    """Three members and two models at two positions, everything correlated with everything."""
+    rng = np.random.default_rng(11)
+    roots = rng.normal(size=(3, 6, 6))
+    whole, *by_position = 1e-3 * roots @ roots.swapaxes(1, 2)
+    options = {
+        "members": ("models", "iips", "ips"), "n": 40, "units": 5, "alpha": ALPHA,
+        "value": np.array([0.8, 1.0, 1.3, 1.1, 0.9, 1.2]), "covariance": whole,
+        "at": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
+        "at_covariance": np.stack(by_position)[:, :4, :4], "inflation": np.array([1.0, 1.5, 4.0]),
+        "seen": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
+    }  # fmt: skip
+    return Summary(**{**options, **changes})
+
+
+def estimate_of(
+    given, weights=(0.2, 0.5, 0.3), *, mean_weight=(30.0, 45.0), allowance=0.07, steps=()
+):
+    decision = Decision(np.array(weights), allowance, {"given": allowance}, steps, "iips")
+    state = SimpleNamespace(mean_weight=np.array(mean_weight), n=given.n)
+    workspace = SimpleNamespace(target="new", level=0.9)
+    return estimate_from(state, given, decision, workspace, ("first",), {})
+
+
+def test_the_estimate_is_its_combination_of_members():
+    """Value, error, interval, positions, lift and ratio from first principles, to the last digits."""
+    given, w = of_two_positions(), np.array([0.2, 0.5, 0.3])
+    found = estimate_of(given)
+    value, se = w @ given.value[1:4], np.sqrt(w @ given.covariance[1:4, 1:4] @ w)
+    assert found.value == pytest.approx(value, rel=1e-12)
+    assert found.stderr == pytest.approx(se, rel=1e-12)
+    for level in (0.5, 0.9):
+        half = bias_aware_half(se, 0.07, level, 4)
+        np.testing.assert_allclose(found.interval(level), (value - half, value + half), rtol=1e-12)
+    assert (found.ess, found.n, found.level, found.allowance) == (20.0, 40, 0.9, 0.07)
+    # What histories add to the total stands at positions in proportion to alpha: totals agree.
+    plain = given.at[:, 1:] @ w
+    added = (value - ALPHA @ plain) / (ALPHA @ ALPHA) * ALPHA
+    assert abs(added).min() > 0.01
+    own = np.array([p.value for p in found.by_position])
+    np.testing.assert_allclose(own, plain + added, rtol=1e-12)
+    errors = [np.sqrt(w @ c[1:, 1:] @ w) for c in given.at_covariance]
+    np.testing.assert_allclose([p.stderr for p in found.by_position], errors, rtol=1e-12)
+
+    lift, away = found.lift, np.array([-1.0, *w])
+    covariance = given.covariance[:4, :4]
+    error = np.sqrt(away @ covariance @ away)
+    half = bias_aware_half(error, 0.07, 0.9, 4)
+    wanted = [value - 0.8, error, value - 0.8 - half, value - 0.8 + half]
+    np.testing.assert_allclose([lift.value, lift.stderr, lift.low, lift.high], wanted, rtol=1e-12)
+    np.testing.assert_allclose(
+        [p.value for p in lift.by_position], own - given.at[:, 0], rtol=1e-12
+    )
+    errors = [np.sqrt(away @ c @ away) for c in given.at_covariance]
+    np.testing.assert_allclose([p.stderr for p in lift.by_position], errors, rtol=1e-12)
+    gradient = np.array([-value / 0.8**2, *(w / 0.8)])
+    half = bias_aware_half(np.sqrt(gradient @ covariance @ gradient), 0.07 / 0.8, 0.9, 4)
+    ratio = value / 0.8 - 1
+    np.testing.assert_allclose(
+        [lift.relative, lift.relative_low, lift.relative_high],
+        [ratio, ratio - half, ratio + half],
+        rtol=1e-12,
+    )
+
+
+def test_the_details_are_those_of_the_members():
+    given = of_two_positions()
+    found = estimate_of(given, (0.0, 0.6, 0.4)).details
+    errors = np.sqrt(np.diag(given.covariance))
+    rows = [
+        ("models", 1.0, errors[1], 0.0, 1.0, 0.0),
+        ("iips", 1.3, errors[2], 0.6, 1.5, 0.1),
+        ("ips", 1.1, errors[3], 0.4, 4.0, 0.25),
+    ]
+    assert [tuple(m.values()) for m in found["members"]] == rows
+    assert found["combination"] == {"iips": 0.6, "ips": 0.4} and found["models"] == [0.9, 1.2]
+    path = [tuple(step.values()) for step in found["order_path"]]
+    assert path == [(1, 1.3, errors[2]), (2, 1.1, errors[3])]
+    prefixes = of_two_positions(members=("models", "iips", "rips"))
+    assert estimate_of(prefixes).details["order_path"] == []
+
+
+def test_one_unit_has_one_degree_of_freedom_and_a_logger_that_earned_nothing_no_ratio():
+    given = of_two_positions(units=1, value=np.array([0.0, 1.0, 1.3, 1.1, 0.9, 1.2]))
+    found = estimate_of(given, mean_weight=(0.0, 0.0))
+    half = bias_aware_half(found.stderr, 0.07, 0.9, 1)
+    np.testing.assert_allclose(
+        found.interval(), (found.value - half, found.value + half), rtol=1e-12
+    )
+    half = bias_aware_half(found.lift.stderr, 0.07, 0.9, 1)
+    assert found.lift.high == pytest.approx(found.value + half, rel=1e-12)
+    assert np.isnan(found.lift.relative) and found.ess == 0.0
+
+
+def test_flags_say_what_is_missing_and_what_is_not():
+    found = estimate_of(of_two_positions())
+    assert [flag.partition(":")[0] for flag in found.flags] == [
+        "first",
+        "no-support",
+        "model-alone",
+        "bias-allowance",
+    ]
+    at_the_line = SETTINGS["told"].value
+    calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
+    assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]
+    given = of_two_positions(unsupported=np.zeros(3), alone=0.0)
+    assert estimate_of(given, allowance=0.0).flags == ("first",)
+
+
+def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():
+    at_the_line = SETTINGS["reach"].value
+    assert estimate_of(of_two_positions(alone=at_the_line)).estimable
+    assert not estimate_of(of_two_positions(alone=at_the_line + 1e-9)).estimable
+    unseen = np.array([False, True, True])
+    assert estimate_of(of_two_positions(seen=unseen)).estimable
+    bare = {"covariance": np.eye(4), "value": np.array([0.8, 1.0, 1.3, 1.1])}
+    assert estimate_of(of_two_positions(**bare)).estimable
+    assert not estimate_of(of_two_positions(**bare, seen=unseen)).estimable
+
+
+def test_the_reason_names_steps_that_moved_it_by_half_a_percent():
+    def why(share):
+        step = Step("ips", 0.1, 0.1, share, 0.07, 0.07)
+        return estimate_of(of_two_positions(), steps=(step,)).details["why"]
+
+    assert why(0.0049).startswith("no richer weights moved it")
+    assert why(0.005).startswith("moved towards ips") and why(0.5).startswith(
+        "moved towards ips (50"
+    )
