@@ -18,6 +18,15 @@ from counterrank.models.clicks.kernels.recursion import (
     table_ahead,
     table_expected,
 )
+from counterrank.models.clicks.model import (
+    ClickModel,
+    Encoding,
+    Parameters,
+    Predictor,
+    number_table,
+)
+from counterrank.models.clicks.rankings import ALL, Rankings, Scaling, Variant
+from counterrank.models.clicks.settings import SETTINGS
 
 
 def _sequences(chance, length):
@@ -175,3 +184,111 @@ def test_what_was_skipped_tells_who_has_left(stays):
                 reads, gone = g * skips, gone + (1 - g) * skips
             unit = (1 - g) * k if last < 0 else before
             assert read[i, k] == pytest.approx(-np.log(gone / reads / unit), rel=1e-3, abs=1e-4)
+
+
+FOLDS, SLOTS, ITEMS = 2, 3, 4
+
+
+def _parameters(rng, d, width):
+    """Parameters of two folds and of all rows, and the blocks that they are made of."""
+    sizes = {
+        "examined": SLOTS, "clicked": 1, "power": 1, "distance": SLOTS - 1, "cells": SLOTS**2, "after": ITEMS + 1,
+        "constant": 1, "common": d, "columns": width, "own": ITEMS + 1, "slopes": (ITEMS + 1) * d,
+    }  # fmt: skip
+    blocks = {name: rng.normal(size=(FOLDS + 1, size)) for name, size in sizes.items()}
+    theta = np.concatenate(list(blocks.values()), axis=1)
+    return Parameters(theta, SLOTS, ITEMS, d), blocks
+
+
+def test_parameters_are_read_where_they_stand():
+    parameters, block = _parameters(np.random.default_rng(1), d=2, width=3)
+    for f in range(FOLDS + 1):
+        for k in range(SLOTS):
+            t = block["examined"][f, k]
+            assert parameters.odds[f, k, 0] == pytest.approx(np.exp(-t), rel=1e-12)
+            for last in range(k):
+                since = t + block["clicked"][f, 0] + block["distance"][f, k - last - 1]
+                since += block["cells"][f, k * SLOTS + last]
+                assert parameters.odds[f, k, 1 + last] == pytest.approx(np.exp(-since), rel=1e-12)
+        slopes = block["slopes"][f].reshape(ITEMS + 1, 2)
+        np.testing.assert_allclose(
+            parameters.table[f],
+            np.column_stack([block["constant"][f] + block["own"][f], block["common"][f] + slopes]),
+            rtol=1e-12,
+        )
+    np.testing.assert_array_equal(parameters.power, block["power"][:, 0])
+    np.testing.assert_allclose(parameters.after, np.exp(-block["after"]), rtol=1e-12)
+    np.testing.assert_array_equal(parameters.beta, block["columns"])
+
+
+def _clicks_of_a_page():
+    """A model with competition by hand, and rankings of three requests, one item never seen."""
+    rng = np.random.default_rng(2)
+    seen = np.array([2, 3, 5, 8])
+    item = np.array([[5, 2, 8], [3, 8, -1], [2, 7, 3], [8, 5, 2]])
+    rankings = Rankings(item, rng.normal(size=(3, 1)), row=np.array([0, 1, 2, 0]))
+    context = Scaling(np.array([0.2]), np.array([1.5]))
+    encoding = Encoding(seen, number_table(seen), context, None, None, slopes=True)
+    first = Predictor(_parameters(rng, 1, 0)[0], encoding, Variant(), {}, np.ones(1))
+    rivals = Scaling(np.full(4, 0.1), np.full(4, 0.8))
+    variant = Variant(competition=True)
+    rich = Predictor(
+        _parameters(rng, 1, 4)[0], encoding, variant, {}, np.ones(1), first=first, rivals=rivals
+    )
+    return ClickModel(rich), rankings, np.array([[2, 0, 3], [1, 3, -1], [0, 4, 1], [3, 2, 0]])
+
+
+def _by_hand(model, rankings, numbers, fold):
+    """Chances of a click (m, K, K + 1) given the last one, slot by slot."""
+    rich, first = model.predictor, model.predictor.first
+    x = (rankings.x[rankings.row, 0] - 0.2) / 1.5
+    skip, attraction = np.zeros((len(numbers), SLOTS, 2)), np.zeros(numbers.shape)
+    for i, length in enumerate(rankings.lengths):
+        strong = np.zeros(length)
+        for k in range(length):
+            at = first.parameters.table[fold[i], numbers[i, k]]
+            strong[k] = 1 / (1 + np.exp(-(at[0] + at[1] * x[i])))
+        for k in range(length):
+            above = strong[:k]
+            others = [above.sum(), above[-1] if k else 0.0, above.max(initial=0.0)]
+            others = (np.array([*others, strong[k + 1 :].sum()]) - 0.1) / 0.8
+            at = rich.parameters.table[fold[i], numbers[i, k]]
+            v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
+            attraction[i, k] = 1 / (1 + np.exp(-v))
+        skipped(strong[None], SETTINGS["missed"].value, np.array([length]), skip[i : i + 1])
+    read = model.odds, model.after, skip, model.power, fold
+    return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
+
+
+@pytest.mark.parametrize("part", [4_096, 3])
+def test_a_fitted_page_is_the_sum_over_all_its_click_sequences(part, monkeypatch):
+    monkeypatch.setattr("counterrank.models.clicks.model._PART", part)
+    model, rankings, numbers = _clicks_of_a_page()
+    alpha, worth = np.array([1.0, 0.5, 0.25]), np.linspace(0.5, 2.0, 12).reshape(4, 3)
+    for asked, fold in ((ALL, np.full(4, 2)), (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))):
+        chance = _by_hand(model, rankings, numbers, fold)
+        reward = np.where(rankings.item >= 0, np.array([0.0, 3.0, 0.0]), 0.0)
+        found = model.along(rankings, reward, worth, asked, alpha)
+        plain = model.history(rankings, reward, asked)
+        for i, length in enumerate(rankings.lengths):
+            expected, later = np.zeros(SLOTS), np.zeros((2, SLOTS + 1))
+            for seq, p in _sequences(chance[i], length):
+                expected[:length] += p * seq
+            weights = np.stack([(alpha * worth[i])[:length], np.ones(length)])
+            for k in range(length):
+                mass = 0.0
+                for seq, p in _sequences(chance[i], length):
+                    if (seq[:k] == (reward[i, :k] != 0)).all():
+                        mass += p
+                        later[:, k] += p * weights[:, k:] @ seq[k:]
+                later[:, k] /= mass
+            np.testing.assert_allclose(model.expected(rankings, asked)[i], expected, atol=1e-12)
+            np.testing.assert_allclose(found.q[i], worth[i] * expected, atol=1e-12)
+            np.testing.assert_allclose(plain.q[i], expected, atol=1e-12)
+            for history, earned, value in (
+                (found, alpha * reward[i], later[0]),
+                (plain, reward[i], later[1]),
+            ):
+                np.testing.assert_allclose(history.ahead[i], value, atol=1e-12)
+                delta = earned + value[1:] - value[:-1]
+                np.testing.assert_allclose(history.delta[i], delta, atol=1e-12)
