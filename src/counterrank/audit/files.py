@@ -189,6 +189,7 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
                 "store exp of these values; the rest of this audit did so",
             )
         ], np.ones(len(values), dtype=bool)
+    # Above one by rounding is allowed, as when a log is read.
     missing, above, zero = (
         np.isnan(values) & cells,
         (values > 1 + 1e-9) & cells,

@@ -259,6 +259,7 @@ class Rewards(Check):
                 "cap rewards at a sensible value, or check that row",
             )
         negative = tally.count("negative")
+        # All that is neither 0 nor 1 is -1: a code, not a loss.
         if negative and tally.count("binary") == negative and low == 1:
             return self.finds(
                 WARNED,

@@ -65,6 +65,7 @@ def onnx_bytes(policy: LearnedPolicy) -> bytes:
     onnx.helper.set_model_props(
         model, {"counterrank": json.dumps({**told, "items": list(policy.items)})}
     )
+    # With shapes: a mistake here would else show on the server.
     onnx.checker.check_model(model, full_check=True)
     found: bytes = model.SerializeToString()
     return found

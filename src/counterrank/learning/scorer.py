@@ -210,6 +210,8 @@ def _read(data: Mapping[str, Any]) -> Predictor:
     theta = _numbers(data["theta"])[None, :]
     parameters = Parameters(theta, int(data["K"]), int(data["items"]), int(data["d"]))
     features = None if data["features"] is None else _scaled(data["features"])
+    # Rising, none twice: `number_table` takes the last for the largest, and a file may hold
+    # anything.
     seen = np.asarray(data["seen"], dtype=np.int64)
     if (
         seen.ndim != 1

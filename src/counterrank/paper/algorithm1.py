@@ -395,6 +395,8 @@ def left_sums(
             for f in range(codes.shape[1]):
                 cell += passed[f, codes[i, f]]
             if cell >= _UNSURE:
+                # Bins are monotone, so all but the bin of a cut tell the side; values are compared
+                # there alone.
                 cell = _exact_cell(context, i, some, cut, step)
             for c in range(L):
                 sums[cell, c] += values[i, c]
@@ -601,6 +603,8 @@ def best_pair(
                 value = score(total, square, mean, sizes[0], goal, normal[s, a, b])
                 if value < here:
                     here, a0, b0 = value, a, b
+        # The best pair of a partition first, then the partitions: where an equal score counts, the
+        # last partition wins, as in the public code.
         if here < best or (here == best and goal[3] > 0.0):
             best, chosen, left, right = here, s, a0, b0
     return best, chosen, left, right

@@ -89,6 +89,7 @@ class Tastes(Scales):
             filled = np.where(known, raw, 0.0)
             here = np.add.reduceat(known, starts, axis=0, dtype=np.float64)
             middle = np.add.reduceat(filled, starts, axis=0) / np.maximum(here, 1.0)
+            # Less the row's mean: what all candidates of a request share cancels in their chances.
             apart = np.where(known, filled - np.repeat(middle, _counts(part), axis=0), 0.0)
             count += here.sum(axis=0)
             total += filled.sum(axis=0)

@@ -50,6 +50,7 @@ def check_estimator(
         _on_policy(estimator, log, seed)
     if shift:
         _shift(estimator, log, found, seed)
+    # A log of numbers, also where whole policies were asked for above: kinds are of numbers.
     _refusals(estimator, random_log(np.random.default_rng(seed)), seed)
     if unbiased:
         world = space(rng)

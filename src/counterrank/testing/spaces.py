@@ -61,6 +61,7 @@ def space(
     quality = np.empty((contexts, len(rankings), length))
     for k in range(length):
         seen = rankings[:, relevant[k]]
+        # Rankings alike in what matters get one value: that is what the mask says.
         _, group = np.unique(seen, axis=0, return_inverse=True)
         values = rng.normal(1.0, 1.0, size=(contexts, int(group.max()) + 1))
         quality[:, :, k] = values[:, np.asarray(group).reshape(-1)]

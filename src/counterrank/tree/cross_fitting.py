@@ -292,6 +292,8 @@ def _objectives(
             sparsest=place.sparsest,
             moments=lambda: (mean, second),
             tails=stream.tails[k, place.models],
+            # A fold of few units may confirm nothing: zero sums over one row, and no division by
+            # zero.
             n_grow=int(max(n, 1)),
             n_apply=n_apply,
         )

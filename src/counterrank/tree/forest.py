@@ -246,6 +246,7 @@ def assemble(
         facts[part] = facts_of(g)
         for node in np.flatnonzero(g.tree[0, : g.count] >= 0):
             at, feature = int(first) + int(node), int(g.tree[0, node])
+            # All trees share one table: children are numbered from the tree's first node.
             nodes[at, :3] = feature, first + g.tree[1, node], first + g.tree[2, node]
             missing[at] = g.goes_left[node, 0]
             chosen = np.flatnonzero(g.goes_left[node, 1:])

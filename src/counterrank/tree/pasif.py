@@ -224,6 +224,7 @@ def odds_given_part(own: Floats, rest: Floats, out: Floats) -> None:
     low, high = min(max(low, -60.0), 60.0), min(max(high, -60.0), 60.0)
     step = (high - low) / (GRID - 1)
     z = np.exp(rest)
+    # n rows against r of the sample would be n r quotients; the table takes 64 r.
     table = np.empty(GRID)
     for g in range(GRID):
         u = np.exp(low + g * step)

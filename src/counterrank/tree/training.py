@@ -471,6 +471,7 @@ def prepare(
     """Return binned contexts and contributions of a log."""
     context = _context(log)
     categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
+    # Of the log's rows alone: fresh rows are the oracle's, and must not move a threshold.
     bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
     ratios = ratios_of(log, target)
     y, seen = contributions(ratios, candidates, per_position=per_position)
