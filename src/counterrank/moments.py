@@ -141,7 +141,8 @@ def moments_of(
     tall_y, tall_w, tall_r = (
         np.ascontiguousarray(a.T) for a in (y, w, reward)
     )  # free in Fortran order
-    base = alpha @ tall_r
+    with np.errstate(over="ignore", invalid="ignore"):
+        base = alpha @ tall_r
     sums = _empty(n, length)
     accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
     gram = _gram(tall_y, tall_w, base) if full else None
@@ -233,8 +234,9 @@ def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
     [2.0, 5.0]
     """
     tall = np.ascontiguousarray(reward.T)
-    sums = np.column_stack([tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall)])
-    return Rewards(tall.T, sums, alpha @ tall)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.column_stack([tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall)])
+        return Rewards(tall.T, sums, alpha @ tall)
 
 
 class _Sums(NamedTuple):
@@ -276,5 +278,7 @@ def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
     for first in range(0, len(base), _GRAM_ROWS):
         rows = slice(first, first + _GRAM_ROWS)
         columns = np.concatenate([y[:, rows], w[:, rows], base[None, rows]])
-        out += columns @ columns.T
+        # Squares beyond all numbers make a variance that is none: the estimate says so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            out += columns @ columns.T
     return out

@@ -20,7 +20,7 @@ def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
     """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding:
     products skip it.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         quotient = target / logging
     # Position by position: a third faster than turning the whole array.
     for k, row in enumerate(out):
@@ -33,13 +33,16 @@ def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
 def prefix(rho: Floats, out: Floats) -> None:
     """Fill w_k = prod_{l<=k} rho_l (RIPS)."""
     out[0] = rho[0]
-    for k in range(1, len(rho)):
-        np.multiply(out[k - 1], rho[k], out=out[k])
+    # Weights beyond all numbers are found by the estimate that rests on them, which says so.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(1, len(rho)):
+            np.multiply(out[k - 1], rho[k], out=out[k])
 
 
 def full(rho: Floats, out: Floats) -> None:
     """Fill w_k = prod_l rho_l at every position (IPS)."""
-    out[:] = rho.prod(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out[:] = rho.prod(axis=0)
 
 
 @jit
