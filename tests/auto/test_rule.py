@@ -305,3 +305,9 @@ def test_the_reason_names_steps_that_moved_it_by_half_a_percent():
     assert why(0.005).startswith("moved towards ips") and why(0.5).startswith(
         "moved towards ips (50"
     )
+
+
+def test_rewards_whose_squares_vanish_move_nothing():
+    tiny = summary([1e-200, 2e-200], [0.0, 0.0], earned=1e-200)
+    found = decide(tiny, allowance=1e-200)
+    assert found.weights.tolist() == [1.0, 0.0] and found.allowance == 1e-200

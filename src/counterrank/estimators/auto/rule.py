@@ -87,7 +87,8 @@ def decide(summary: Summary, allowance: float | None = None) -> Decision:
         # The share below has the least mean squared error when bias and error are independent, with T
         # in place of the bias that nobody knows.
         usual = max(usually * B, shown)
-        share = usual**2 / (usual**2 + s2 + (counts * own) ** 2) if usual > 0 else 0.0
+        # Of rewards as small as 1e-200 the square is zero: such a bias moves nothing.
+        share = usual**2 / (usual**2 + s2 + (counts * own) ** 2) if usual**2 > 0 else 0.0
         # A bound, so it is carried along linearly: |(1 - f) bias + f own bias| <= (1 - f) B + f b.
         after = (1 - share) * max(B, shown) + share * own
         steps.append(Step(summary.members[j], d, math.sqrt(max(s2, 0.0)), share, B, after))
