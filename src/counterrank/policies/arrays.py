@@ -76,6 +76,7 @@ class ClosedFormPolicy(ArrayPolicy):
         prepared = self.prepare(items)
 
         def evaluate(rows: Ints, mask: Bools) -> Floats:
+            # Of no position nothing is asked: certain, and no formula need think of it.
             if not mask.any():
                 return np.zeros(len(rows))
             with np.errstate(divide="ignore"):
@@ -161,6 +162,7 @@ def pack(masks: Bools) -> Ints:
     """
     K = masks.shape[-1]
     words = []
+    # 62, not 64: sums of powers of two must stay below the sign bit.
     for start in range(0, max(K, 1), 62):
         part = masks[..., start : start + 62].astype(np.int64)
         words.append(part @ (1 << np.arange(part.shape[-1], dtype=np.int64)))
@@ -196,6 +198,7 @@ def by_mask(n: int, masks: Bools, evaluate: Evaluate) -> Floats:
     values = out.reshape(-1)
     for u, start in enumerate(bounds[:-1]):
         cells = order[start : bounds[u + 1]]
+        # A row may ask for one mask in several columns; it is worked out once.
         rows, where = np.unique(cells // J, return_inverse=True)
         values[cells] = evaluate(rows, flat[first[u]])[where]
     return out
@@ -235,6 +238,7 @@ def repeats(items: Ints, masks: Bools) -> Bools:
     out = np.zeros(masks.shape[:2], bool)
     ordered = np.sort(items, axis=1)
     twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    # Hardly a log shows an item twice in a ranking: pairs are compared only where sorting found one.
     for i in np.flatnonzero(twice):
         pairs = np.argwhere(np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0))
         out[i] = (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)

@@ -73,6 +73,7 @@ class Autoregressive(ArrayPolicy):
             raise PolicyError(
                 f"the callback returned shape {probs.shape}, expected {(len(rows), self.n_items)}"
             )
+        # "Not good" rather than "bad": NaN fails every comparison.
         bad = ~((probs >= 0).all(axis=1) & (np.abs(probs.sum(axis=1) - 1) <= 1e-6))
         if bad.any():
             i = int(np.argmax(bad))
@@ -107,6 +108,7 @@ class Autoregressive(ArrayPolicy):
                 probs = self.next_probs(ids[rows], items[rows, :k])
                 with np.errstate(divide="ignore"):
                     steps[rows, k] = np.log(probs[np.arange(len(rows)), items[rows, k]])
+                # The callback is never asked what follows an impossible prefix; the sum stays -inf.
                 alive[rows] = steps[rows, k] > -np.inf
         return np.cumsum(steps, axis=1)
 

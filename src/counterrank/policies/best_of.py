@@ -60,6 +60,7 @@ class BestOf(Policy):
         logger.require("sample")
         if m < 1 or int(m) != m:
             raise PolicyError(f"best of m needs a whole m of at least 1, got {m}")
+        # With fewer, C(L, m-1) in the weight's denominator is 0.
         if draws < max(m - 1, 1):
             raise PolicyError(
                 f"best of {m} needs at least {m - 1} reference draws a row, got {draws}"
@@ -85,6 +86,8 @@ class BestOf(Policy):
         return self.logger.n_actions
 
     def take(self, rows: Rows) -> Self:
+        # Neither logger nor numbers are cut: reference draws are made and kept by blocks of the
+        # whole.
         chosen = copy.copy(self)
         chosen.rows = self.rows[rows]
         return chosen
@@ -241,5 +244,6 @@ def best_of_probs(probs: Floats, scores: Floats, m: int) -> Floats:
     won = up_to**m - np.concatenate([[0.0], up_to[:-1]]) ** m
     share = np.divide(won, mass, out=np.zeros_like(won), where=mass > 0)
     served: Floats = probs * share[group]
+    # A sum that misses 1 by a rounding misses it m times as far once it is raised to m.
     total: Floats = served / served.sum()
     return total

@@ -128,6 +128,7 @@ class Candidates:
         """
         first, counts = 0, self.counts
         while first < self.n:
+            # More rows cannot fit: all are padded to at least the first one's length.
             window = counts[first : first + max(1, cells // int(counts[first]))]
             padded = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
             step = max(1, int((padded <= cells).sum()))
@@ -184,6 +185,7 @@ class Candidates:
         chosen = np.arange(self.n)[rows]
         counts = self.counts[chosen]
         offsets = np.concatenate([[0], np.cumsum(counts)])
+        # An entry stands as far behind its row's old start as behind its new one: no loop over rows.
         return offsets, np.repeat(self.offsets[chosen] - offsets[:-1], counts) + np.arange(
             offsets[-1]
         )
@@ -243,6 +245,7 @@ class Candidates:
 
 def _built(*fields: Any) -> Candidates:
     """Return candidates from parts of checked ones; nothing is checked again."""
+    # Rows are taken for every batch of every pass: to look for repeats each time is a pass more.
     made = object.__new__(Candidates)
     for name, value in zip(Candidates.__dataclass_fields__, fields, strict=True):
         object.__setattr__(made, name, value)
@@ -303,6 +306,7 @@ class ItemFeatures:
 
     def of(self, items: Ints) -> Floats:
         """Return the features of items (...,): (..., d), NaN for padding and unknown items."""
+        # A log may show items that are newer than the file about them.
         known = (items >= 0) & (items < self.n_items)
         return np.where(known[..., None], self.values[np.where(known, items, 0)], np.nan)
 

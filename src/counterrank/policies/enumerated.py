@@ -98,6 +98,7 @@ class Enumerated(ClosedFormPolicy):
         group = np.broadcast_to(self.spread(self.group, rows), (len(rows),))
         step = max(1, _CELLS // self.probs.shape[1])
         asked = np.flatnonzero(mask)
+        # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
         if len(asked) and asked[-1] >= self.rankings.shape[2]:
             padding = np.full(
                 (*self.probs.shape, asked[-1] + 1 - self.rankings.shape[2]), -1, np.int64
@@ -112,6 +113,7 @@ class Enumerated(ClosedFormPolicy):
                 wanted = items[block, k, None]
                 agrees &= (rankings[group[block], :, k] == wanted) | (wanted < 0)
             out[block] = np.log(np.where(agrees, self.probs[group[block]], 0.0).sum(axis=1))
+        # Probabilities may add to 1 plus a rounding.
         return np.minimum(out, 0.0)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
@@ -125,6 +127,7 @@ class Enumerated(ClosedFormPolicy):
         _, first, back = np.unique(
             np.column_stack([self.group, items]), axis=0, return_index=True, return_inverse=True
         )
+        # The parent's method: this one would look for equal rows again, without end.
         found = super(Enumerated, self.take(first)).subset_log_prob(items[first], sets)
         log_prob = found.log_prob[np.asarray(back).reshape(-1)]
         return SubsetResult(log_prob, np.zeros_like(log_prob))

@@ -46,6 +46,7 @@ class Factored(ArrayPolicy):
 
     def check(self) -> None:
         sums = np.exp(self.log_table).sum(axis=-1)
+        # "Not near 1" rather than "far from 1": NaN is neither.
         bad = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
         if bad.any():
             where = tuple(np.argwhere(bad)[0])
@@ -65,6 +66,7 @@ class Factored(ArrayPolicy):
         else:
             self._check_length(K)
             values = table[rows, np.arange(K), items]
+        # Padding, -1, has read the last action's number.
         return np.where(items < 0, 0.0, values)
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
@@ -77,6 +79,8 @@ class Factored(ArrayPolicy):
         single = self.log_prob(actions)
         sets = as_masks(masks, as_actions(actions, self))
         out = np.empty((len(single), sets.shape[-2]))
+        # A choice, not a product with the mask: 0 times -inf is NaN. One mask at a time, because
+        # (n, J, K) numbers are many more than the answer.
         for j in range(sets.shape[-2]):
             out[:, j] = np.where(sets[..., j, :], single, 0.0).sum(axis=1)
         return SubsetResult(out, np.zeros_like(out))
@@ -136,6 +140,7 @@ class EpsilonGreedy(Factored):
         best = table == table.max(axis=-1, keepdims=True)
         available = table > -np.inf
         greedy = best / best.sum(axis=-1, keepdims=True)
+        # Exploring among what is available: an action of score -inf must stay impossible.
         explore = available / available.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
             self.log_table = np.log(epsilon * explore + (1 - epsilon) * greedy)

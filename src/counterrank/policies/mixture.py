@@ -90,8 +90,10 @@ class Mixture(ArrayPolicy):
         log_prob = self._mix(each)
         with np.errstate(divide="ignore"):
             log_weight = np.log(self.weights.T)[:, :, None]
+        # Where all components are impossible, -inf minus -inf would be NaN; the share is 0 there.
         safe = np.where(log_prob > -np.inf, log_prob, 0.0)
         share = np.exp(log_weight + each - safe)  # (C, n, J)
+        # Errors of components taken as independent: variances of weight_c P_c add, relative to the whole's square.
         rel_var = (share**2 * np.stack([part.rel_var for part in parts])).sum(axis=0)
         order = ("exact", "quadrature", "sampled")
         method = max((part.method for part in parts), key=order.index)
@@ -112,6 +114,8 @@ class Mixture(ArrayPolicy):
         n = self.n_rows
         chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))
         out = np.full((n, size, length), -1, np.int64)
+        # Every component draws for every row: how many random numbers a row takes must not hang on
+        # the coins of others (`RowRandom`).
         for c, part in enumerate(self.components):
             times = size if part.n_rows == n else n * size
             drawn = part.sample(length, rng, size=times).reshape(n, size, length)

@@ -164,6 +164,7 @@ class UniformPermutation(ClosedFormPolicy):
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
         asked = (items[:, mask] >= 0).sum(axis=1)
         table = log_factorials(self.n_items)
+        # More asked for than there are items means one is asked for twice: impossible below.
         value: Floats = table[np.maximum(self.n_items - asked, 0)] - table[-1]
         return np.where(repeated(items, mask), -np.inf, value)
 
@@ -243,6 +244,7 @@ def _solve_block(
     prefix = np.concatenate([np.zeros((n, 1)), prefix_log_prob(scores, items)], axis=1)
     log_prob = np.take_along_axis(prefix, last, axis=1)
     rel_var = np.zeros_like(log_prob)
+    # As many asked positions as the last one's number: a prefix. Fewer: there is a gap.
     hard = last > size
     if not hard.any():
         return log_prob, rel_var, 0
@@ -307,6 +309,7 @@ class _Work:
         quick = lone & (self.states > self.limits.small)
         if quick.any():
             values[quick] = self._singles(np.flatnonzero(quick))
+            # NaN: masses underflow in the race. The programme, or draws, take over.
             quick[quick] = ~np.isnan(values[quick])
         sets, drawn = fits & ~quick, ~fits & ~quick & ~self.wide
         if self.wide.any():
@@ -351,6 +354,7 @@ class _Work:
         heads = which[first]
         rows, lead = self.score_rows[heads], self.lead[heads]
         found = singles(self.scores, rows, self.items[heads], lead, want, clock_rules(K), 0)
+        # Luce's axiom: given the leading items, the others race as if those had never been there.
         head: Floats = self.prefix[self.rows[which], self.lead[which]]
         values: Floats = found[group, position] + head
         return values
@@ -392,6 +396,7 @@ def gauss_rules() -> tuple[Floats, Floats]:
     points, weights = np.zeros((len(SIZES), SIZES[-1])), np.zeros((len(SIZES), SIZES[-1]))
     for j, size in enumerate(SIZES):
         x, w = roots_genlaguerre(size, 1)
+        # The integrand brings x exp(-x) along, so that it is taken out of the weight.
         points[j, :size], weights[j, :size] = x, np.exp(np.log(w) + x) / x
     return points, weights
 

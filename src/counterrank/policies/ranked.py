@@ -146,6 +146,7 @@ class RandTopN(RankedPolicy):
         keys[:, :, :width] = rng.random((*drawn.shape[:2], self.top))[:, :, :width]
         position = np.arange(drawn.shape[2])
         fixed = position >= np.minimum(self.lengths, self.top)[:, None, None]
+        # Keys lie below 1, so that what is fixed sorts behind them, in its own order.
         order = np.argsort(np.where(fixed, position + 1.0, keys), axis=2)
         return np.take_along_axis(drawn, order, axis=2)[:, :, :length]
 
@@ -202,6 +203,7 @@ class RandomSwap(RankedPolicy):
         outside = np.ones((len(items), R))
         outside[:, : min(K, R)] = ~asked[:, :R]
         untouched = np.einsum("nr,rs,ns->n", outside, self.weights, outside)
+        # Swap weights may add to 1 plus a rounding.
         stay = untouched + max(1 - self.weights.sum(), 0.0)
         # `items` are places of the base: an item at its own place is where it belongs. One swap
         # moves two items, so three out of place cannot be explained.
@@ -224,6 +226,7 @@ class RandomSwap(RankedPolicy):
         flat = drawn.reshape(-1, R)
         edges = np.cumsum(self.weights.reshape(-1))
         cell = np.searchsorted(edges, rng.random(len(flat)), side="right")
+        # A number beyond the last edge is the mass of no swap.
         swap = np.flatnonzero(cell < R * R)
         i, j = cell[swap] // R, cell[swap] % R
         flat[swap, i], flat[swap, j] = flat[swap, j], flat[swap, i]
@@ -268,6 +271,7 @@ class FairPairs(RankedPolicy):
         offset = rng.integers(0, 2, size=drawn.shape[:2])
         coin = rng.random(drawn.shape) < 0.5
         lengths = self.lengths[:, None]
+        # Pairs of one offset do not overlap: each swap meets items that are still in place.
         for k in range(drawn.shape[2] - 1):
             swap = ((k - offset) % 2 == 0) & coin[:, :, k] & (k + 1 < lengths)
             here, there = drawn[:, :, k].copy(), drawn[:, :, k + 1].copy()

@@ -30,6 +30,8 @@ class RowRandom(np.random.Generator):
         self.rows: Ints = np.ascontiguousarray(rows, dtype=np.int64)
         self.seed = [int(part) for part in seed]
         state = np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]
+        # Counters, not streams: a row's j-th number is a hash of its key and j, so no row needs to
+        # know how many numbers the others took.
         self._keys = row_keys(self.rows, state)
         self._used = 0
         super().__init__(np.random.PCG64([*self.seed, *self.rows[:1].tolist()]))
@@ -37,6 +39,7 @@ class RowRandom(np.random.Generator):
     def random(self, size: Any = None, *args: Any, **options: Any) -> Any:
         """Return uniform numbers in [0, 1)."""
         shape = (size,) if isinstance(size, int) else size
+        # Numbers that do not divide among the rows belong to none of them.
         if shape is None or args or options or not len(self.rows) or prod(shape) % len(self.rows):
             return super().random(size, *args, **options)
         return self._uniforms(prod(shape) // len(self.rows)).reshape(shape)
@@ -47,6 +50,8 @@ class RowRandom(np.random.Generator):
         """Return whole numbers from `low` up to below `high`."""
         if high is None or size is None or args or options:
             return super().integers(low, high, size, *args, **options)
+        # NumPy rejects some draws, as many as chance wills; a row must take one number for each. The
+        # bias is at most (high - low) / 2^53.
         return low + (self.random(size) * (high - low)).astype(np.int64)
 
     def part(self, rows: slice, number: int) -> Self:

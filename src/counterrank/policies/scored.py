@@ -161,6 +161,8 @@ class Scored(Policy):
 
     def _dense(self, block: slice, rows: Candidates, length: int) -> Policy:
         ends = self.candidates.offsets[[block.start, block.stop]]
+        # At least as wide as the ranking, because policies refuse more positions than items; one
+        # more column, of score -inf, answers for items that are no candidates.
         width = max(int(rows.counts.max()), length) + 1
         table = rows.dense(self.scores[ends[0] : ends[1]], -np.inf, width)
         if self.spec.kind == "swap":
@@ -196,6 +198,7 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
             "finite numbers, or -inf for a candidate that is not eligible"
         )
     if (values == -np.inf).any():
+        # `reduceat` is right only because no row's list is empty, which Candidates refuses.
         eligible = np.logical_or.reduceat(values > -np.inf, candidates.offsets[:-1])
         if not eligible.all():
             row = candidates.start + int(np.argmin(eligible))
@@ -246,6 +249,7 @@ class CandidateFit:
         """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing
         is expected.
         """
+        # Choices that were certain leave a variance of roundings only, which no z may rest on.
         sd = np.sqrt(self.variance)
         return np.divide(self.observed - self.expected, sd, out=np.zeros_like(sd), where=sd > 1e-9)
 

@@ -41,6 +41,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         order = np.argsort(-table, axis=1, kind="stable")
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, np.arange(table.shape[1])[None, :], axis=1)
+        # -2 where unavailable: -1 is padding, which is certain rather than impossible.
         self.rank: Ints = np.where(table > -np.inf, rank, -2)  # (n, A)
         self.epsilon = float(epsilon)
         self.check()

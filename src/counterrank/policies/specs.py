@@ -85,6 +85,7 @@ class PolicySpec:
         """The spec in the grammar of `parse_policy`."""
         if self.path is not None:
             return self.path
+        # 17 digits: what is written into a spec and read again is the same number.
         options = ",".join(f"{name}={value:.17g}" for name, value in self.options.items())
         return f"{self.kind}:{options}" if options else self.kind
 
@@ -236,6 +237,7 @@ def _spec(kind: str, given: Mapping[str, Any], where: str) -> PolicySpec:
 
 
 def _number(value: Any, option: Option, name: str, where: str) -> float:
+    # TOML's true would pass as 1.
     try:
         number = float(value) if not isinstance(value, bool) else np.nan
     except (TypeError, ValueError):

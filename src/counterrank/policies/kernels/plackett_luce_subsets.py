@@ -94,6 +94,7 @@ def programme(free: Floats, asked: Floats, pattern: Bools) -> float:
     value[0], left[0] = 1.0, tail[0]
     log_scale, placed, used = 0.0, 0, 0
     for position in range(pattern.size):
+        # Scaled anew at each position: the product of 1 / T over many would leave float64.
         top = 0.0
         for s in range(value.size):
             value[s] /= waiting[placed] + left[s]
@@ -425,6 +426,7 @@ def draw(
             logged = 0.0
             for d in range(own.size):
                 logged += waiting[d]
+            # 53 bits, all that a float64 in [0, 1) holds.
             goal = float(bits >> _S11) * 2.0**-53 * (logged + tree[1])
             codes[m, k], sizes[m, k] = _NONE, 0.0
             if goal < logged or (tree[1] == 0.0 and logged > 0.0):
@@ -485,6 +487,7 @@ def accumulate(
         value = product(codes[m], sizes[m], left[m], (own, asked, mask[:last], waiting), scratch)
         if value == -np.inf:
             continue
+        # Sums are relative to the largest product so far, which chunks of draws do not know ahead.
         if value > sums[0]:
             shift = np.exp(sums[0] - value) if sums[0] > -np.inf else 0.0
             sums[0], sums[1], sums[2] = value, sums[1] * shift, sums[2] * shift * shift
@@ -529,6 +532,7 @@ def product(codes: Ints, sizes: Floats, left: Floats, event: tuple, remaining: F
         else:
             value *= remaining[j] / total
             j += 1
+        # One logarithm at the end, and one where the product nears the ends of float64.
         if value < 1e-150 or value > 1e150:
             log_value += np.log(value) if value > 0.0 else -np.inf
             value = 1.0

@@ -102,6 +102,8 @@ def programme(
             total += value[s]
         if total == 0.0:
             return -np.inf
+        # A product over many slots at a small epsilon underflows: what is divided out is kept as a
+        # logarithm.
         for s in range(states):
             value[s] /= total
         log_scale += np.log(total)
@@ -202,6 +204,7 @@ def sample(available: Ints, uniforms: Floats, epsilon: float) -> Ints:
                 skip = 0
                 if uniforms[i, s, k, 0] < epsilon:
                     skip = min(int(uniforms[i, s, k, 1] * (available[i] - k)), available[i] - k - 1)
+                # The rank with `skip` free ones before it, by a walk over the taken ones below it.
                 j = 0
                 while j < k and taken[j] <= skip + j:
                     j += 1

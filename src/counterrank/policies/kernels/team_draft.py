@@ -26,6 +26,7 @@ def draft(first: Ints, second: Ints, coins: int, out: Ints) -> None:
             out[filled] = base[at]
             filled += 1
             at += 1
+        # A team without items passes its turns; the other fills the page.
         elif exhausted(first, i, out, filled) and exhausted(second, j, out, filled):
             break
         if team:
@@ -66,6 +67,7 @@ def count_paths(first: Ints, second: Ints, items: Ints, sets: Ints) -> Ints:
     for i in range(n):
         left = first[i if first.shape[0] > 1 else 0]
         right = second[i if second.shape[0] > 1 else 0]
+        # Coins are fair, so that all paths weigh the same, also those that end in one ranking.
         for coins in range(1 << ((K + 1) // 2)):
             draft(left, right, coins, ranking)
             agrees = 0
