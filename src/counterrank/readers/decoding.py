@@ -344,12 +344,7 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     table = pa.concat_tables(
         [tables.read_table(file) for file in expand(path)], promote_options="permissive"
     )
-    key = next((name for name in _ITEMS if name in table.column_names), None)
-    if key is None:
-        near = suggestion(ITEM, table.column_names)
-        raise LogError(
-            f"{path} has no column '{ITEM}'{near}; columns are {listed(table.column_names)}"
-        )
+    key = _item_column(table.column_names, path)
     ids = _ids(values.one_chunk(table[key]), names, path)
     _refuse_twice(ids, path)
     features = [name for name in table.column_names if name not in (key, *_INDEX)]
@@ -360,18 +355,32 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     categories: dict[str, tuple[str, ...]] = {}
     known = ids >= 0
     for j, name in enumerate(features):
-        array = values.one_chunk(table[name])
-        if values.is_text(array.type):
-            labels = tuple(
-                sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
-            )
-            codes = values.codes(array, labels, name, _row_of(path))
+        column, labels = _feature(values.one_chunk(table[name]), name, path)
+        if labels is not None:
             categories[name] = labels
-            column = np.where(codes < 0, np.nan, codes)
-        else:
-            column = values.floats(array, name, _row_of(path))
         result[ids[known], j] = column[known]
     return ItemFeatures(result, tuple(features), categories)
+
+
+def _item_column(names: list[str], path: str) -> str:
+    for name in _ITEMS:
+        if name in names:
+            return name
+    raise LogError(
+        f"{path} has no column '{ITEM}'{suggestion(ITEM, names)}; columns are {listed(names)}"
+    )
+
+
+def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
+    """Return a feature's numbers, one a row of the file, and the names of its codes if it is a
+    category.
+    """
+    if not values.is_text(array.type):
+        return values.floats(array, name, _row_of(path)), None
+    # Sorted: codes must not change with the order of the file's rows.
+    labels = tuple(sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist()))
+    codes = values.codes(array, labels, name, _row_of(path))
+    return np.where(codes < 0, np.nan, codes), labels
 
 
 def _row_of(path: str) -> values.Place:

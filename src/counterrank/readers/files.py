@@ -122,16 +122,22 @@ def expand(
         if not found:
             raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
     elif where.exists():
+        # Before patterns: a file may be called "log[1].csv". One file alone has no partitions: a
+        # "day=3" above it says nothing that tells its rows apart.
         return [_file(where, format, (), decimal)]
     else:
-        found = sorted(Path(name) for name in glob.glob(text, recursive=True))
-        if not found:
-            raise LogError(
-                f"there is no file {text}" + (" that matches" if glob.has_magic(text) else "")
-            )
-        found = [file for name in found for file in (_in_folder(name) if name.is_dir() else [name])]
+        found = _matching(text)
     pairs = _typed([_partitions(file) for file in found])
     return [_file(file, format, pair, decimal) for file, pair in zip(found, pairs, strict=True)]
+
+
+def _matching(pattern: str) -> list[Path]:
+    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
+    if not found:
+        raise LogError(
+            f"there is no file {pattern}" + (" that matches" if glob.has_magic(pattern) else "")
+        )
+    return [file for name in found for file in (_in_folder(name) if name.is_dir() else [name])]
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -207,6 +213,8 @@ ALIASES = {
 }
 
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow-stream"}
+#: Formats that never go without their mark.
+_BINARY = {"parquet": ("a Parquet", "PAR1"), "arrow": ("an Arrow", "ARROW1")}
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _FOREIGN = {
     b"PK\x03\x04": "a zip archive or spreadsheet; unpack it or save it as CSV",
@@ -248,19 +256,18 @@ def recognise(path: Path, format: str | None) -> tuple[str, str | None]:
 
 
 def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | None]:
-    extension, _ = _split(path.name)
-    packed = next((kind for magic, kind in _PACKED.items() if head.startswith(magic)), None)
-    seen = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    packed, seen = _marked(head, _PACKED), _marked(head, _MAGIC)
+    # Over what the name or the user says: these marks do not begin a text by chance.
     if seen is not None:
         return seen, None
-    named = _named(format) if format else EXTENSIONS.get(extension)
-    if named in ("parquet", "arrow"):
-        mark = "PAR1" if named == "parquet" else "ARROW1"
+    named = _named(format) if format else EXTENSIONS.get(_split(path.name)[0])
+    if named in _BINARY:
+        what, mark = _BINARY[named]
         raise LogError(
-            f"{path} is not {'a Parquet' if named == 'parquet' else 'an Arrow'} file: it does not "
-            f"start with {mark}, but with {head[:8]!r}"
+            f"{path} is not {what} file: it does not start with {mark}, but with {head[:8]!r}"
             + (f"; it is packed with {packed}, unpack it first" if packed else "")
         )
+    # Text without a known name: JSON shows in its first byte, CSV looks like any other text.
     if named is None and packed is None:
         named = "jsonl" if head.lstrip()[:1] == b"{" else None
     if named is None:
@@ -269,6 +276,10 @@ def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | No
             "or say --format parquet|arrow|csv|jsonl (format= in Python)"
         )
     return named, packed
+
+
+def _marked(head: bytes, marks: dict[bytes, str]) -> str | None:
+    return next((kind for magic, kind in marks.items() if head.startswith(magic)), None)
 
 
 def _named(format: str) -> str:

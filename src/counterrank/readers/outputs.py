@@ -44,19 +44,24 @@ def _refuse_input(option: str, given: str, real: str, source: str) -> None:
                 f"{option} {given} lies in {source} and would be read as part of it; write "
                 "elsewhere"
             )
+    # Links: two names of one file differ as paths.
     elif real == where or _is_same(real, where):
         raise OutputError(
             f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
         )
     elif glob.has_magic(source) and not os.path.exists(source):
-        if any(_is_same(real, found) for found in glob.iglob(source, recursive=True)):
-            raise OutputError(
-                f"{option} {given} is one of the inputs {source} and would be lost; write elsewhere"
-            )
-        if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source)):
-            raise OutputError(
-                f"{option} {given} would be one of {source} next time; write it elsewhere"
-            )
+        _refuse_match(option, given, real, source)
+
+
+def _refuse_match(option: str, given: str, real: str, pattern: str) -> None:
+    if any(_is_same(real, found) for found in glob.iglob(pattern, recursive=True)):
+        raise OutputError(
+            f"{option} {given} is one of the inputs {pattern} and would be lost; write elsewhere"
+        )
+    if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(pattern)):
+        raise OutputError(
+            f"{option} {given} would be one of {pattern} next time; write it elsewhere"
+        )
 
 
 def _refuse_unwritable(option: str, given: str, real: str) -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
+from itertools import chain
 from typing import Any, Protocol, TypeGuard, Unpack
 
 import numpy as np
@@ -125,27 +126,32 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
 
 def as_table(frame: Any) -> pa.Table:
     """Return any known table as an Arrow table, without a copy where the library allows it."""
-    if isinstance(frame, pa.Table):
-        table = frame
-    elif isinstance(frame, pa.RecordBatch):
-        table = pa.Table.from_batches([frame])
-    elif isinstance(frame, Mapping):
-        table = pa.table({str(name): _column(name, values) for name, values in frame.items()})
-    elif type(frame).__module__.partition(".")[0] == "pandas":
-        table = _from_pandas(frame)
-    elif type(frame).__name__ == "LazyFrame":
-        table = pa.table(frame.collect())
-    elif hasattr(frame, "__arrow_c_stream__"):
-        table = pa.RecordBatchReader.from_stream(frame).read_all()
-    else:
-        raise LogError(
-            f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
-            "arrays, or a path to read_log"
-        )
+    table = _converted(frame)
     if len(set(table.column_names)) < table.num_columns:
         twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
         raise LogError(f"there are two columns called '{twice}'; names must differ")
     return table
+
+
+def _converted(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, Mapping):
+        return pa.table({str(name): _column(name, values) for name, values in frame.items()})
+    # By module name, not by type: importing pandas or polars only to ask would take longer than
+    # most conversions.
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        return _from_pandas(frame)
+    if type(frame).__name__ == "LazyFrame":
+        return pa.table(frame.collect())
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(frame).read_all()
+    raise LogError(
+        f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
+        "arrays, or a path to read_log"
+    )
 
 
 def _from_pandas(frame: Any) -> pa.Table:
@@ -188,39 +194,37 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
         return first
     sets = _candidates([piece.candidates for piece in pieces])
     rules = {name: policy.rule for name, policy in first.targets.items() if _to_bind_again(policy)}
-    arrays: dict[str, Any] = {
-        name: _arrays([getattr(piece, name) for piece in pieces]) for name in _BY_ROW
-    }
-    named: dict[str, Any] = {
-        group: {
-            name: _arrays([getattr(piece, group)[name] for piece in pieces])
-            for name in getattr(first, group)
-        }
-        for group in ("dists", "columns")
-    }
+    listed = [name for name in first.targets if name not in rules]
     joined = replace(
         first,
-        **arrays,
-        **named,
+        **_stacked(pieces),
         candidates=sets,
         propensity=_joined([piece.propensity for piece in pieces], sets),
-        targets={
-            name: _joined([piece.targets[name] for piece in pieces], sets)
-            for name in first.targets
-            if name not in rules
-        },
+        targets={name: _joined([piece.targets[name] for piece in pieces], sets) for name in listed},
         selected=_places(pieces),
-        notes=tuple(dict.fromkeys(note for piece in pieces for note in piece.notes)),
+        notes=tuple(dict.fromkeys(chain.from_iterable(piece.notes for piece in pieces))),
     )
-    return (
-        joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()})
-        if rules
-        else joined
-    )
+    if not rules:
+        return joined
+    # Last: a rule reads the columns and candidates of the whole.
+    return joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()})
 
 
 #: Arrays with an entry a ranking, None in all pieces or in none.
 _BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket")
+
+
+def _stacked(pieces: Sequence[RankingLog]) -> dict[str, Any]:
+    """Return the arrays of all pieces under each other, by field."""
+    stacked: dict[str, Any] = {
+        name: _arrays([getattr(piece, name) for piece in pieces]) for name in _BY_ROW
+    }
+    for group in ("dists", "columns"):
+        stacked[group] = {
+            name: _arrays([getattr(piece, group)[name] for piece in pieces])
+            for name in getattr(pieces[0], group)
+        }
+    return stacked
 
 
 def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:

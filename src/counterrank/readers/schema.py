@@ -34,39 +34,28 @@ class _Resolver:
     in_memory: bool
 
     def spec(self) -> LogSpec:
+        # Columns are looked for in this order because the first that is missing is the one told
+        # about, and targets are guessed among what the roles above leave over.
         options = self.options
         action = self.field("action")
-        long = action.form == "scalar" and self.is_long
-        if action.form == "scalar" and not long:
-            self.refuse_unmarked_positions()
+        layout = self.layout(action)
         fields = {"action": action, "reward": self.field("reward")}
-        # One reward a ranking, not one a position.
-        whole = fields["reward"].form == "scalar" and action.form != "scalar"
-        notes = [REWARD_PER_RANKING] if whole else []
         propensity, logger = self.logging_policy()
         if propensity is not None:
             fields["propensity"] = propensity
-        elif options.logger is None:
-            notes.append(MISSING_PROPENSITY)
         targets, guessed = self.targets(fields)
         dists = self.dists(targets) if options.dists else {}
         context = self.context()
-        roles = ("ranking", "position", "unit", "behavior") if long else ("unit", "behavior")
-        single = {role: self.single(role) for role in roles}
-        parts = self.candidates(action, long, logger)
+        single = self.singles(layout)
+        parts = self.candidates(action, layout == "long", logger)
         # Text that only looks like lists of probabilities may still be a segment.
-        sure = [
-            field for name, field in targets.items() if name not in guessed or field.form != "text"
-        ]
-        used = {
-            name
-            for field in (*fields.values(), *sure, *dists.values(), *parts.fields)
-            for name in field.columns
-        }
-        segments = self.segments(used | {name for name in single.values() if name})
+        unsure = {name for name in guessed if targets[name].form == "text"}
+        sure = [field for name, field in targets.items() if name not in unsure]
+        used = _columns_of(*fields.values(), *sure, *dists.values(), *parts.fields)
+        segments = self.segments(used.union(filter(None, single.values())))
         asked = options.segments or options.keep
         return LogSpec(
-            layout="long" if long else "list" if action.has_lists else "numbered",
+            layout=layout,
             fields=fields,
             targets=targets,
             dists=dists,
@@ -82,8 +71,31 @@ class _Resolver:
             missing_reward=options.missing_reward,
             renumber=options.renumber,
             guessed=(*guessed, *(name for name in segments if name not in asked)),
-            notes=tuple(notes),
+            notes=self.notes(fields),
         )
+
+    def layout(self, action: Field) -> str:
+        """Whether a row is a ranking, its items in lists or numbered columns, or a position."""
+        if action.form != "scalar":
+            return "list" if action.has_lists else "numbered"
+        if self.is_long:
+            return "long"
+        self.refuse_unmarked_positions()
+        return "numbered"
+
+    def singles(self, layout: str) -> dict[str, str | None]:
+        """Return the columns with one value a row, by role."""
+        roles = ["unit", "behavior"]
+        if layout == "long":
+            roles = ["ranking", "position", *roles]
+        return {role: self.single(role) for role in roles}
+
+    def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
+        """Say what readers of the results must know about how the columns were taken."""
+        # One reward a ranking, not one a position.
+        whole = fields["reward"].form == "scalar" and fields["action"].form != "scalar"
+        unknown = "propensity" not in fields and self.options.logger is None
+        return (REWARD_PER_RANKING,) * whole + (MISSING_PROPENSITY,) * unknown
 
     # Looked up for every column of files that may have thousands.
     @cached_property
@@ -204,37 +216,45 @@ class _Resolver:
         """Return the column that has one of the names people give to a role, unless it is spoken
         for.
         """
-        options = self.options
-        named = options.columns.get(role)
+        named = self.options.columns.get(role)
         if isinstance(named, str) and named in self.names:
             return named
-        mapped = [value for value in options.columns.values() if isinstance(value, str)]
+        free = self.unspoken
+        return next((free[name] for name in _USUAL.get(role, ()) if name in free), None)
+
+    @cached_property
+    def unspoken(self) -> dict[str, str]:
+        """Columns that no option names, by their names in small letters."""
+        options = self.options
+        # A column the user gave a part has that part, however telling its name is: a "rank" that is
+        # context must not be taken for the position.
         spoken = {
             *(options.context or ()),
             *(options.segments or ()),
             *options.keep,
             options.unit,
-            *mapped,
+            *options.columns.values(),
         }
-        lower = {name.lower(): name for name in self.names if name not in spoken}
-        return next((lower[name] for name in _USUAL.get(role, ()) if name in lower), None)
+        return {name.lower(): name for name in self.names if name not in spoken}
 
     def refuse_unmarked_positions(self) -> None:
         """Raise when rows look like positions: read as rankings of one item, they would give a
         wrong answer.
         """
         position, ranking = self.usual("position"), self.usual("ranking")
-        counted = position is not None and _counts_up(self.table[position])
-        if not counted and (ranking is None or not _repeats(self.table[ranking])):
-            return
+        if position is not None and _counts_up(self.table[position]):
+            raise self.unmarked(f"'{position}' counts them", say("--context", position))
+        if ranking is not None and _repeats(self.table[ranking]):
+            raise self.unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
+
+    def unmarked(self, seen: str, own: str) -> LogError:
+        """The way out for rows that are positions, and `own` for rows that only look like it."""
         found = {
             role: self.usual(role) or (role if role in self.names else "NAME")
             for role in _LONG_ROLES
         }
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
-        seen = f"'{position}' counts them" if counted else f"'{ranking}' repeats from row to row"
-        own = say("--context", str(position)) if counted else say("--unit", str(ranking))
-        raise LogError(
+        return LogError(
             f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
             f"{say('--columns', columns)} to have them put together; if each row is a ranking of "
             f"its own, say {own}"
@@ -281,22 +301,22 @@ class _Resolver:
 
     def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
         if self.options.targets is not None:
-            return {
-                name: self.field(name)
-                for name in self.options.targets
-                if name not in self.options.policies
-            }, []
-        mapped = [
+            return self.with_probabilities(self.options.targets), []
+        found = self.with_probabilities(
             name
             for name in self.options.columns
             if name not in ROLES and not name.endswith(_BESIDE)
-        ]
-        found = {name: self.field(name) for name in mapped if name not in self.options.policies}
+        )
+        # A stream reads the columns of its spec in every pass: a wrong guess would cost each time.
         if not self.in_memory:
             return found, []
-        taken = {name for group in (*fields.values(), *found.values()) for name in group.columns}
+        taken = _columns_of(*fields.values(), *found.values())
         guesses = {stem: field for stem, field in self.guesses() if not taken & set(field.columns)}
         return found | guesses, list(guesses)
+
+    def with_probabilities(self, names: Iterable[str]) -> dict[str, Field]:
+        """Return where the named policies' probabilities are; those that rank by scores have none."""
+        return {name: self.field(name) for name in names if name not in self.options.policies}
 
     def guesses(self) -> Iterator[tuple[str, Field]]:
         """Fields that may be target policies: lists or numbered columns of fractions."""
@@ -305,12 +325,18 @@ class _Resolver:
             if name not in context and not _is_beside(name) and self.may_be_policy(name):
                 yield name, Field((name,), self.form(name))
         for stem in sorted(stem for stem, found in self.runs.items() if "1" in found):
-            if stem in ("x", "") or stem.endswith(_BESIDE) or stem in self.names:
-                continue
-            columns = self.numbered(stem)
-            kinds = [self.table.schema.field(name).type for name in columns]
-            if columns and all(map(pa.types.is_floating, kinds)) and not context & set(columns):
+            columns = self.fractions(stem)
+            if columns and not context & set(columns):
                 yield stem, Field(columns, "wide")
+
+    def fractions(self, stem: str) -> tuple[str, ...]:
+        """Return a policy's numbered columns if all hold fractions, else none."""
+        # "x" numbers context; a column of the bare name is the policy, and the run beside it is not.
+        if stem in ("x", "") or stem.endswith(_BESIDE) or stem in self.names:
+            return ()
+        columns = self.numbered(stem)
+        kinds = [self.table.schema.field(name).type for name in columns]
+        return columns if all(map(pa.types.is_floating, kinds)) else ()
 
     def may_be_policy(self, name: str) -> bool:
         kind, form = self.table.schema.field(name).type, self.form(name)
@@ -359,8 +385,7 @@ class _Resolver:
         if long:
             found = [Field((name,), self.form(name)) for name in named]
             return tuple(field for field in found if field.form == "scalar")
-        listed = [self.beside(name) for name in named]
-        return tuple(field for field in listed if field and field.has_lists)
+        return tuple(field for field in map(self.beside, named) if field and field.has_lists)
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can
@@ -491,6 +516,10 @@ _SIGNATURES = {
     "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
     "vw-ccb": ("c", "_outcomes"),
 }
+
+
+def _columns_of(*fields: Field) -> set[str]:
+    return {name for field in fields for name in field.columns}
 
 
 def _shown(column: str | tuple[str, ...]) -> str:

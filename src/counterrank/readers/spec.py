@@ -145,6 +145,10 @@ class ReadOptions:
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
+        self._refuse_unknown_parts()
+        return self
+
+    def _refuse_unknown_parts(self) -> None:
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
         known = [
             *ROLES,
@@ -152,12 +156,13 @@ class ReadOptions:
             *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
         ]
         for role in self.columns:
+            # While targets are not named, any other name is one; only slips of the roles' names are
+            # told.
             if role not in known and (self.targets is not None or suggestion(role, ROLES)):
                 raise ConfigError(
                     f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
                     f"known: {', '.join(known)}"
                 )
-        return self
 
 
 def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -156,9 +156,11 @@ class Survey:
             array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
-        named = values.is_text(array.type) and not (item.form == "text" and _all_whole(array))
-        self.has_names = self.has_names or named
-        if named or self.encode_actions or (item.form == "text" and self.has_names):
+        written = item.form == "text"
+        named = values.is_text(array.type) and not (written and _all_whole(array))
+        self.has_names |= named
+        # Text that is all whole numbers so far is noted too once a name was seen: then "7" is one.
+        if named or self.encode_actions or (written and self.has_names):
             self._note(array, "", f"'{name}'")
 
     def _note(self, array: pa.Array, key: str, what: str) -> None:
@@ -370,16 +372,22 @@ def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int
     """Rankings in each file; a pass over the surveyed columns where the schema does not tell
     enough.
     """
-    parquet = all(file.format == "parquet" for file in files)
-    if parquet and survey.spec.layout != "long":
-        if not _settled(files, survey, sample):
-            for file in files:
-                _look(file, survey)
-        return [int(tables.metadata(file).num_rows) for file in files]
+    # A row of the long layout is a position: its footers count no rankings.
+    if all(file.format == "parquet" for file in files) and survey.spec.layout != "long":
+        return _told_by_footers(files, survey, sample)
+    # The schema of one text file with numbered columns of numbers tells all but its rows, and
+    # counting them would be a pass that nothing needs.
     simple = survey.spec.layout == "numbered" and not survey.labels and not survey.encode_actions
     if len(files) == 1 and simple:
         return [None]
     return [_look(file, survey) for file in files]
+
+
+def _told_by_footers(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
+    if not _settled(files, survey, sample):
+        for file in files:
+            _look(file, survey)
+    return [int(tables.metadata(file).num_rows) for file in files]
 
 
 def _look(file: DataFile, survey: Survey) -> int:

@@ -44,6 +44,7 @@ class Outcome:
     def __add__(self, other: Self) -> Self:
         if self.problem or other.problem:
             return replace(self, state=None, problem=self.problem or other.problem)
+        # A partition without rows has no state: none that is right for every kind could be made up.
         states = [state for state in (self.state, other.state) if state is not None]
         total = states[0] + states[1] if len(states) == 2 else states[0] if states else None
         return replace(self, state=total, rows=self.rows + other.rows)
@@ -112,6 +113,7 @@ class FramePass:
                     start=row,
                     bucket=validation.buckets(None, piece.num_rows, start=start),
                 )
+                # Only now: messages of `decode` are to count from the start of the partition.
                 object.__setattr__(log, "start", start)
                 row += piece.num_rows
                 yield log
@@ -233,6 +235,7 @@ class _ClusterSource:
         outcome = self._total(self._pass(partial), label)
         if outcome.state is None:
             raise LogError("the log is empty: no partition holds a ranking")
+        # Every pass counts; the next has a bar with an end, and samples need no pass of their own.
         self._n = outcome.rows
         state: State = outcome.state
         return state
@@ -342,6 +345,8 @@ class FrameOnCluster(_ClusterSource):
                 "collect positions into lists first (one row a ranking)"
             )
         survey.absorb(self.head)
+        # Numbered columns of plain ids are told by the schema; lengths of lists, names and candidates
+        # only by all rows.
         numbered = not survey.spec.fields["action"].has_lists
         told = (
             numbered
@@ -383,6 +388,7 @@ class Sampled:
         log = concat(self.logs)
         if log.n <= rows:
             return log
+        # The smallest keys, not the first rows: those would favour the first partitions.
         return log.take(np.sort(np.argpartition(self.keys, rows - 1)[:rows]))
 
 
@@ -419,6 +425,7 @@ def uniforms(seed: int, start: int, n: int) -> Floats:
     >>> np.array_equal(uniforms(7, 2, 3), uniforms(7, 0, 5)[2:])
     True
     """
+    # Seeds are moved far apart: with start + seed, seed 8 would be seed 7 from the next row on.
     z = np.arange(n, dtype=np.uint64) + np.uint64((start + seed * 0xD1342543DE82EF95) % 2**64)
     for shift, factor in (
         (30, 0xBF58476D1CE4E5B9),

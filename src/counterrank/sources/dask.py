@@ -52,6 +52,7 @@ def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
 def local_client(workers: int | None = None) -> Iterator[Any]:
     """Start one process a core, reachable from this machine only, and stop them at the end."""
     distributed = require("distributed", extra="dask")
+    # Loopback and any free port: the log is offered to nobody else, and two runs do not collide.
     cluster = distributed.LocalCluster(
         n_workers=workers or default_threads(),
         threads_per_worker=1,
@@ -70,6 +71,7 @@ class _FrameRunner:
 
     def head(self, rows: int) -> pa.Table:
         client = self.client or _client()
+        # Not the first partition alone: a filter may have emptied it.
         for index in range(self.frame.npartitions):
             try:
                 start = self.frame.get_partition(index).head(rows, npartitions=1, compute=False)
@@ -86,6 +88,7 @@ class _FrameRunner:
         client = self.client or _client()
         payload = _packed(work)
         parts = self.frame[list(columns)].to_delayed()
+        # Not pure: by equal arguments Dask would answer a second pass from the first.
         tasks = [
             dask.delayed(_of_frame, pure=False)(payload, index, part)
             for index, part in enumerate(parts)
@@ -108,6 +111,7 @@ def _client() -> Any:
     """The client in force, if `distributed` is in use at all."""
     import sys
 
+    # Who has a client has imported it already; to import it only to ask is slow.
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
@@ -148,6 +152,7 @@ def _gathered(client: Any, leaves: list[Any]) -> Iterator[Outcome]:
             yield outcome
             done += len(group)
     finally:
+        # After a failure, or when nobody asks on: what is still queued would only keep workers busy.
         if done < len(leaves):
             client.cancel([*leaves[done:], *futures])
 
@@ -172,6 +177,7 @@ def _packed(work: Work) -> bytes:
     return dumps(work)
 
 
+# Once a worker, not once a partition: a pass may carry whole models along.
 @lru_cache(maxsize=4)
 def _unpacked(payload: bytes) -> Work:
     work: Work = require("cloudpickle", extra="dask").loads(payload)

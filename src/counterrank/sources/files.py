@@ -1,7 +1,7 @@
 """Logs in files, passed over in batches; and whatever else holds a log, opened as a source."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
@@ -18,12 +18,14 @@ from counterrank.readers import (
     Options,
     Part,
     ReadOptions,
+    TooLargeError,
     Where,
     allowed,
     batch_rows,
     concat,
     plan,
     pruned,
+    read_log,
     read_part,
     rows_each,
     sample_rows,
@@ -177,6 +179,7 @@ class _Reservoir:
     def pick(self, n: int) -> NDArray[np.int64]:
         """Return which of the next n rankings may stay."""
         fresh = self.rng.random(n)
+        # No more than `rows` of one batch can be in the sample, whatever the others hold.
         own = np.inf if n <= self.rows else np.partition(fresh, self.rows)[self.rows]
         good = np.flatnonzero(fresh < min(own, self.bound))
         self.fresh = fresh[good]
@@ -188,6 +191,7 @@ class _Reservoir:
         self.keys = np.concatenate([self.keys, self.fresh])
         if len(self.keys) >= self.rows:
             self.bound = float(np.partition(self.keys, self.rows - 1)[self.rows - 1])
+        # Not at every batch: letting go copies all that stays.
         if len(self.keys) > self.rows + self.rows // 4:
             self._drop()
 
@@ -261,17 +265,17 @@ def open_source(
             kind, log, segments=segments, where=where, targets=names, **reading
         ), names
     if kind == "source":
-        source: Source = log
-        return source, _some(names or tuple(source.first.targets))
+        return _with_names(log, names)
     found = _read(log, kind, targets, names, reading)
-    found = _selected(found, where)
-    return MemorySource(found), _some(names or tuple(found.targets))
+    return _with_names(MemorySource(_selected(found, where)), names)
 
 
-def _some(names: tuple[str, ...]) -> tuple[str, ...]:
+def _with_names(source: Source, names: tuple[str, ...]) -> Opened:
+    # Only when none were named: the first rows of a source may take a pass to read.
+    names = names or tuple(source.first.targets)
     if not names:
         raise ConfigError(_NO_TARGET)
-    return names
+    return source, names
 
 
 def _kind_of(log: Any) -> str:
@@ -331,24 +335,40 @@ def _read(
     """Return a log in memory with its targets, each of them checked."""
     given = dict(targets) if isinstance(targets, Mapping) else {}
     if kind == "log":
-        found: RankingLog = log
-        given = {
-            name: log.target(value) if isinstance(value, str) else value
-            for name, value in given.items()
-        }
-        if reading.get("position_weights") is not None:
-            found = found.with_position_weights(reading["position_weights"])
+        found = _as_it_is(log, given, reading.get("position_weights"))
     else:
-        given = {name: value for name, value in given.items() if not isinstance(value, str)}
-        named = tuple(name for name in names if name not in given)
         read = RankingLog.read if kind == "path" else RankingLog.from_frame
-        found = read(log, targets=named or (() if given else None), **reading)
-    found = found.with_targets(given) if given else found
+        found = _beside_arrays(read, log, given, names, reading)
     for name in names:
         found.target(name)
     if not found.targets:
         raise ConfigError(_NO_TARGET)
     return found
+
+
+def _as_it_is(log: RankingLog, given: dict[str, Any], weights: Any) -> RankingLog:
+    """A log that was read: a text names one of its targets, which may get another name here."""
+    known = {
+        name: log.target(value) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
+    found = log if weights is None else log.with_position_weights(weights)
+    return found.with_targets(known) if known else found
+
+
+def _beside_arrays(
+    read: Callable[..., RankingLog],
+    log: Any,
+    given: dict[str, Any],
+    names: tuple[str, ...],
+    reading: dict[str, Any],
+) -> RankingLog:
+    """A log read for the targets that are columns of it, with those given as arrays beside them."""
+    arrays = {name: value for name, value in given.items() if not isinstance(value, str)}
+    named = tuple(name for name in names if name not in arrays)
+    # None lets the reader guess targets; beside arrays a guess would be evaluated unasked.
+    found = read(log, targets=named or (() if arrays else None), **reading)
+    return found.with_targets(arrays) if arrays else found
 
 
 def _selected(log: RankingLog, where: Mapping[str, Any] | None) -> RankingLog:
@@ -370,13 +390,9 @@ def _column(log: RankingLog, name: str) -> Any:
 def _from_path(
     path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
 ) -> Source:
-    from counterrank.readers import ADAPTERS, TooLargeError, read_log
-    from counterrank.sources.files import scan_log
-
     here = engine in (None, "local")
-    small = os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
     whole = reading.get("format") in ADAPTERS
-    if here and (whole or (small and not where)):
+    if here and (whole or (_is_small(path) and not where)):
         kept = {"keep": tuple(segments), **reading}
         try:
             return MemorySource(read_log(path, targets=targets, **kept))
@@ -389,9 +405,14 @@ def _from_path(
     if where:
         # A segment that nobody is in is told before a cluster is started for it.
         assert files.first.n
-    if here:
-        source: Source = files
-        return source
+    return files if here else _on_cluster(files, engine)
+
+
+def _is_small(path: Any) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
+
+
+def _on_cluster(files: FileSource, engine: Any) -> Source:
     if _is(engine, "spark", "pyspark"):
         from counterrank.sources import spark
 
@@ -416,8 +437,6 @@ def _is(engine: Any, name: str, package: str) -> bool:
 def _from_cluster(
     kind: str, frame: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
 ) -> Source:
-    from counterrank.readers import ReadOptions
-
     options = ReadOptions.of(targets=targets, **{"segments": tuple(segments), **reading})
     if kind == "spark":
         from counterrank.sources import spark

@@ -105,7 +105,9 @@ class _FrameRunner:
             results = chosen.mapInArrow(_over_rows(_packed(work)), _SCHEMA)
             if self.partitions > RESULTS:
                 results = _added_by_neighbours(results, -(-self.partitions // RESULTS))
+            # Tasks end in any order; sums of floats must not depend on it.
             table = results.toArrow().sort_by("partition")
+        # Known after the first pass only, whose results come home one by one.
         self.partitions = max(self.partitions, table.num_rows)
         return _outcomes(table)
 
@@ -150,6 +152,7 @@ def _added_by_neighbours(results: Any, width: int) -> Any:
 
     def add(table: pa.Table) -> pa.Table:
         total = Outcome()
+        # Spark hands a group's rows over in any order.
         ordered = table.sort_by("partition")
         for outcome in _outcomes(ordered):
             total = total + outcome
@@ -186,6 +189,7 @@ def _loads(content: bytes) -> Any:
     return require("pyspark.cloudpickle", extra="spark").loads(content)
 
 
+# Once a worker, not once a partition: a pass may carry whole models along.
 @lru_cache(maxsize=4)
 def _unpacked(payload: bytes) -> Work:
     work: Work = _loads(payload)
@@ -210,6 +214,7 @@ def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
 
 
 def _quoted(name: str) -> str:
+    # To Spark a bare "user.age" is the field age of a column user.
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -1,7 +1,7 @@
 """Public data sets of logged rankings, each in the columns it was published with."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -82,6 +82,20 @@ def read_amazon_music(path: Path, options: ReadOptions) -> Converted:
     columns={"candidates": "actions"} reads the candidates with their vectors too, as features z_0,
     z_1 ...; they are some hundred times as large as the rest.
     """
+    vectors = _asks_for_vectors(options)
+    with guard(os.fspath(path), prefix=True):
+        pieces = list(_converted_pieces(path, vectors))
+        if not pieces:
+            raise LogError("the log is empty: there are no rows")
+        policies: Mapping[str, PolicySpec] = {_TARGET: PolicySpec("top")} if vectors else {}
+        own = replace(
+            options, columns={}, propensity_kind="position", policies=policies, targets=(_TARGET,)
+        )
+    return pa.concat_tables(pieces), own, (BY_INDEX,)
+
+
+def _asks_for_vectors(options: ReadOptions) -> bool:
+    """Whether candidates are read with their vectors; raise on what the benchmark has no place for."""
     asked = dict(options.columns)
     listed = asked.pop("candidates", None)
     if asked or listed not in (None, _VECTORS):
@@ -92,22 +106,18 @@ def read_amazon_music(path: Path, options: ReadOptions) -> Converted:
     unknown = [name for name in options.targets or () if name != _TARGET]
     if unknown:
         raise ConfigError(f"amazon-music has one target policy, '{_TARGET}', no '{unknown[0]}'")
-    wanted = (*_MUSIC, *([_VECTORS] if listed else []))
-    with guard(os.fspath(path), prefix=True):
-        pieces, start = [], 0
-        for file in expand(path):
-            names = tables.sample(file, 1).column_names
-            refuse_missing(file, names, wanted, "the Music Off-Policy Evaluation Benchmark")
-            for piece in tables.batches(file, wanted, rows=MUSIC_ROWS):
-                pieces.append(converted(piece, start, vectors=listed is not None))
-                start += piece.num_rows
-        if not pieces:
-            raise LogError("the log is empty: there are no rows")
-        policies: Mapping[str, PolicySpec] = {_TARGET: PolicySpec("top")} if listed else {}
-        own = replace(
-            options, columns={}, propensity_kind="position", policies=policies, targets=(_TARGET,)
-        )
-    return pa.concat_tables(pieces), own, (BY_INDEX,)
+    return listed is not None
+
+
+def _converted_pieces(path: Path, vectors: bool) -> Iterator[pa.Table]:
+    wanted = (*_MUSIC, _VECTORS) if vectors else _MUSIC
+    start = 0
+    for file in expand(path):
+        names = tables.sample(file, 1).column_names
+        refuse_missing(file, names, wanted, "the Music Off-Policy Evaluation Benchmark")
+        for piece in tables.batches(file, wanted, rows=MUSIC_ROWS):
+            yield converted(piece, start, vectors=vectors)
+            start += piece.num_rows
 
 
 def converted(table: pa.Table, start: int, *, vectors: bool) -> pa.Table:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,12 @@ def _load(path: Path, options: ReadOptions, *, slates: bool) -> Converted:
         rows = [_row(event, place, options.targets or (), slates) for place, event in _events(what)]
         if not rows:
             raise LogError(f"{what} has no event with an outcome")
-        named = all(isinstance(name, str) for row in rows for name in row["tag"])
-        columns = {"action": [row["tag" if named else "index"] for row in rows]}
-        columns |= {
-            name: [row[name] for row in rows]
-            for name in rows[0]
-            if name not in ("shared", "tag", "index")
-        }
-        shared, context = feature_columns([row["shared"] for row in rows])
+        shared, context = feature_columns([row.pop("shared") for row in rows])
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        tags, indices = columns.pop("tag"), columns.pop("index")
+        # Names only if every action has one: some by name and some by index cannot be told apart.
+        named = None not in chain.from_iterable(tags)
+        columns = {"action": tags if named else indices, **columns}
         table = pa.table({**shared, **columns})
         context = [name for name in context if name not in columns]
     own = options.over({}, context, "factored" if slates else "prefix")
@@ -83,16 +82,9 @@ def _events(path: str) -> Iterator[tuple[str, Event]]:
 
 
 def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> dict[str, Any]:
-    inside = event.get("c", event)
-    outcomes = event.get("_outcomes") or (
-        inside.get("_slots") if isinstance(inside, dict) else None
-    )
-    if not isinstance(inside, dict) or not isinstance(outcomes, list) or not outcomes:
-        raise LogError(
-            f"{place}: there is no '_outcomes' list (or '_slots' with outcomes); is this a CCB or "
-            "Slates log?"
-        )
-    chosen = [_chosen(outcome, f"{place}, slot {k + 1}") for k, outcome in enumerate(outcomes)]
+    inside, outcomes = _parts(event, place)
+    slots = [(outcome, f"{place}, slot {k + 1}") for k, outcome in enumerate(outcomes)]
+    chosen = [_chosen(outcome, slot) for outcome, slot in slots]
     row: dict[str, Any] = {
         "tag": [_tag(inside, index) for index, _, _ in chosen],
         "index": [index for index, _, _ in chosen],
@@ -101,16 +93,30 @@ def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> di
     }
     if slates:
         cost = event.get("_label_cost", inside.get("_label_cost"))
+        # 0 - cost, not -cost, here and below: no cost is a reward of 0, never of -0.
         row["reward"] = 0.0 - _number(cost, f"{place}: '_label_cost' of the slate")
     else:
         row["reward"] = [
-            0.0 - _number(o.get("_label_cost"), f"{place}, slot {k + 1}: '_label_cost'")
-            for k, o in enumerate(outcomes)
+            0.0 - _number(outcome.get("_label_cost"), f"{slot}: '_label_cost'")
+            for outcome, slot in slots
         ]
     for name in targets:
         row[name] = _target(name, event, outcomes, [count for _, _, count in chosen], place)
     row["event_id"], row["timestamp"] = event.get("EventId"), event.get("Timestamp")
     return row
+
+
+def _parts(event: Event, place: str) -> tuple[Event, list[Any]]:
+    """Return the context, with shared features and actions, and the outcomes of the slots."""
+    inside = event.get("c", event)
+    if isinstance(inside, dict):
+        outcomes = event.get("_outcomes") or inside.get("_slots")
+        if isinstance(outcomes, list) and outcomes:
+            return inside, outcomes
+    raise LogError(
+        f"{place}: there is no '_outcomes' list (or '_slots' with outcomes); is this a CCB or "
+        "Slates log?"
+    )
 
 
 def _chosen(outcome: Any, place: str) -> tuple[int, float, int]:
@@ -204,10 +210,15 @@ def feature_columns(events: Sequence[dict[str, Any]]) -> tuple[dict[str, list[An
         for name, value in _scalars(event, ""):
             if name in found or len(found) < MOST_COLUMNS:
                 found.setdefault(name, [None] * len(events))[i] = value
-    for name, values in found.items():
-        if any(isinstance(value, str) for value in values):
-            found[name] = [None if value is None else str(value) for value in values]
+    found = {name: _of_one_type(values) for name, values in found.items()}
     return found, [name for name, values in found.items() if _is_context(values)]
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    # JSON lets a feature be a number in one event and text in the next; an Arrow column does not.
+    if not any(isinstance(value, str) for value in values):
+        return values
+    return [None if value is None else str(value) for value in values]
 
 
 def _scalars(event: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
