@@ -154,6 +154,7 @@ def evaluate(log: str, **options: Any) -> None:
         result.log["words"] = {role: word for role, word in words.items() if word}
     hand_over(result, options, result.to_json, piped=piped)
     _suggest_a_word(options, read.get("columns"))
+    # Last: a job that fails its requirement still has its report.
     if options["require"] and not evaluation.meets(result.verdict["level"], options["require"]):
         click.echo(
             f"evidence is {result.verdict['level']}, {options['require']} was required", err=True
@@ -203,6 +204,7 @@ def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     named = ("estimate_propensity", "audit", "independent_rows", "sequential")
     for name, given in (*((name, name) for name in named), ("time", "time_column")):
+        # --no-audit is an answer of its own; False of any other flag means it was not given.
         if options[given] not in (None, False) or (given == "audit" and options[given] is False):
             found[name] = options[given]
     if options["engine"] != "local":

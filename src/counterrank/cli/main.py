@@ -153,30 +153,27 @@ def run() -> None:
     except click.Abort:
         click.echo("interrupted; nothing was written", err=True)
         code = 130
-    except CounterrankError as problem:
-        click.echo(f"counterrank: {printable(for_commands(str(problem)))}", err=True)
-        code = 2
     except BrokenPipeError:
         # `| head` has read enough. Python would complain once more when it flushes at exit.
         code = 0
         sys.stderr.close()
-    except MemoryError:
-        click.echo(
-            "counterrank: out of memory; give the log as Parquet files, which are streamed",
-            err=True,
-        )
-        code = 2
     except _Terminated:
         # 128 + 15, as a shell reports SIGTERM; schedulers tell it from a failure.
         click.echo("terminated; nothing was written", err=True)
         code = 143
-    except OSError as problem:
-        text = f"counterrank: {problem.filename or ''}: {problem.strerror or problem}".replace(
-            ": :", ":"
-        )
-        click.echo(printable(text), err=True)
-        code = 2
     except Exception as problem:
-        click.echo(_fault(problem), err=True)
-        code = 70
+        text, code = _told(problem)
+        click.echo(text, err=True)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(problem: Exception) -> tuple[str, int]:
+    """Return what to say about an exception, and the exit code: 2 where the user can do something."""
+    if isinstance(problem, CounterrankError):
+        return f"counterrank: {printable(for_commands(str(problem)))}", 2
+    if isinstance(problem, MemoryError):
+        return "counterrank: out of memory; give the log as Parquet files, which are streamed", 2
+    if isinstance(problem, OSError):
+        what = f"{problem.filename or ''}: {problem.strerror or problem}"
+        return printable(f"counterrank: {what}".replace(": :", ":")), 2
+    return _fault(problem), 70

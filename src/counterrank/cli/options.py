@@ -138,6 +138,7 @@ _OPTIONS = [
 
 def reading_options(function: Function) -> Function:
     """Add the reading options to a command."""
+    # Decorators apply from the last up: the help lists them as above.
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -153,6 +154,7 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
     given = {name: options.pop(option, None) for option, name in _ARGUMENTS.items()}
     return {
         **_from_file(config),
+        # An option that was not given must not hide what the file says.
         **{name: value for name, value in given.items() if value not in (None, ())},
     }
 
@@ -245,6 +247,7 @@ def results_console() -> "Console":
                     )
                 )
 
+    # Rich takes a file for 80 columns, too few for the table of estimates.
     return PlainNames(width=None if sys.stdout.isatty() else 110, highlight=False)
 
 
@@ -277,6 +280,7 @@ def opened(log: str, options: dict[str, Any], **more: str | None) -> tuple[dict[
 
     outputs = {"--json": options.get("json_path"), "--html": options.get("html_path")}
     piped = printing_to_stdout(*outputs.values())
+    # Before the evaluation, not after it. `inputs` first: `reading` empties options.
     read_from = inputs(log, options)
     read = reading(options)
     check_outputs(read_from, {**more, **outputs})

@@ -102,6 +102,7 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
             )
             raise ConfigError(f"{job}: '{name}' is no option of {command.name}{hint}")
         yield from _option(options[key], name, value, folder, job)
+    # A log whose name starts with a dash is no option.
     yield "--"
     yield _path(folder, log)
 
@@ -123,8 +124,8 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
     if option.is_flag:
         if not isinstance(value, bool):
             raise ConfigError(f"{job}: '{name}' is true or false, got {value!r}")
-        if value or option.secondary_opts:
-            yield flag if value else option.secondary_opts[0]
+        # False is written only where there is a --no-... that may turn a default off.
+        yield from (flag,) if value else option.secondary_opts[:1]
     elif value is True and isinstance(option.flag_value, (str, int)):  # its value may be left out
         yield flag
     elif option.multiple:

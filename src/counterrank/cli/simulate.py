@@ -1,5 +1,6 @@
 """Worlds whose truth is known: a simulated log, and the paper's figures and tables made anew."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,17 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
         given |= {"items": given.pop("actions")} if "actions" in given else {}
         environment = worlds.world(preset, seed=seed, **given)
     else:
+        # The published world is drawn in the paper's code and has no seed of ours.
         given |= {"seed": seed} if preset != "published" else {}
         environment = worlds.preset(preset, K=8 if k is None else k, **given)
     with showing_progress():
         truth = worlds.write_log(environment, n, out, seed=seed)
     click.echo(f"true value: {truth.value!r}")
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
@@ -179,10 +186,7 @@ def reproduce(
     if into is not None and figure != "page":
         raise click.UsageError("--into goes with page")
     if figure == "page":
-        for line in paper.write_page(
-            Path(options["out"]), into and Path(into), preset=options["preset"]
-        ):
-            click.echo(line)
+        _tell(paper.write_page(Path(options["out"]), into and Path(into), preset=options["preset"]))
         return
     if (log_a is None) != (log_b is None) or (log_a and figure != "real-world"):
         raise click.UsageError("--log-a and --log-b go together, with the figure real-world")
@@ -191,8 +195,7 @@ def reproduce(
 
     try:
         with showing_progress():
-            for line in paper.reproduce(figure, **options):
-                click.echo(line)
+            _tell(paper.reproduce(figure, **options))
     except KeyboardInterrupt:
         # Other commands leave nothing behind; here every finished seed is a file of its own.
         click.echo("interrupted; finished seeds are kept, run again to resume", err=True)

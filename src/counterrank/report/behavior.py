@@ -163,6 +163,7 @@ def groups(forest: Mapping[str, Any]) -> list[Group]:
     trees = [
         (tree.get("position"), rows(tree.get("groups"))) for tree in rows(forest.get("positions"))
     ]
+    # Trees of several positions often split alike: a card for each would say one thing many times.
     partitions: dict[tuple[str, ...], list[tuple[int, list[Mapping[str, Any]]]]] = {}
     found = []
     for position, leaves in trees:
@@ -379,16 +380,7 @@ def visibility(reading: Reading) -> Section | None:
     regression, found = next(((given, seen) for given, seen in every if seen), (None, []))
     if regression is None or len(found) > _LONGEST:
         return None
-    aid = (
-        "A row is the reward at a position, a column the position of another item. "
-        "1 is average; a fuller colour counts more."
-    )
-    head = ("reward at", *(f"item at {m + 1}" for m in range(len(found))))
-    lines = [
-        (str(k + 1), *("" if m == k else plain(v) for m, v in enumerate(row)))
-        for k, row in enumerate(found)
-    ]
-    shown = grid(figure("How far each item is seen", aid, _seen_chart(found), table(head, lines)))
+    shown = grid(_seen_figure(found))
     lead = (
         "The best reward model for this log weighs what one item does to another by how far it is "
         "seen. It was found from the log, and belongs to its users, not to a policy."
@@ -401,6 +393,19 @@ def visibility(reading: Reading) -> Section | None:
         )
         shown += grid(_kinds_figure(reading, users))
     return section("visibility", "What is seen from where", lead, shown)
+
+
+def _seen_figure(seen: list[list[float]]) -> Markup:
+    aid = (
+        "A row is the reward at a position, a column the position of another item. "
+        "1 is average; a fuller colour counts more."
+    )
+    head = ("reward at", *(f"item at {m + 1}" for m in range(len(seen))))
+    lines = [
+        (str(k + 1), *("" if m == k else plain(v) for m, v in enumerate(row)))
+        for k, row in enumerate(seen)
+    ]
+    return figure("How far each item is seen", aid, _seen_chart(seen), table(head, lines))
 
 
 def _seen_chart(seen: list[list[float]]) -> Markup:
@@ -476,13 +481,14 @@ def kinds(regression: Mapping[str, Any]) -> Kinds | None:
     scale = float(max((np.abs(sees).max() for sees in common), default=0.0))
     if scale <= 0.0:
         return None
+    # Joined before the rare are left out: several rare classes may be one common kind.
     joined = sorted(_joined(classes, scale), key=lambda one: -one[0])
-    found = [
-        Kind(share, tuple(tuple(row) for row in sees.tolist()), looks_at(sees, scale))
-        for share, sees in joined
-        if share >= RARE
-    ]
+    found = [_kind(share, sees, scale) for share, sees in joined if share >= RARE]
     return Kinds(tuple(found), sum((share for share, _ in joined if share < RARE), 0.0), scale)
+
+
+def _kind(share: float, sees: Floats, scale: float) -> Kind:
+    return Kind(share, tuple(tuple(row) for row in sees.tolist()), looks_at(sees, scale))
 
 
 def _classes(given: Any) -> Iterator[tuple[float, Floats]]:

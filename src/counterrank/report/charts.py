@@ -32,6 +32,7 @@ class Scale:
         if self.low == self.high:
             return 0.5
         if self.log:
+            # Zero and below have no logarithm: they are drawn six decades beyond the axis.
             tiny = min(self.low, self.high) * 1e-6
             return (math.log(max(value, tiny)) - math.log(self.low)) / (
                 math.log(self.high) - math.log(self.low)
@@ -44,6 +45,7 @@ class Scale:
 
     def inside(self, value: float) -> bool:
         """Return whether a value lies on the axis."""
+        # An end of the axis, computed anew, may lie a rounding outside of it.
         return -1e-9 <= self.at(value) <= 1 + 1e-9
 
     def ticks(self, most: int = 5) -> list[float]:
@@ -80,6 +82,7 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
     """
     found = [float(v) for v in (*values, *also) if known(v)] or [0.0, 1.0]
     low, high = min(found), max(found)
+    # Values that differ by roundings only would be spread over the whole axis.
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
     pad = (high - low) * margin
@@ -340,6 +343,7 @@ class Plot:
         if not any(one.points for one in self.series):
             return Markup("")
         frame, hidden = self.frame, {"aria_hidden": "true"}
+        # All bands and lines first: none may cover the marks of another series.
         drawn = [make(one, frame) for make in (_shape, _marks) for one in self.series]
         layers = (*_grid(frame), *drawn, *_names(frame))
         size = {"width": "100%", "height": frame.height}

@@ -169,15 +169,21 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     if own is None or not others:
         return "Intervals that overlap agree."
     apart = [name for name, (low, high) in others.items() if low > own[1] or high < own[0]]
+    return _disagreement(apart, umpire="ips" in others and "ips" not in apart)
+
+
+def _disagreement(apart: list[str], *, umpire: bool) -> str:
     if not apart:
         return "All intervals that should agree overlap with the recommended one."
     verb = "does" if len(apart) == 1 else "do"
-    # IPS alone holds whatever users do: with it at hand, the reader knows which side to doubt.
-    umpire = " ips, which assumes nothing about users, agrees with the recommended one."
-    return (
+    told = (
         f"{', '.join(apart)} {verb} not overlap with the recommended estimate: the methods rest on "
         "different assumptions, and at least one of them fails here."
-    ) + (umpire if "ips" in others.keys() - set(apart) else "")
+    )
+    # IPS alone holds whatever users do: with it at hand, the reader knows which side to doubt.
+    if umpire:
+        told += " ips, which assumes nothing about users, agrees with the recommended one."
+    return told
 
 
 def _why(reading: Reading, target: str) -> Markup:
@@ -266,20 +272,24 @@ def path_drawing(reading: Reading, target: str) -> Plot | None:
         for name, path in both.items()
         if path
     }
-    points = [point for path in shown.values() for point in path]
-    today = reading.log.get("value")
-    lines = [(float(today), "today")] if known(today) else []
-    first, last = min(p.x for p in points), max(p.x for p in points)
-    # Logarithmic: the first orders matter most, and the last may be far away.
-    margin = (last / first) ** 0.07
-    frame = Frame(
-        x=Scale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
-        x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
-        x_ticks=[(x, _order_name(int(x), first, last)) for x in sorted({p.x for p in points})],
-    )  # fmt: skip
     style = style_of(reading, target)
     series = [_path_series(name, path, style) for name, path in shown.items()]
+    frame = _path_frame(reading, [point for path in shown.values() for point in path])
     return Plot(series, frame, f"Order path of {target}", list(shown))
+
+
+def _path_frame(reading: Reading, points: list[Point]) -> Frame:
+    today = reading.log.get("value")
+    lines = [(float(today), "today")] if known(today) else []
+    orders = sorted({p.x for p in points})
+    first, last = orders[0], orders[-1]
+    # Logarithmic: the first orders matter most, and the last may be far away.
+    margin = (last / first) ** 0.07
+    return Frame(
+        x=Scale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
+        x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
+        x_ticks=[(x, _order_name(int(x), first, last)) for x in orders],
+    )  # fmt: skip
 
 
 def _paths(reading: Reading, target: str) -> dict[str, list[Mapping[str, Any]]]:
@@ -305,6 +315,7 @@ def _heights(points: list[Point], today: list[float]) -> Scale:
     """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten
     them.
     """
+    # The median's width, which the last orders, whose weights explode, cannot move.
     widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)
     reach = 1.5 * widths[len(widths) // 2]
     held: list[float] = []

@@ -80,6 +80,7 @@ def path_drawing(model: Model) -> Plot:
         place, value, low = step.get("step"), step.get("value"), step.get("low")
         if not (known(place) and known(value)):
             continue
+        # A step is stored as 1 - 1/m, or 1 - 1/(1 + strength): back to m, on a log axis.
         x, name = 1.0 / (1.0 - float(place)), _step_name(step)
         words = (
             f"{word} {name}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} "

@@ -90,6 +90,7 @@ class Style:
 
 def style_of(reading: Reading, target: str) -> Style:
     """Return the look of a target."""
+    # By its place among all targets, so that it looks the same in every chart it is in.
     index = reading.targets.index(target) if target in reading.targets else 0
     return Style(f"t{index % LOOKS}", index)
 
@@ -116,6 +117,7 @@ def table(head: Sequence[str], body: Iterable[Sequence[Any]], *, texts: int = 1)
 
     top = tag("thead", cells("th", head, scope="col"))
     shown = tag("table", top, tag("tbody", *(cells("td", row) for row in body)))
+    # Focusable, because what scrolls sideways must be reachable without a mouse.
     return tag("div", shown, class_="scroll", tabindex="0", role="group")
 
 

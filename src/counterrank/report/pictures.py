@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from counterrank.errors import ConfigError, require
-from counterrank.report.charts import Frame, Plot, Row, Rows, Scale, Series
+from counterrank.report.charts import Axis, Frame, Plot, Row, Rows, Scale, Series
 from counterrank.report.estimates import agreement_drawing, path_drawing, values_drawing
 from counterrank.report.html import asset
 from counterrank.report.numbers import known
@@ -143,13 +143,17 @@ def _draw_rows(axes: "Axes", one: Rows) -> None:
     for label, row in zip(axes.get_yticklabels(), one.rows, strict=True):
         label.set_color(colours["ink"])
         label.set_fontweight("bold" if row.heading else "normal")
-    if one.axis.line is not None:
-        axes.axvline(one.axis.line, color=colours["zero"], linewidth=1)
-    if one.axis.region is not None:
-        axes.axvspan(*one.axis.region, color=colours["faint"], zorder=0)
+    _draw_references(axes, one.axis)
     for place, row in enumerate(one.rows):
         if not row.heading and known(row.value):
             _draw_row(axes, place, row, scale)
+
+
+def _draw_references(axes: "Axes", axis: Axis) -> None:
+    if axis.line is not None:
+        axes.axvline(axis.line, color=_colours()["zero"], linewidth=1)
+    if axis.region is not None:
+        axes.axvspan(*axis.region, color=_colours()["faint"], zorder=0)
 
 
 def _label(row: Row) -> str:
@@ -215,17 +219,10 @@ def _label_axes(axes: "Axes", frame: Frame) -> None:
 
 def _draw_series(axes: "Axes", series: Series, name: str | None) -> None:
     look = _look(series.look)
-    x, y = [p.x for p in series.points], [p.y for p in series.points]
-    ends = [(p.x, p.low, p.high) for p in series.points if p.low is not None and p.high is not None]
-    if series.band and len(ends) > 1:
-        places, lows, highs = zip(*ends, strict=True)
-        axes.fill_between(places, lows, highs, color=look["color"], alpha=0.15, linewidth=0)
-    if series.whiskers:
-        for place, low, high in ends:
-            axes.plot([place, place], [low, high], color=look["color"], linewidth=2)
+    _draw_uncertainty(axes, series, look["color"])
     axes.plot(
-        x,
-        y,
+        [p.x for p in series.points],
+        [p.y for p in series.points],
         color=look["color"],
         linestyle=look["linestyle"] if series.joined else "none",
         marker=_SHAPES[series.shape % len(_SHAPES)] if series.dots else "none",
@@ -233,3 +230,13 @@ def _draw_series(axes: "Axes", series: Series, name: str | None) -> None:
         markersize=7,
         label=name,
     )
+
+
+def _draw_uncertainty(axes: "Axes", series: Series, colour: str) -> None:
+    ends = [(p.x, p.low, p.high) for p in series.points if p.low is not None and p.high is not None]
+    if series.band and len(ends) > 1:
+        places, lows, highs = zip(*ends, strict=True)
+        axes.fill_between(places, lows, highs, color=colour, alpha=0.15, linewidth=0)
+    if series.whiskers:
+        for place, low, high in ends:
+            axes.plot([place, place], [low, high], color=colour, linewidth=2)

@@ -55,6 +55,7 @@ def whole_matrix(value: Any) -> list[list[float]]:
     ([[0.0, 1.0], [2.0, 0.0]], [])
     """
     found = [numbers(line) for line in value] if isinstance(value, Sequence) else []
+    # A line that lost an entry is too short below: a matrix with a hole is none.
     square = [[v for v in line if v is not None] for line in found]
     return square if all(len(line) == len(square) for line in square) else []
 
@@ -146,6 +147,8 @@ class Reading:
         named = table(self.model.get("recommended")).get(target)
         valued = [e for e in self._rows_of(target) if known(e.get("value"))]
         names = [str(e.get("estimator")) for e in valued]
+        # A recommended estimator without a value stays recommended: another one in its place would
+        # hide that the question has no answer.
         if named in names or named in self.silent(target):
             return str(named)
         return "auto" if "auto" in names else (names[0] if names else "")

@@ -209,6 +209,7 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
         )
     wanted = complete(plan.get("rows_for"), "rows")
     if wanted:
+        # Nearest to 2 %: a lift that teams ask about, whichever were planned for.
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
         needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
         found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
@@ -228,6 +229,7 @@ def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
         return ""
     first, second = str(row.get("better")), str(row.get("than"))
     low, high = row.get("low"), row.get("high")
+    # The one that earns more is named first, and the ends of the interval change places.
     if value < 0:
         first, second, value = second, first, -value
         low, high = (-high if known(high) else None), (-low if known(low) else None)

@@ -105,21 +105,29 @@ class _Estimates:
             shown.add_column("flags", no_wrap=True)
         for target in self.reading.targets:
             shown.add_row(safe(target, "bold underline"))
-            best = self.reading.recommended(target)
             for found in self.reading.of(target):
-                name = str(found.get("estimator"))
-                style = "bold" if name == best else "dim" if family(found) == "biased" else ""
-                lift = unit.of(self.reading.lift(target, name))
-                cells = _wide_or_not(_cells(unit.of(found), lift), wide)
                 flags = " ".join(f"[{numbers[flag]}]" for flag in texts(found.get("flags")))
-                marked = f"{'★' if name == best else ' '} {name}"
                 last = [safe(flags, "yellow")] if numbers else []
-                shown.add_row(*(safe(cell, style) for cell in (marked, *cells)), *last)
+                shown.add_row(*self.row(target, found, unit, wide=wide), *last)
             for name in self.reading.silent(target):
-                label = safe(f"{'★' if name == best else ' '} {name}")
-                shown.add_row(label, safe("not estimable", "red"))
+                shown.add_row(safe(self.marked(target, name)), safe("not estimable", "red"))
             shown.add_section()
         return shown
+
+    def row(
+        self, target: str, found: Mapping[str, Any], unit: "_Unit", *, wide: bool
+    ) -> list[Text]:
+        """Return the cells of an estimate: the recommended one bold, those of known bias dim."""
+        name = str(found.get("estimator"))
+        best = name == self.reading.recommended(target)
+        style = "bold" if best else "dim" if family(found) == "biased" else ""
+        lift = unit.of(self.reading.lift(target, name))
+        cells = _wide_or_not(_cells(unit.of(found), lift), wide)
+        return [safe(cell, style) for cell in (self.marked(target, name), *cells)]
+
+    def marked(self, target: str, name: str) -> str:
+        """Return an estimator's name, behind a star where it is the recommended one."""
+        return f"{'★' if name == self.reading.recommended(target) else ' '} {name}"
 
 
 def _wide_or_not(cells: tuple[str, ...], wide: bool) -> tuple[str, ...]:
@@ -163,6 +171,7 @@ def _unit(reading: Reading) -> _Unit:
     """Return the power of 1000 in which the largest amount has at most three digits before the
     point, from millions.
     """
+    # One unit for all rows: amounts in different units cannot be compared at a glance.
     every = (one.get(key) for one in reading.estimates for key in ("low", "high", "value"))
     largest = max((abs(value) for value in every if known(value)), default=0.0)
     if largest < 1e6:
@@ -206,6 +215,7 @@ def _segments(reading: Reading) -> Table:
     )
     shown, unit = found, _unit(reading)
     title = f"Lift by segment{unit.words}"
+    # Both ends: who gains most and who loses most are what people look for.
     if len(found) > MOST_SEGMENTS:
         shown = [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
         title += f" (top and bottom of {len(found)})"

@@ -71,11 +71,7 @@ def _effective_rows(reading: Reading, target: str) -> Markup:
 
 def weights_drawing(reading: Reading, target: str) -> Plot | None:
     """Return the survival curves of the weights that matter most."""
-    best = reading.recommended(target)
-    wanted = list(dict.fromkeys((best, *PREFERRED)))
-    found = [(n, _survival_curve(d)) for n, d in _found(reading, target) if n in wanted]
-    every = ((n, curve) for n, curve in found if len(curve) > 1)
-    curves = sorted(every, key=lambda item: wanted.index(item[0]))[:MOST]
+    curves = _survival_curves(reading, target)
     x = logarithmic([w for _, curve in curves for w, _ in curve])
     y = logarithmic([s for _, curve in curves for _, s in curve])
     if x is None or y is None:
@@ -87,6 +83,13 @@ def weights_drawing(reading: Reading, target: str) -> Plot | None:
     )  # fmt: skip
     title = f"Survival curve of the weights of {target}"
     return Plot(series, frame, title, [name for name, _ in curves])
+
+
+def _survival_curves(reading: Reading, target: str) -> list[tuple[str, list[tuple[float, float]]]]:
+    wanted = list(dict.fromkeys((reading.recommended(target), *PREFERRED)))
+    found = [(n, _survival_curve(d)) for n, d in _found(reading, target) if n in wanted]
+    every = ((n, curve) for n, curve in found if len(curve) > 1)
+    return sorted(every, key=lambda item: wanted.index(item[0]))[:MOST]
 
 
 def _survival(reading: Reading, target: str) -> Markup:
@@ -186,7 +189,6 @@ def _support(reading: Reading, target: str) -> Markup:
 
 #: What troubles most comes first.
 _SIGNS = {"failed": "✗", "warned": "!", "passed": "✓", "skipped": "·"}
-_QUIET = ("passed", "skipped")
 
 
 def audit(reading: Reading) -> Section | None:
@@ -194,8 +196,9 @@ def audit(reading: Reading) -> Section | None:
     given = rows(reading.model.get("audit"))
     known_ones = {status: [c for c in given if c.get("status") == status] for status in _SIGNS}
     tally = [f"{len(found)} {status}" for status, found in known_ones.items() if found]
-    calm = [check for status in _QUIET for check in known_ones[status]]
+    calm = known_ones["passed"] + known_ones["skipped"]
     loud = known_ones["failed"] + known_ones["warned"]
+    # A status of a newer version is shown rather than folded: it may be trouble.
     loud += [check for check in given if check.get("status") not in _SIGNS]
     body = tag("ul", *map(_check, loud), class_="checks") if loud else Markup("")
     if calm:

@@ -26,6 +26,7 @@ HEAD = (
     "sign",
     "evidence",
 )
+#: None: a prediction without an interval can neither hold nor fail.
 _WORDS = {True: "yes", False: "no", None: "–"}
 
 
@@ -59,6 +60,7 @@ def _bias(found: Mapping[str, Any]) -> str:
     if both is None:
         return "The mean error is not known: a prediction has no value."
     low, high = both
+    # A 95 % interval is about four standard errors wide; it says how many digits to show.
     error = (high - low) / 4
     reach = span(low, high, error, sign=True)
     size = plain(found.get("bias"), error, sign=True)
@@ -107,6 +109,7 @@ def drawing(model: Model) -> Plot:
             f"{plain(value, pair.get('stderr'))}\nearned {plain(earned)}"
         )
         points.append(Point(float(earned), float(value), low, high, tip))
+    # One scale for both axes: only then is the line of right predictions the diagonal.
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
     same = [Point(both.low, both.low), Point(both.high, both.high)]
     series = [
