@@ -103,6 +103,7 @@ def learn(log: str, **options: Any) -> None:
     if not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
     read, piped = opened(log, options, **{"--out": out, "--onnx": onnx_path})
+    # Before the learning, not after it.
     if onnx_path:
         require("onnx", extra="onnx")
     with showing_progress(enabled=not options["quiet"]):

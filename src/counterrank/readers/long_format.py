@@ -74,6 +74,7 @@ def _with_candidates(
     place = values.floats(
         values.one_chunk(table[spec.position]), spec.position, lambda i: f"row {first_row + i}"
     )
+    # Rows of what was not shown would count as positions: they join as candidates only.
     rows = np.flatnonzero(place >= 0)
     lists, found, ids = _to_lists(
         table.take(pa.array(rows)),
@@ -139,6 +140,7 @@ def _order(code: Ints, position: Ints) -> Ints:
 def _positions(table: pa.Table, spec: LogSpec, row_of: RowOf) -> Ints:
     name = spec.position or ""
     found = values.floats(values.one_chunk(table[name]), name, lambda index: f"row {row_of(index)}")
+    # "Not whole" rather than "broken": a missing position is NaN, which equals nothing.
     bad = ~(found == np.rint(found))
     if bad.any():
         row = int(np.argmax(bad))
@@ -178,6 +180,7 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
 
 
 def _per_position(spec: LogSpec) -> tuple[str, ...]:
+    # A joint propensity is one number a ranking, repeated in each of its rows.
     single = spec.kind == "joint"
     groups = [spec.fields["action"], spec.fields["reward"]]
     if not single:
@@ -195,6 +198,8 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
     ordered = array.take(pa.array(groups.order))
     result = ordered.take(pa.array(groups.first))
     spread = result.take(pa.array(np.repeat(np.arange(len(groups.sizes)), groups.sizes)))
+    # Missing in all rows of a ranking is one value too, though Arrow holds neither null nor NaN equal
+    # to itself.
     same = pc.or_kleene(pc.equal(ordered, spread), pc.and_(pc.is_null(ordered), pc.is_null(spread)))
     if pa.types.is_floating(array.type):
         same = pc.or_(
@@ -233,6 +238,7 @@ def whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Tabl
         table = (
             piece if rest is None else pa.concat_tables([rest, piece], promote_options="permissive")
         )
+        # The last ranking may go on in the next piece.
         cut = _last_ranking(values.plain(values.one_chunk(table[ranking])))
         rest = table.slice(cut)
         if cut:

@@ -173,6 +173,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     table = content.get("log", content)
     if not isinstance(table, dict):
         raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
+    # A file with a [log] table may hold these as tables of their own, beside it.
     beside = {
         key: content[key]
         for key in ("logger", "policies", "items")
@@ -203,6 +204,7 @@ def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
 
 
 def _column(role: str, value: Any) -> str | tuple[str, ...]:
+    # "clicks_*" is how people write a run of numbered columns, which the stem alone finds.
     if isinstance(value, str) and value:
         return value.removesuffix("_*")
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
@@ -212,6 +214,7 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
 
 def _pairs(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
+    # A dict would keep the last of two silently.
     for role, column in (_pair(part) for part in text.split(",") if part.strip()):
         if role in found:
             raise ConfigError(

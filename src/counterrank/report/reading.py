@@ -127,6 +127,7 @@ class Reading:
     @property
     def level(self) -> float:
         """The confidence level."""
+        # All estimates of a run have one level; files that do not say were made at the default.
         found = [e["level"] for e in self.estimates if known(e.get("level"))]
         return float(found[0]) if found else 0.95
 
@@ -177,6 +178,7 @@ class Reading:
     def evidence(self, target: str | None = None) -> str:
         """Return the evidence level of a target, or of the whole evaluation; empty when unknown."""
         verdict = table(self.model.get("verdict"))
+        # A target without a verdict of its own has that of the whole.
         of_target = table(verdict.get("targets")).get(target) if target is not None else None
         level = (
             table(of_target).get("level", of_target)
