@@ -3,6 +3,7 @@ stands exactly once.
 """
 
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import DR, View, Workspace
 from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.members import independent_squares, tails_of
+from counterrank.estimators.auto.members import independent_squares, members_of, tails_of
 from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
 from counterrank.estimators.auto.state import summarise
 from counterrank.models import Prediction
@@ -224,3 +225,29 @@ def test_in_fold_changes_the_fold_and_nothing_else():
         and (part.reward == log.reward).all()
         and not (log.bucket == 2).all()
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "K", "found"),
+    [
+        ("factored", 1, "iips"),
+        ("factored", 2, "iips ips"),
+        ("factored", 3, "iips order-2 ips"),
+        ("factored", 4, "iips order-2 order-3 ips"),
+        ("factored", 1024, "iips order-2 order-3 ips"),
+        ("factored", 1025, "iips rips ips"),
+        ("dependent", 1, "iips"),
+        ("dependent", 2, "iips rips ips"),
+    ],
+)
+def test_members_are_those_that_ratios_support(kind, K, found):
+    names = found.split()
+    given = SimpleNamespace(
+        rho=np.empty((0, K)), kind=kind, supports={"position", "prefix", "joint"}
+    )
+    assert members_of(given, modelled=False) == tuple(names)
+    assert members_of(given, modelled=True) == ("models", *names)
+    whole = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports={"joint"})
+    assert members_of(whole, modelled=False) == ("ips",)
+    none = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports=set())
+    assert members_of(none, modelled=True) == ()

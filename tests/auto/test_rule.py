@@ -194,7 +194,8 @@ def of_two_positions(**changes):
 def estimate_of(
     given, weights=(0.2, 0.5, 0.3), *, mean_weight=(30.0, 45.0), allowance=0.07, steps=()
 ):
-    decision = Decision(np.array(weights), allowance, {"given": allowance}, steps, "iips")
+    parts = {"given": allowance, "nothing": 0.0}
+    decision = Decision(np.array(weights), allowance, parts, steps, "iips")
     state = SimpleNamespace(mean_weight=np.array(mean_weight), n=given.n)
     workspace = SimpleNamespace(target="new", level=0.9)
     return estimate_from(state, given, decision, workspace, ("first",), {})
@@ -278,6 +279,7 @@ def test_flags_say_what_is_missing_and_what_is_not():
         "model-alone",
         "bias-allowance",
     ]
+    assert found.flags[-1].endswith("a bias of 0.07 (given: 0.07; docs/auto.md)")
     at_the_line = SETTINGS["told"].value
     calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
     assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]

@@ -1,6 +1,7 @@
 """Long logs: models are asked about a random part of the rows, and the interval knows it."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -72,6 +73,30 @@ def test_all_rows_in_the_sample_are_the_plain_sums():
     np.testing.assert_array_equal(columns[:, 3], last[0])
     np.testing.assert_array_equal(sums[3], last[1])
     np.testing.assert_array_equal(calibration(sums[0], np.arange(7), 1.0), np.zeros((2, 7)))
+
+
+def test_over_all_samples_the_mean_is_that_of_all_rows():
+    """All 2^4 samples with their probabilities: corrected sums have the mean of the models' own,
+    controls the mean zero, and each is the weight of its row.
+    """
+    rng, rate, n = np.random.default_rng(1), 0.3, 4
+    fine, totals = rng.normal(size=(3, 3, n)), rng.normal(size=(1 + 2 + 2, n))
+    rough, sums = rng.normal(size=(3, 4, n)), rng.normal(size=(1 + 3 + 2, n))
+    earned, mean = rng.normal(size=n), [0.0, 0.0, 0.0]
+    for drawn in product((False, True), repeat=n):
+        rows = np.flatnonzero(drawn)
+        chance = np.where(drawn, rate, 1 - rate).prod()
+        columns, whole = Rough(rough.copy(), sums.copy(), {}).corrected(
+            fine[:, :, rows], totals[:, rows], rows, rate
+        )
+        controls = calibration(earned, rows, rate)
+        excess = np.where(drawn, 1 / rate, 0.0) - 1
+        np.testing.assert_allclose(controls, [excess, excess * earned], atol=1e-12)
+        mean = [m + chance * part for m, part in zip(mean, (columns, whole, controls), strict=True)]
+    np.testing.assert_allclose(mean[0], np.concatenate([fine, rough[:, 3:]], axis=1), atol=1e-12)
+    wanted = np.concatenate([totals[:3], sums[3:4], totals[3:]])
+    np.testing.assert_allclose(mean[1], wanted, atol=1e-12)
+    np.testing.assert_allclose(mean[2], 0.0, atol=1e-12)
 
 
 def test_calibration_takes_out_what_rewards_explain(log, fitted):

@@ -3,10 +3,12 @@ reward.
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.recursion import (
     backward,
     click_ahead,
@@ -224,8 +226,8 @@ def test_parameters_are_read_where_they_stand():
 def _clicks_of_a_page():
     """A model with competition by hand, and rankings of three requests, one item never seen."""
     rng = np.random.default_rng(2)
-    seen = np.array([2, 3, 5, 8])
-    item = np.array([[5, 2, 8], [3, 8, -1], [2, 7, 3], [8, 5, 2]])
+    seen = np.array([0, 3, 5, 8])
+    item = np.array([[5, 0, 8], [3, 8, -1], [0, 7, 3], [8, 5, 0]])
     rankings = Rankings(item, rng.normal(size=(3, 1)), row=np.array([0, 1, 2, 0]))
     context = Scaling(np.array([0.2]), np.array([1.5]))
     encoding = Encoding(seen, number_table(seen), context, None, None, slopes=True)
@@ -292,3 +294,35 @@ def test_a_fitted_page_is_the_sum_over_all_its_click_sequences(part, monkeypatch
                 np.testing.assert_allclose(history.ahead[i], value, atol=1e-12)
                 delta = earned + value[1:] - value[:-1]
                 np.testing.assert_allclose(history.delta[i], delta, atol=1e-12)
+
+
+def test_relevance_is_the_attraction_by_itself_and_longer_pages_are_refused():
+    model, rankings, numbers = _clicks_of_a_page()
+    at = model.predictor.first.parameters.table[-1][numbers]
+    x = (rankings.x[rankings.row] - 0.2) / 1.5
+    wanted = np.where(rankings.item >= 0, at[:, :, 0] + at[:, :, 1] * x, -np.inf)
+    np.testing.assert_allclose(model.relevance(rankings), wanted, rtol=1e-12)
+    np.testing.assert_allclose(model.strength(rankings, ALL), 1 / (1 + np.exp(-wanted)), rtol=1e-12)
+    longer = Rankings(np.array([[0, 3, 5, 8]]), np.zeros((1, 1)))
+    with pytest.raises(
+        EstimatorError, match="rankings have 4 slots, the click model was fitted to 3"
+    ):
+        model.expected(longer, ALL)
+
+
+def test_likeness_of_features_competes_where_both_have_features():
+    model, rankings, _ = _clicks_of_a_page()
+    rng = np.random.default_rng(7)
+    featured = replace(rankings, features=rng.normal(size=(4, SLOTS, 2)))
+    scaling = Scaling(np.array([0.1, -0.2]), np.array([1.0, 2.0]))
+    encoding = replace(model.predictor.encoding, features=scaling)
+    rich, strength = replace(model.predictor, encoding=encoding), rng.random((4, SLOTS))
+    plain = model.predictor.competition(featured, strength, None)
+    assert plain.shape == (4, SLOTS, 4) == rich.competition(rankings, strength, None).shape
+    found = rich.competition(featured, strength, None)
+    np.testing.assert_array_equal(found[:, :, :4], plain)
+    z = (featured.features - [0.1, -0.2]) / [1.0, 2.0]
+    z /= np.linalg.norm(z, axis=2, keepdims=True)
+    for i, length in enumerate(rankings.lengths):
+        alike = [z[i, k] @ z[i, :k].sum(axis=0) for k in range(length)]
+        np.testing.assert_allclose(found[i, :length, 4], alike, atol=1e-12)
