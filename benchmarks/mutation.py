@@ -105,6 +105,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/auto/test_auto.py",
         "tests/evaluation/test_pins.py",
     ),
+    "estimators/auto/members.py": ("tests/auto/test_members.py",),
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
     "estimators/auto/state.py": ("tests/auto/test_members.py", "tests/evaluation/test_pins.py"),
 }
@@ -165,6 +166,12 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "1.0",
         "p[order] * count / np.arange(",
     ),  # the largest is a p-value itself
+    ("estimators/auto/members.py", "True", "strict=True"),  # as many squares as orders
+    # No member has the first order, nor that of all positions: what is found for them is not read.
+    ("estimators/auto/members.py", "1", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
+    ("estimators/auto/members.py", "Lt", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
+    ("estimators/auto/members.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
+    ("estimators/auto/members.py", "700.0", "700.0"),  # a limit short of overflow
     ("estimators/auto/rule.py", "True", "strict=True"),  # a value and an error for each position
     (
         "models/clicks/model.py",

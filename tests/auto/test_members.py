@@ -11,7 +11,12 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import DR, View, Workspace
 from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.members import independent_squares, members_of, tails_of
+from counterrank.estimators.auto.members import (
+    independent_squares,
+    members_of,
+    tails_of,
+    weights_of,
+)
 from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
 from counterrank.estimators.auto.state import summarise
 from counterrank.models import Prediction
@@ -251,3 +256,59 @@ def test_members_are_those_that_ratios_support(kind, K, found):
     assert members_of(whole, modelled=False) == ("ips",)
     none = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports=set())
     assert members_of(none, modelled=True) == ()
+
+
+def test_exact_squares_and_missing_mass_are_those_of_the_distributions():
+    """Positions of their own distributions, an item the logger never shows at the first of them."""
+    rng = np.random.default_rng(5)
+    n, length, items = 6, 3, 4
+    old, new = rng.dirichlet(np.ones(items), (2, n, length))
+    old[:, 0, 3] = 0.0
+    old /= old.sum(axis=2, keepdims=True)
+    log = cr.RankingLog(
+        action=np.zeros((n, length), int), reward=np.ones((n, length)), propensity=old[:, :, 0],
+        targets={"new": new[:, :, 0]}, dists={"propensity": old, "new": new},
+    )  # fmt: skip
+    names = ("iips", "order-2", "ips")
+    found = tails_of(View(log, "new"), names, None)
+    halves = [tails_of(View(part, "new"), names, None) for part in log.chunks(4)]
+    both = halves[0] + halves[1]
+    shown = old > 0
+    square = np.where(shown, new**2 / np.where(shown, old, 1.0), 0.0).sum(axis=2)
+    np.testing.assert_allclose(found.square[2], length * square.prod(axis=1).sum(), rtol=1e-12)
+    missing = new[:, 0, 3].sum() / length
+    np.testing.assert_allclose(found.unsupported, missing, rtol=1e-12)
+    assert found.rows == both.rows == n
+    np.testing.assert_allclose(both.square, found.square, rtol=1e-12)
+    np.testing.assert_allclose(both.unsupported, found.unsupported, rtol=1e-12)
+
+
+def test_weights_go_by_the_members_names():
+    n = 4
+    rng = np.random.default_rng(6)
+    old, new = rng.uniform(0.2, 0.9, (2, n, 3))
+    log = cr.RankingLog(
+        action=np.zeros((n, 3), int), reward=np.ones((n, 3)), propensity=old, targets={"new": new}
+    )  # fmt: skip
+    rho = new / old
+    # Numbers alone say nothing of the rankings that did not occur.
+    assert tails_of(View(log, "new"), ("iips", "ips"), None).rows == 0
+    found = weights_of(View(log, "new"), ("models", "iips", "order-2", "rips", "ips"), 1.1)
+    np.testing.assert_allclose(found["iips"], np.minimum(rho, 1.1), rtol=1e-12)
+    np.testing.assert_allclose(found["rips"], np.cumprod(rho, axis=1), rtol=1e-12)
+    whole = np.broadcast_to(rho.prod(axis=1, keepdims=True), rho.shape)
+    np.testing.assert_allclose(np.broadcast_to(found["ips"], rho.shape), whole, rtol=1e-12)
+    away = rho - 1
+    pairs = rho * (1 + away.sum(axis=1, keepdims=True) - away)
+    np.testing.assert_allclose(found["order-2"], pairs, rtol=1e-12)
+    np.testing.assert_array_equal(found["models"], np.ones((n, 3)))
+
+
+def test_drawn_squares_of_single_slots():
+    action = np.arange(A)[:, None]
+    log = cr.RankingLog(
+        action=action, reward=OWN[action], propensity=cr.UniformPermutation(A), targets={"new": cr.PlackettLuce(SCORES)}
+    )  # fmt: skip
+    draws = np.broadcast_to(action, (log.n, A, 1))
+    found = tails_of(View(log, "new"), ("ips",), draws)
+    np.testing.assert_allclose(found.square / found.rows, [1.0], rtol=1e-12)  # sum of A p(a) / A
