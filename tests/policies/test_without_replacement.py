@@ -248,3 +248,13 @@ def test_team_draft_goes_on_with_one_team_and_ends_with_both():
         np.exp(policy.prefix_log_prob(np.array([[0, 2, 1, 3]]))), [[0.5, 0.5, 0.25, 0.25]]
     )
     assert policy.prefix_log_prob(np.array([[0, 2, 1, 3, 2]]))[0, -1] == -np.inf
+
+
+def test_gaps_that_no_float_can_count_are_sampled():
+    fair = Autoregressive(
+        lambda rows, prefixes: np.full((len(rows), 10), 0.1), 1, 10, replacement=True, max_samples=8
+    )
+    last = np.zeros((1, 320), bool)
+    last[0, -1] = True
+    found = fair.subset_log_prob(np.zeros((1, 320), int), last)
+    assert np.exp(found.log_prob) == pytest.approx(0.1, rel=1e-12)

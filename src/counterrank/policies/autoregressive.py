@@ -127,7 +127,8 @@ class Autoregressive(ArrayPolicy):
             mask = tasks.masks[t, : int(np.flatnonzero(tasks.masks[t])[-1]) + 1]
             gaps = len(mask) - int(mask.sum())
             wanted = items[row, : len(mask)]
-            if float(self.n_items) ** gaps <= self.max_states:
+            # Whole numbers have no largest one: 100,000 items in 62 gaps are no float any more.
+            if int(self.n_items) ** gaps <= self.max_states:
                 values[t] = enumerated(self, ids[row], wanted, mask)
             else:
                 values[t], errors[t] = self._sample_set(ids[row], wanted, mask)
