@@ -181,6 +181,7 @@ def test_other_kinds_of_propensity(log, kind, members):
     found = Auto().estimate(part, "new")
     assert [m["member"] for m in found.details["members"]] == members
     assert found.flags[0].startswith("weights-only") and kind in found.flags[0]
+    assert "--policy new=plackett-luce" in found.flags[0]
 
 
 def test_controls_help_where_only_prefixes_are_known(log):

@@ -148,7 +148,9 @@ def evaluate(log: str, **options: Any) -> None:
             **_asked_for(options),
             **read,
         )
-    result = replace(result, **{name: for_commands(getattr(result, name)) for name in _ADVISING})
+    told = {name: for_commands(getattr(result, name)) for name in _ADVISING}
+    flagged = tuple(replace(e, flags=for_commands(e.flags)) for e in result.estimates)
+    result = replace(result, estimates=flagged, **told)
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result.log["words"] = {role: word for role, word in words.items() if word}

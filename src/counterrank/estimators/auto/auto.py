@@ -325,6 +325,8 @@ def _why(target: str, kind: str, *, factored: bool) -> str:
         )
     return (
         f"weights-only: of '{target}' the log has '{kind}' propensities, from which no rankings "
-        "can be drawn, so auto uses weights and mean-zero controls; with the policy itself (its "
-        "scores) it could use reward models"
+        "can be drawn, so auto uses weights and mean-zero controls; with the policy itself, such as "
+        f"--policy {target}=plackett-luce where the log has its scores "
+        f"(policies={{'{target}': 'plackett-luce'}} in Python), it could use reward models and "
+        "would usually be several times more exact"
     )
