@@ -87,7 +87,9 @@ def dask_client():
     _collect()
 
 
-@pytest.fixture(scope="session")
+# A process has one Spark context, and tests elsewhere stop theirs (the notebook on tables of Spark does): a
+# session of one file is never handed to another that comes later.
+@pytest.fixture(scope="module")
 def spark_session():
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         message = "Spark needs Java; on Debian: apt-get install openjdk-17-jre-headless"
@@ -104,7 +106,7 @@ def _collect():
         gc.collect()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def built():
     """Sources that were made before; they can be passed over again."""
     return {}
