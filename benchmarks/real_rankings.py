@@ -30,7 +30,7 @@ import counterrank as cr
 from counterrank.estimators import registry
 from counterrank.simulate import World, true_value
 
-SEEDS = {"develop": 15_013, "fresh": 902_111, "second": 3_310_717}
+SEEDS = {"develop": 15_013, "fresh": 902_111, "second": 3_310_717, "third": 7_140_229}
 WHICH = ("target", "logging")
 CLASSIC = ("ips", "iips", "rips")
 BEHAVIORS = ("position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed")
