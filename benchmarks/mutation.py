@@ -128,7 +128,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     (
         "kernels/accumulate.py",
         "3",
-        "= np.empty(length * _BLOCK), np.empty((3, _BLOCK))",
+        "= np.empty(length * BLOCK), np.empty((3, BLOCK))",
     ),  # room that nothing uses
     (
         "moments.py",
@@ -141,9 +141,6 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("moments.py", "LtE", "np.abs(difference) <= noise"),
     ("moments.py", "3", "dtype=np.int64), np.zeros((3, kernels.BINS, 2))"),
     ("moments.py", "3", "totals = np.empty((3, n))"),
-    ("moments.py", "FloorDiv", "padded = np.zeros("),  # columns of zeros that are cut off again
-    ("moments.py", "4", "padded = np.zeros("),
-    ("ratios.py", "BitOr", "Probabilities | "),
     ("tree/objective.py", "1", "reshape(1, 1, -1)"),
     ("tree/objective.py", "2", "2 + 2 * self.comparisons"),  # channels that stay zero
     ("tree/objective.py", "0.0", "if self.sample is None else 0.0"),  # replicates have no noise
@@ -178,7 +175,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "LtE",
         "part = rankings if rankings.m <= _PART",
     ),  # a part of everything is everything
-    ("inference/intervals.py", "60", "_STEPS = 60"),
+    ("inference/intervals.py", "60", "_BET_HALVINGS = 60"),
     ("inference/intervals.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
     (
         "inference/intervals.py",
@@ -210,7 +207,6 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("evaluation/judging.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
     ("evaluation/judging.py", "LtE", "calm = tail_index("),
     ("evaluation/judging.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
-    ("evaluation/judging.py", "True", "strict=True"),
     ("evaluation/judging.py", "0", "default=0)"),  # of no estimates there is no path
     # The line before leaves factors of three and more, or a third and less.
     ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),

@@ -54,6 +54,14 @@ def test_log_probabilities_are_recognised_and_the_rest_goes_on(tmp_path, columns
     assert next(row for row in rows if row["check"] == "mean-weight")["status"] == "passed"
 
 
+def test_rows_without_a_logarithm_are_left_out_and_the_others_mended(tmp_path, columns):
+    logs = np.log(columns["propensity"])
+    logs[3, 0], logs[8, 1] = np.nan, -np.inf
+    rows = audit_file(written(tmp_path, columns, propensity=logs), ["new"])
+    assert "looks at 598 of 600 rankings" in json.dumps(rows)
+    assert next(row for row in rows if row["check"] == "mean-weight")["status"] == "passed"
+
+
 def test_single_bad_numbers_are_counted_and_the_other_rows_audited(tmp_path, columns):
     values = columns["propensity"].copy()
     values[3, 0], values[8, 1], values[9, 2], values[10, 0] = 0.0, 1.7, np.nan, -0.2

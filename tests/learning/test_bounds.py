@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from counterrank.inference import betting_lower_bound
+from counterrank.inference.bets import refuted
 from counterrank.inference.intervals import tried
-from counterrank.kernels.bets import refuted
 from counterrank.learning.paths import Drawn, best_of_shares
 
 LAWS = {

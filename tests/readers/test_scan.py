@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from counterrank.errors import ConfigError, CounterrankError, LogError
@@ -13,6 +14,7 @@ from counterrank.readers.reading import concat, read_part
 from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 from counterrank.readers.survey import batch_rows, sample_rows
 from counterrank.sources import scan_log
+from counterrank.sources.cluster import SurveyPass
 
 
 @pytest.fixture
@@ -99,6 +101,36 @@ def test_buckets_do_not_depend_on_how_a_log_is_read(kit, tmp_path, unit, name):
         from counterrank.validation import buckets
 
         np.testing.assert_array_equal(buckets(np.array(units[unit]), 200, start=0), log.bucket)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_ids_written_as_text_are_names_in_every_piece_once_one_is_no_number(tmp_path, late):
+    numbers, names = '"[7, 8]","[0, 1]","[0.5, 0.5]"', '"[7, hat]","[1, 0]","[0.5, 0.5]"'
+    texts = [numbers, names] if late else [names, numbers]
+    for name, rows in zip("ab", texts, strict=True):
+        (tmp_path / f"{name}.csv").write_text(f"action,reward,propensity\n{rows}\n")
+    found = concat(list(scan_log(tmp_path).batches()))
+    assert found.action_names == ("7", "8", "hat")
+    assert sorted(found.action.tolist()) == [[0, 1], [0, 2]]
+
+
+def test_surveys_of_partitions_share_the_names_of_both():
+    pieces = [pa.table({"action": [text]}) for text in ("[7, 8]", "[7, hat]")]
+    spec = LogSpec(layout="list", K=0, fields={"action": Field(("action",), "text")})
+    one, two = (SurveyPass(spec)(i, iter([piece]))[0] for i, piece in enumerate(pieces))
+    for both in (one + two, two + one):
+        assert both.survey.finish(pieces[0]).action_names == ("7", "8", "hat")
+    assert one.survey.finish(pieces[0]).action_names is None
+
+
+def test_too_many_numbers_beside_a_name_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("counterrank.readers.survey.MOST_LABELS", 2)
+    rows = '"[7, 8, 9]","[0, 1, 0]","[0.5, 0.5, 0.5]"'
+    (tmp_path / "a.csv").write_text(f"action,reward,propensity\n{rows}\n")
+    assert scan_log(tmp_path).first.action.tolist() == [[7, 8, 9]]
+    (tmp_path / "b.csv").write_text(f"action,reward,propensity\n{rows.replace('7', 'hat')}\n")
+    with pytest.raises(LogError, match="'action' has more than 2 different names"):
+        scan_log(tmp_path)
 
 
 @pytest.mark.parametrize("layout", ["list", "long"])

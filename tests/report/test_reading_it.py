@@ -2,15 +2,16 @@
 no evidence.
 """
 
+import pytest
 from tests.report import sample
 
-from counterrank.report.estimates import agreement_drawing, agreement_in_words
+from counterrank.report.estimates import agreement_drawing, agreement_in_words, values_drawing
 from counterrank.report.html import render
 from counterrank.report.numbers import percent, plain, short, span
 from counterrank.report.reading import Reading
 from counterrank.report.sentences import cards
 from counterrank.report.terminal import renderables
-from counterrank.report.where import segments_drawing
+from counterrank.report.where import positions_drawing, segments_drawing
 
 
 def changed(target: str, estimator: str, **values: object) -> dict:
@@ -40,6 +41,21 @@ def test_one_column_has_one_number_of_digits():
     for target in reading.targets:
         shown = [row.shown for row in agreement_drawing(reading, target).rows if not row.heading]
         assert len({len(text.partition(".")[2]) for text in shown}) == 1
+
+
+@pytest.mark.parametrize(("level", "z"), [(0.95, 1.959964), (0.8, 1.281552), (0.99, 2.575829)])
+def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
+    model = sample.model()
+    for row in model["estimates"]:
+        row["level"] = level
+    reading = Reading(model)
+    [today, *_] = values_drawing(reading).rows
+    assert (today.low, today.high) == pytest.approx((1.2 - z * 0.006, 1.2 + z * 0.006), abs=1e-7)
+    first = reading.model_path("personalised")[0]
+    assert (first["low"], first["high"]) == pytest.approx((1.25 - z * 0.008, 1.25 + z * 0.008))
+    at = reading.lift("personalised")["by_position"][0]
+    point = positions_drawing(reading, "personalised").series[0].points[0]
+    assert point.high - point.y == pytest.approx(z * at["stderr"], rel=1e-6)
 
 
 def test_how_wrong_propensities_may_be_stands_on_the_card():

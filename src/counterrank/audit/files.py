@@ -151,11 +151,9 @@ def repaired(
         cells = used if values.shape == used.shape else np.ones(values.shape, dtype=bool)
         found, fine = look_at(role, field.name, values, cells)
         findings += found
-        if found and found[0].cause.startswith("log"):
+        good &= fine
+        if role != "reward" and are_logarithms(values[cells]):
             table = _with_numbers(table, field, np.exp(values))
-        else:
-            # Logarithms were mended just above; rows with any other fault are left out.
-            good &= fine
     if not good.any():
         return findings, None
     kept = int(good.sum())
@@ -178,7 +176,7 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
         return _rewards(name, values, bad), np.asarray(~bad.any(axis=1))
     inside = values[cells]
     finite = inside[np.isfinite(inside)]
-    if len(finite) and finite.max() <= 0 and finite.min() < 0:
+    if are_logarithms(inside):
         return [
             Finding(
                 "probabilities",
@@ -188,7 +186,7 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
                 "log-probabilities were logged",
                 "store exp of these values; the rest of this audit did so",
             )
-        ], np.ones(len(values), dtype=bool)
+        ], np.asarray((np.isfinite(values) | ~cells).all(axis=1))
     # Above one by rounding is allowed, as when a log is read.
     missing, above, zero = (
         np.isnan(values) & cells,
@@ -231,6 +229,14 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
             )
         )
     return [one for one in found if one is not None], np.asarray(~bad.any(axis=1))
+
+
+def are_logarithms(values: Floats) -> bool:
+    """Return whether numbers that should be probabilities are logarithms of them: none above 0, one
+    below.
+    """
+    finite = values[np.isfinite(values)]
+    return bool(len(finite) and finite.max() <= 0 and finite.min() < 0)
 
 
 def _wrong(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
-from counterrank.kernels.bets import refuted
+from counterrank.inference.bets import refuted
 from counterrank.moments import Moments, spread
 
 Floats = NDArray[np.float64]

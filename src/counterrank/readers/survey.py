@@ -34,6 +34,8 @@ class Survey:
     lowest: int = 1
     labels: dict[str, set[str]] = field(default_factory=dict)
     has_names: bool = False
+    #: Ids written as text that are whole numbers: names too, should another piece have a name.
+    numbers: set[str] = field(default_factory=set)
     largest: int = -1
 
     @classmethod
@@ -78,9 +80,7 @@ class Survey:
         categories = {
             name: _ordered(self.labels[name]) for name in spec.context if name in self.labels
         }
-        names = (
-            _ordered(self.labels.get("", set())) if self.encode_actions or self.has_names else None
-        )
+        names = self._names()
         dists = {
             key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()
         }
@@ -98,6 +98,13 @@ class Survey:
             first_position=first,
             candidates=self._candidates(spec.candidates, names, sample),
         )
+
+    def _names(self) -> tuple[str, ...] | None:
+        if not (self.encode_actions or self.has_names):
+            return None
+        found = self.labels.get("", set()) | (self.numbers if self.has_names else set())
+        _refuse_many(found, "", f"'{self.spec.fields['action'].name}'")
+        return _ordered(found)
 
     def _candidates(
         self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table
@@ -156,26 +163,35 @@ class Survey:
             array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
-        written = item.form == "text"
-        named = values.is_text(array.type) and not (written and _all_whole(array))
+        whole = item.form == "text" and values.is_text(array.type) and _all_whole(array)
+        named = values.is_text(array.type) and not whole
         self.has_names |= named
-        # Text that is all whole numbers so far is noted too once a name was seen: then "7" is one.
-        if named or self.encode_actions or (written and self.has_names):
+        if named or self.encode_actions:
             self._note(array, "", f"'{name}'")
+        elif whole and len(self.numbers) <= MOST_LABELS:  # beyond, they are no vocabulary
+            self.numbers |= _distinct(array)
 
     def _note(self, array: pa.Array, key: str, what: str) -> None:
         known = self.labels.setdefault(key, set())
-        known.update(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
-        if len(known) > MOST_LABELS:
-            raise LogError(
-                f"{what} has more than {MOST_LABELS:,} different names (such as "
-                f"'{min(known)[:40]}'); "
-                + (
-                    "use integer ids"
-                    if key == ""
-                    else "choose other context columns with --context (context= in Python)"
-                )
+        known |= _distinct(array)
+        _refuse_many(known, key, what)
+
+
+def _distinct(array: pa.Array) -> set[str]:
+    return set(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
+
+
+def _refuse_many(known: set[str], key: str, what: str) -> None:
+    if len(known) > MOST_LABELS:
+        raise LogError(
+            f"{what} has more than {MOST_LABELS:,} different names (such as "
+            f"'{min(known)[:40]}'); "
+            + (
+                "use integer ids"
+                if key == ""
+                else "choose other context columns with --context (context= in Python)"
             )
+        )
 
 
 def _is_huge(column: pa.ChunkedArray) -> bool:

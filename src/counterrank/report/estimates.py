@@ -59,7 +59,7 @@ def _logging(reading: Reading) -> Iterator[Row]:
     value, error = reading.log.get("value"), reading.log.get("stderr")
     if not known(value):
         return
-    reach = 1.96 * error if known(error) else None
+    reach = reading.reach(error) if known(error) else None
     low, high = (value - reach, value + reach) if reach is not None else (None, None)
     shown = plain(value, error)
     tip = f"today's policy\n{shown} ± {plain(error, error)}\nmeasured, not estimated"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from counterrank.estimators import Form, order_path, parse
@@ -131,6 +132,12 @@ class Reading:
         found = [e["level"] for e in self.estimates if known(e.get("level"))]
         return float(found[0]) if found else 0.95
 
+    def reach(self, error: float) -> float:
+        """Return half the width of a normal interval at this level, for what has a standard error
+        only.
+        """
+        return NormalDist().inv_cdf(0.5 + self.level / 2) * error
+
     @property
     def practical(self) -> float | None:
         """The smallest relative lift that matters, if the user gave one."""
@@ -202,15 +209,27 @@ class Reading:
         or as estimated.
         """
         path = rows(table(table(self.model.get("diagnostics")).get("order_path")).get(target))
-        return _path(path) if len(path) > 1 else self._path_of_estimates(target)
+        return self._path(path) if len(path) > 1 else self._path_of_estimates(target)
 
     def model_path(self, target: str) -> list[Mapping[str, Any]]:
         """Return the same around a reward model, where an estimator has recorded it."""
         for found in self.of(target):
             path = rows(table(found.get("details")).get("order_path"))
             if len(path) > 1:
-                return _path(path)
+                return self._path(path)
         return []
+
+    def _path(self, found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        filled = [self._with_interval(row, index + 1) for index, row in enumerate(found)]
+        return complete(filled, "order", "value")
+
+    def _with_interval(self, row: Mapping[str, Any], index: int) -> Mapping[str, Any]:
+        filled = {"order": index, **row}
+        value, error = filled.get("value"), filled.get("stderr")
+        if not known(filled.get("low")) and known(value) and known(error):
+            reach = self.reach(error)
+            filled.update(low=value - reach, high=value + reach)
+        return filled
 
     def _path_of_estimates(self, target: str) -> list[Mapping[str, Any]]:
         last = int(self.log.get("K") or 0)
@@ -221,19 +240,6 @@ class Reading:
             if len(named) > 1
             else []
         )
-
-
-def _path(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    filled = [_with_interval(row, index + 1) for index, row in enumerate(found)]
-    return complete(filled, "order", "value")
-
-
-def _with_interval(row: Mapping[str, Any], index: int) -> Mapping[str, Any]:
-    filled = {"order": index, **row}
-    value, error = filled.get("value"), filled.get("stderr")
-    if not known(filled.get("low")) and known(value) and known(error):
-        filled.update(low=value - 1.96 * error, high=value + 1.96 * error)
-    return filled
 
 
 def family(estimate: Mapping[str, Any]) -> str:

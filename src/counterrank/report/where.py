@@ -33,7 +33,7 @@ def _points(reading: Reading, target: str) -> list[Point]:
         value, error = row.get("value"), row.get("stderr")
         if not known(value):
             continue
-        reach = 1.96 * float(error) if known(error) else 0.0
+        reach = reading.reach(float(error)) if known(error) else 0.0
         low, high = float(value) - reach, float(value) + reach
         tip = f"position {k}: {plain(value, error, sign=True)} {reward}\n± {plain(error, error)}"
         points.append(Point(float(k), float(value), low, high, tip))

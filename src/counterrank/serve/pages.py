@@ -348,7 +348,7 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
         )
         # Side by side: whiskers at one place would hide each other.
         predicted.append(Point(place - 0.08, float(best["value"]), low, high, words))
-        reach = 1.96 * outcome.stderr
+        reach = night.reading.reach(outcome.stderr)
         ends = (outcome.earned - reach, outcome.earned + reach)
         earned.append(Point(place + 0.08, outcome.earned, *ends, words))
     values = [value for p in (*predicted, *earned) for value in (p.y, p.low, p.high)]

@@ -154,6 +154,7 @@ class Surveyed:
                 lowest=min(mine.lowest, yours.lowest),
                 labels=labels,
                 has_names=mine.has_names or yours.has_names,
+                numbers=mine.numbers | yours.numbers,
                 largest=max(mine.largest, yours.largest),
             )
         )
