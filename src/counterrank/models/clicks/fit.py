@@ -260,36 +260,29 @@ def _fitted(
     first = made[Variant(extra=variant.extra)] if variant.competition else None
     # Competition reads strengths of the same variant without competition.
     before = first or made.get(Variant())
-    rivals, columns, similarity = None, [common] * (rows.folds + 1), None
-    read = [np.zeros(rows.click.shape)] * (rows.folds + 1)
+    rivals, columns, similarity = None, common, None
+    read = np.zeros(rows.click.shape)
     if first is not None:
         similarity = _similarity(rows, first)
-        # Likeness was learned from clicks: a row's own must not be in it, whichever fit reads the
-        # row.
+        # Strengths and likeness were learned from clicks: a row's own must not be in them, whichever
+        # fit reads the row, or they would say of their own row what they say of no other.
+        strength = first.strength(rows.rankings, rows.fold, rows.x)
         alike = (
             None if similarity is None else similarity.above(rows.numbers, rows.lengths, rows.fold)
         )
-        # A fold's strengths come from that fold's first fit, so that nothing of the fold is in its
-        # columns.
-        strengths = [first.strength(rows.rankings, f, rows.x) for f in (*range(rows.folds), ALL)]
-        felt = [first.competition(rows.rankings, strength, alike) for strength in strengths]
+        felt = first.competition(rows.rankings, strength, alike)
         if rows.family == CLICKS:
-            read = [_read(rows, strength) for strength in strengths]
-        rivals = Scaling.of(felt[-1][shown])
-        columns = [np.concatenate([common, rivals.apply(values)], axis=2) for values in felt]
-    d, p = x.shape[1] - 1, columns[0].shape[2] + encoding.products
+            read = _read(rows, strength)
+        rivals = Scaling.of(felt[shown])
+        columns = np.concatenate([common, rivals.apply(felt)], axis=2)
+    d, p = x.shape[1] - 1, columns.shape[2] + encoding.products
     prior = prior_of(rows, d, encoding.widths(variant, p))
     climb = Climb(rows, prior, x)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
         steps = [
             climb(
-                theta[-1],
-                seen[-1],
-                columns[-1],
-                read[-1],
-                int(SETTINGS["rounds"].value),
-                near=False,
+                theta[-1], seen[-1], columns, read, int(SETTINGS["rounds"].value), near=False
             )
         ]
         theta[:-1] = theta[-1]
@@ -297,12 +290,10 @@ def _fitted(
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
         theta = _widened(before.parameters, p)
         start = theta[-1].copy()
-        steps = [climb(theta[-1], seen[-1], columns[-1], read[-1], 1, near=True)]
+        steps = [climb(theta[-1], seen[-1], columns, read, 1, near=True)]
         # The new columns move a fold about as they move all rows.
         theta[:-1] += theta[-1] - start
-    steps += [
-        climb(theta[f], seen[f], columns[f], read[f], 0, near=True) for f in range(rows.folds)
-    ]
+    steps += [climb(theta[f], seen[f], columns, read, 0, near=True) for f in range(rows.folds)]
     details: dict[str, Any] = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
