@@ -11,8 +11,8 @@ import pytest
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.recursion import (
     backward,
-    click_ahead,
     click_expected,
+    click_history,
     competition,
     forward,
     reading,
@@ -115,7 +115,9 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     gain = rng.normal(size=(m, K))
     click = np.where(item >= 0, rng.random((m, K)) < 0.5, 0.0)
     first, second = np.zeros((m, K + 1)), np.zeros((m, K + 1))
-    click_ahead(attraction, *parts, item, lengths, fold, gain, click, first)
+    again = np.zeros((m, K))
+    click_history(attraction, *parts, item, lengths, fold, gain, click, again, first)
+    np.testing.assert_array_equal(again, one)
     table_ahead(chances, lengths, gain, click, second)
     np.testing.assert_allclose(first, second, atol=1e-14)
     # The value at the start is what is expected.

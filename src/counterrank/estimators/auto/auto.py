@@ -108,7 +108,11 @@ class AutoPlan(Plan[AutoState]):
             controls = calibration(totals[0], rows, self.rate)
         mean_weight = weights[self.own].mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
-        part = View(near.batch.take(some), view.target)
+        part = (
+            self.nuisances.compared(near, some)
+            if isinstance(self.nuisances, Drawn)
+            else View(near.batch.take(some), view.target)
+        )
         state = AutoState(
             n=batch.n,
             **summed(
@@ -201,8 +205,7 @@ class AutoPlan(Plan[AutoState]):
     def _draws(self, view: View) -> Ints | None:
         if not isinstance(self.nuisances, Drawn) or view.batch.n == 0:
             return None
-        size = min(self.nuisances.draws, int(SETTINGS["fold_draws"].value))
-        return drawn_once(view, size, self.workspace.seed)
+        return drawn_once(view, self.nuisances.fold_draws, self.workspace.seed)
 
     def _controls(self, view: View) -> Floats:
         """Return (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero whatever the context, where there

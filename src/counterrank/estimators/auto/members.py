@@ -119,7 +119,8 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
         whole_distribution(view.batch, LOGGING),
         whole_distribution(view.batch, view.target),
     )
-    if view.ratios.kind == "factored" and logging is not None and wanted is not None:
+    # Ratios are asked for last: they may cost more than all the rest.
+    if logging is not None and wanted is not None and view.ratios.kind == "factored":
         return _exact(view, members, logging, wanted)
     if draws is None or not isinstance(view.batch.propensity, Policy):
         return none
@@ -170,9 +171,12 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
     batch, policy = view.batch, view.batch.target(view.target)
     assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
     n, S, K = draws.shape
-    rows, flat = np.repeat(np.arange(n), S), draws.reshape(n * S, K)
-    above = policy.take(rows).prefix_log_prob(flat)
-    below = batch.propensity.take(rows).prefix_log_prob(flat)
+    # Draw by draw: rows of a policy with many items are not copied for each.
+    flat = draws.transpose(1, 0, 2).reshape(S * n, K)
+    above, below = (
+        np.concatenate([own.prefix_log_prob(draws[:, s]) for s in range(S)])
+        for own in (policy, batch.propensity)
+    )
     shown = flat >= 0
     last = np.maximum(shown.sum(axis=1) - 1, 0)
     supported = np.isfinite(below)

@@ -5,7 +5,6 @@ closed form; everywhere else rankings of the target are drawn and the click mode
 them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -113,7 +112,7 @@ class ClosedForm:
         found = [model.predict(batch, view.target) for model in self.models]
         alpha = view.batch.position_weights
         errors = np.stack([alpha * (view.batch.reward - one.q) for one in found])
-        q, mean = [one.q for one in found], [one.mean for one in found]
+        q, mean = np.stack([one.q for one in found]), np.stack([one.mean for one in found])
         return _averaged(q, mean, errors, alpha, self.shares)
 
 
@@ -146,30 +145,57 @@ class Drawn:
             if fold is None
             else np.full(n, fold)
         )
-        # Fits of different folds are compared on the same rankings: few do.
-        size = self.draws if fold is None else min(self.draws, int(SETTINGS["fold_draws"].value))
-        logged = view.once("rankings", lambda: logged_rankings(batch, view.target))
-        shown = view.once(("drawn rankings", size), lambda: self._drawn(view, logged, size))
-        q, mean, errors = [], [], []
-        for model in self.models:
-            past = model.history(logged, batch.reward, own, alpha)
-            q.append(past.q)
-            errors.append(past.delta)
-            ahead = model.expected(shown, np.repeat(own, size))
-            mean.append(ahead.reshape(n, size, K).mean(axis=1))
-        return _averaged(q, mean, np.stack(errors), alpha, self.shares)
+        # Fits of different folds are compared on the same rankings: few do, and so do the models that
+        # count.
+        size = self.draws if fold is None else self.fold_draws
+        least = 0.0 if fold is None else SETTINGS["fold_share"].value
+        asked = np.flatnonzero(self.shares >= least)
+        logged, shown = self._logged(view), self._shown(view, size)
+        q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
+        for rows, part in logged.parts():
+            folds = own[rows]
+            for j, model in enumerate(asked):
+                past = self.models[model].history(part, batch.reward[rows], folds, alpha)
+                q[j, rows], errors[j, rows] = past.q, past.delta
+        ahead, owns = np.empty((len(asked), n * size, K)), np.repeat(own, size)
+        for rows, part in shown.parts():
+            folds = owns[rows]
+            for j, model in enumerate(asked):
+                ahead[j, rows] = self.models[model].expected(part, folds)
+        ahead.reshape(len(asked), n, size, K).mean(axis=2, out=mean)
+        shares = self.shares[asked] / self.shares[asked].sum()
+        return _averaged(q, mean, errors, alpha, shares)
 
-    def _drawn(self, view: View, logged: Rankings, size: int) -> Rankings:
-        drawn = drawn_once(view, size, self.seed)
-        return logged.others(drawn, extra=attraction(view.batch.target(view.target), drawn))
+    @property
+    def fold_draws(self) -> int:
+        """Rankings of the target a row on which fits of different folds are compared."""
+        return min(self.draws, int(SETTINGS["fold_draws"].value))
+
+    def compared(self, view: View, rows: Ints) -> View:
+        """Return some rows of a view for comparing folds: their rankings are among those it has."""
+        part, size = View(view.batch.take(rows), view.target), self.fold_draws
+        some = (rows[:, None] * self.draws + np.arange(size)).ravel()
+        part.once("rankings", lambda: self._logged(view).take(rows))
+        part.once(("drawn rankings", size), lambda: self._shown(view, self.draws).take(some))
+        draws = drawn_once(view, self.draws, self.seed)
+        part.once(("target draws", size), lambda: draws[rows, :size])
+        return part
+
+    def _logged(self, view: View) -> Rankings:
+        return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
+
+    def _shown(self, view: View, size: int) -> Rankings:
+        def make() -> Rankings:
+            drawn = drawn_once(view, size, self.seed)
+            extra = attraction(view.batch.target(view.target), drawn)
+            return self._logged(view).others(drawn, extra=extra)
+
+        return view.once(("drawn rankings", size), make)
 
 
-def _averaged(
-    q: Sequence[Floats], mean: Sequence[Floats], errors: Floats, alpha: Floats, shares: Floats
-) -> Outlook:
-    means = np.stack([one @ alpha for one in mean])
-    over = [np.tensordot(shares, np.asarray(values), axes=1) for values in (q, mean, errors)]
-    return Outlook(over[0], over[1], over[2], means, errors)
+def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Floats) -> Outlook:
+    over = [np.tensordot(shares, values, axes=1) for values in (q, mean, errors)]
+    return Outlook(over[0], over[1], over[2], mean @ alpha, errors)
 
 
 def shares_of(losses: Floats, slots: int, unit: Ints | None = None) -> Floats:
@@ -288,8 +314,13 @@ def attraction(policy: Any, items: Ints) -> Floats | None:
         if table is None:
             return None
         rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
-        known = np.isfinite(table)
-        centre = (np.where(known, table, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))[rows]
+        centre = table.sum(axis=1) / table.shape[1]
+        odd = np.flatnonzero(~np.isfinite(centre))
+        if len(odd):
+            known = np.isfinite(table[odd])
+            sums = np.where(known, table[odd], 0.0).sum(axis=1)
+            centre[odd] = sums / np.maximum(known.sum(axis=1), 1)
+        centre = centre[rows]
         values = table[rows[:, None, None], np.maximum(items, 0)]
     out = values - centre[:, None, None]
     return np.where((items >= 0) & np.isfinite(out), out, np.nan)

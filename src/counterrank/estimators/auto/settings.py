@@ -61,6 +61,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "as for the rows",
         "reasoned",
     ),
+    "fold_share": Setting(
+        0.001,
+        "of the average",
+        "a model that counts less moves what the fits' error does to the estimate by no more",
+        "reasoned",
+    ),
     "clip": Setting(
         0.25,
         "of sqrt(n)",

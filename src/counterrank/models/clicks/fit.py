@@ -256,6 +256,7 @@ def _fitted(
 ) -> Predictor:
     encoding, shown = rows.encoding, rows.rankings.item >= 0
     common = encoding.columns(rows.rankings, rows.x, variant.extra)
+    common = common[:, :, : encoding.width(variant.extra)]
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
     first = made[Variant(extra=variant.extra)] if variant.competition else None
     # Competition reads strengths of the same variant without competition.

@@ -23,8 +23,8 @@ from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.recursion import (
     attractions,
     chances,
-    click_ahead,
     click_expected,
+    click_history,
     competition,
     cosines_above,
     pair_evidence,
@@ -177,8 +177,6 @@ def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
 
 #: Ids below this are looked up in a table.
 _TABLE = 10_000_000
-#: Rankings whose columns are held at once.
-_PART = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,11 +253,24 @@ class Encoding:
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
 
+    def width(self, extra: bool) -> int:
+        """Return how many of the `columns` a variant reads: extra numbers come last."""
+        found = 0 if self.slopes else len(self.context.mean)
+        found += 0 if self.features is None else len(self.features.mean)
+        return found + (len(self.extra.mean) if extra and self.extra is not None else 0)
+
     def columns(self, rankings: Rankings, x: Floats, extra: bool) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items: the context where items
         have no slopes in it, features, extra numbers; products of features and context are left to
-        the kernels.
+        the kernels. Variants without extra numbers share the array and do not read them.
         """
+        if extra and (self.extra is None or rankings.extra is None):
+            raise EstimatorError(
+                "the model was fitted with extra numbers for each slot; these rankings have none"
+            )
+        return rankings.once(("columns", self), lambda: self._columns(rankings, x))
+
+    def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         parts: list[Floats] = []
         if not self.slopes:
             own = x[rankings.row]
@@ -270,12 +281,7 @@ class Encoding:
                     "the model was fitted with item features; these rankings have none"
                 )
             parts.append(self.features.apply(rankings.features))
-        if extra:
-            if self.extra is None or rankings.extra is None:
-                raise EstimatorError(
-                    "the model was fitted with extra numbers for each slot; these rankings have "
-                    "none"
-                )
+        if self.extra is not None and rankings.extra is not None:
             parts.append(self.extra.apply(rankings.extra))
         if not parts:
             return np.empty((rankings.m, rankings.K, 0))
@@ -391,7 +397,9 @@ class Predictor:
         (m,).
         """
         return (
-            self.encoding.numbers(rankings.item),
+            rankings.once(
+                ("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)
+            ),
             rankings.lengths,
             by_row(fold, self.folds, rankings.m),
         )
@@ -406,15 +414,14 @@ class Predictor:
         """Return the linear predictor (m, K), zero in the padding; x is the standardised context
         and strength (m, K) that of the items by themselves, where they are known.
         """
-        x = self.encoding.context.apply(rankings.x) if x is None else x
+        if x is None:
+            scaling = self.encoding.context
+            x = rankings.once(("context", scaling), lambda: scaling.apply(rankings.x))
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
         if self.first is not None and strength is None:
             strength = self.first.strength(rankings, folds, x)
-        # In parts: columns of all draws at once would be the largest array of an evaluation.
-        for start in range(0, rankings.m, _PART):
-            rows = slice(start, start + _PART)
-            part = rankings if rankings.m <= _PART else rankings.take(rows)
+        for rows, part in rankings.parts():
             strong = None if strength is None else strength[rows]
             self._predict(part, folds[rows], x, strong, out[rows])
         return out
@@ -424,16 +431,16 @@ class Predictor:
     ) -> None:
         numbers, lengths, _ = self.arrays(rankings, folds)
         columns = self.encoding.columns(rankings, x, self.variant.extra)
+        others = np.empty((*numbers.shape, 0))
         if self.rivals is not None and strength is not None:
             alike = (
                 None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
             )
-            others = self.competition(rankings, strength, alike)
-            columns = np.concatenate([columns, self.rivals.apply(others)], axis=2)
+            others = self.rivals.apply(self.competition(rankings, strength, alike))
         own = np.ascontiguousarray(self.encoding.slopes_of(x))
         assert rankings.row is not None
-        attractions(self.table, self.beta, numbers, own, rankings.row, columns, x, *self.encoding.bent,
-                    lengths, folds, out)  # fmt: skip
+        attractions(self.table, self.beta, numbers, own, rankings.row, columns, others, x,
+                    *self.encoding.bent, lengths, folds, out)  # fmt: skip
 
     def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
         """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness
@@ -443,9 +450,13 @@ class Predictor:
         if alike is not None:
             parts.append(alike[..., None])
         if self.encoding.features is not None and rankings.features is not None:
-            z = self.encoding.features.apply(rankings.features)
-            parts.append(alike_above(z, rankings.item >= 0)[..., None])
+            parts.append(rankings.once(("alike", self.encoding), lambda: self._alike(rankings)))
         return np.concatenate(parts, axis=2)
+
+    def _alike(self, rankings: Rankings) -> Floats:
+        assert self.encoding.features is not None and rankings.features is not None
+        z = self.encoding.features.apply(rankings.features)
+        return alike_above(z, rankings.item >= 0)[..., None]
 
     def strength(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
         """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the
@@ -494,7 +505,14 @@ class ClickModel:
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
-        return self._expected(rankings, fold, *self._page(rankings, fold))
+        self._fits(rankings)
+        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
+        attraction, skip = self._page(rankings, fold)
+        out = np.zeros(rankings.item.shape)
+        click_expected(
+            attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds, out
+        )
+        return out
 
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
@@ -511,25 +529,15 @@ class ClickModel:
         alpha: Floats | None,
     ) -> History:
         """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
+        self._fits(rankings)
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
-        attraction, skip = self._page(rankings, fold)
-        q = worth * self._expected(rankings, fold, attraction, skip)
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
-        ahead = np.zeros((rankings.m, rankings.K + 1))
+        q, ahead = np.zeros(rankings.item.shape), np.zeros((rankings.m, rankings.K + 1))
         click = np.where(rankings.item >= 0, reward != 0.0, 0.0)
-        click_ahead(
-            attraction,
-            self.odds,
-            self.after,
-            skip,
-            self.power,
-            numbers,
-            lengths,
-            folds,
-            weights * worth,
-            click,
-            ahead,
-        )
+        attraction, skip = self._page(rankings, fold)
+        click_history(attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds,
+                      weights * worth, click, q, ahead)  # fmt: skip
+        q *= worth
         # A telescope: what was earned plus what is expected now, less what was expected before.
         delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
         return History(q, ahead, delta)
@@ -549,26 +557,25 @@ class ClickModel:
 
     def _page(self, rankings: Rankings, fold: int | Ints) -> tuple[Floats, Floats]:
         """Return the attraction (m, K) and what skipped items say of having left (m, K, 2)."""
-        first = self.predictor.first
-        strength = None if first is None else first.strength(rankings, fold)
+        own = self.predictor.first or self.predictor
+        # The models with competition read the strengths that the ones without it are made of: asked
+        # about the same folds (the same array), they share them.
+        asked = fold if isinstance(fold, int) else id(fold)
+        strength, _ = rankings.once(
+            ("strength", own, asked), lambda: (own.strength(rankings, fold), fold)
+        )
+        if own is self.predictor:
+            return strength, skips(rankings, None)
         values = self.predictor(rankings, fold, strength=strength)
         chances(values, rankings.lengths)
         return values, skips(rankings, strength)
 
-    def _expected(
-        self, rankings: Rankings, fold: int | Ints, attraction: Floats, skip: Floats
-    ) -> Floats:
+    def _fits(self, rankings: Rankings) -> None:
         if rankings.K > self.odds.shape[1]:
             raise EstimatorError(
                 f"rankings have {rankings.K} slots, the click model was fitted to "
                 f"{self.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
             )
-        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
-        out = np.zeros(rankings.item.shape)
-        click_expected(
-            attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds, out
-        )
-        return out
 
 
 def skips(rankings: Rankings, strength: Floats | None) -> Floats:

@@ -2,10 +2,10 @@
 what every such model answers, whatever it was fitted by.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,10 @@ from counterrank.models.columns import context_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Made = TypeVar("Made")
+
+#: Rankings whose columns are held at once.
+PART = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +46,7 @@ class Rankings:
     lookup: Callable[[Ints], Floats] | None = None
     #: Number of items of each ranking (m,).
     lengths: Ints = field(init=False)
+    _memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -113,6 +118,21 @@ class Rankings:
             values = getattr(self, name)
             parts[name] = None if values is None else values[rows]
         return replace(self, **parts)
+
+    def parts(self) -> "Iterator[tuple[slice, Rankings]]":
+        """Return the rankings in parts of which several models can be asked, with their places:
+        columns of all draws at once would be the largest array of an evaluation.
+        """
+        for start in range(0, self.m, PART):
+            rows = slice(start, start + PART)
+            yield rows, self if self.m <= PART else self.take(rows)
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what `make` gives, computed once: several models and folds read the same columns."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        made: Made = self._memo[key]
+        return made
 
 
 def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:
@@ -274,7 +294,10 @@ class ListModel(Protocol):
 
 def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
     """Return the number of the fitted model of each ranking (m,); `ALL` is number `folds`."""
-    given = np.broadcast_to(np.asarray(fold, dtype=np.int64), (m,))
+    given = np.asarray(fold, dtype=np.int64)
+    if given.shape == (m,) and given.min(initial=0) >= 0:
+        return np.ascontiguousarray(given)
+    given = np.broadcast_to(given, (m,))
     return np.ascontiguousarray(np.where(given == ALL, folds, given))
 
 

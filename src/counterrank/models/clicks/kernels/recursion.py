@@ -49,15 +49,19 @@ def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
 
 @jit
 def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, skip: Floats, power: float,
-             chance: Floats) -> None:  # fmt: skip
+             held: Floats, chance: Floats) -> None:  # fmt: skip
     """Write s(v_k) s(t_kl + h + power read) into chance: odds (K, K + 1) are exp(-t_kl), after (I +
-    1,) exp(-h), skip (K, 2) as `skipped` has it.
+    1,) exp(-h), skip (K, 2) as `skipped` has it; `held` is room for K numbers.
     """
-    gone = np.exp(power * skip)
     for k in range(length):
-        chance[k, 0] = attraction[k] / (1.0 + odds[k, 0] * gone[k, 0])
+        # Models without competition read nothing off skipped items: power is zero.
+        gone = np.exp(power * skip[k, 0]) if power != 0.0 else 1.0
+        since = np.exp(power * skip[k, 1]) if power != 0.0 else 1.0
+        if k > 0:
+            held[k - 1] = after[item[k - 1]] / since
+        chance[k, 0] = attraction[k] / (1.0 + odds[k, 0] * gone)
         for last in range(k):
-            hidden = odds[k, last + 1] * after[item[last]] * gone[k, 1] / gone[last + 1, 1]
+            hidden = odds[k, last + 1] * held[last] * since
             chance[k, last + 1] = attraction[k] / (1.0 + hidden)
 
 
@@ -68,24 +72,30 @@ def click_expected(attraction: Floats, odds: Floats, after: Floats, skip: Floats
     fold, zero in the padding.
     """
     m, K = item.shape
-    chance, state = np.zeros((K, K + 1)), np.zeros(K + 1)
+    chance, state, held = np.zeros((K, K + 1)), np.zeros(K + 1), np.zeros(K)
     for i in range(m):
         f = fold[i]
-        _chances(attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], chance)
+        _chances(
+            attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], held, chance
+        )
         forward(chance, lengths[i], state, out[i])
 
 
 @jit
-def click_ahead(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints, lengths: Ints,
-                fold: Ints, gain: Floats, click: Floats, out: Floats) -> None:  # fmt: skip
-    """Write V_k at the observed last click (m, K + 1) into out; gain (m, K) is what a click at k is
-    worth.
+def click_history(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
+                  lengths: Ints, fold: Ints, gain: Floats, click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
+    """Write P(click at k) (m, K) into q and V_k at the observed last click (m, K + 1) into out; gain
+    (m, K) is what a click at k is worth.
     """
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
+    state, held = np.zeros(K + 1), np.zeros(K)
     for i in range(m):
         f = fold[i]
-        _chances(attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], chance)
+        _chances(
+            attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], held, chance
+        )
+        forward(chance, lengths[i], state, q[i])
         backward(chance, gain[i], lengths[i], ahead)
         _observed(ahead, click[i], lengths[i], out[i])
 
@@ -118,12 +128,14 @@ def table_ahead(chances: Floats, lengths: Ints, gain: Floats, click: Floats, out
 
 
 @jit
-def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, context: Floats,
-                at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
+def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, others: Floats,
+                context: Floats, at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
     """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of
-    columns (m, K, .), of which `bent` from `at` on bend with the context (`likelihood`).
+    columns (m, K, .), of which `bent` from `at` on bend with the context (`likelihood`), and of
+    `others` (m, K, r). Columns that beta has no room for are not read.
     """
     d, more = x.shape[1], bent * context.shape[1]
+    width = beta.shape[1] - more - others.shape[2]
     slope = np.empty(bent)
     for i in range(len(item)):
         f, r = fold[i], row[i]
@@ -137,8 +149,10 @@ def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, c
                 total += columns[i, k, j] * beta[f, j]
             for j in range(bent):
                 total += columns[i, k, at + j] * slope[j]
-            for j in range(at + bent, columns.shape[2]):
+            for j in range(at + bent, width):
                 total += columns[i, k, j] * beta[f, j + more]
+            for j in range(others.shape[2]):
+                total += others[i, k, j] * beta[f, width + more + j]
             out[i, k] = total
 
 
