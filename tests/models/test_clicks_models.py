@@ -13,7 +13,6 @@ from counterrank.models.clicks.amounts import fit_list_models, fit_numbers, kind
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.rankings import (
     ALL,
-    VARIANTS,
     Kind,
     Rankings,
     Scaling,
@@ -21,6 +20,7 @@ from counterrank.models.clicks.rankings import (
     encoded,
     rankings_of,
     squared_loss,
+    variants_for,
 )
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.policies import Candidates, ItemFeatures
@@ -147,12 +147,61 @@ def test_surprises_sum_to_what_the_model_did_not_expect(ragged):
 
 def test_variants_are_as_asked_and_extra_is_left_out_where_there_is_none(ragged):
     rankings, click, fold, models = ragged
-    assert tuple(m.variant for m in models) == VARIANTS
+    assert tuple(m.variant for m in models) == variants_for(rankings)
     plain = fit_history(Rankings(rankings.item, rankings.x), click, fold, folds=3)
     assert [m.variant for m in plain] == [Variant(), Variant(competition=True)]
     np.testing.assert_array_equal(plain[0].expected(rankings, 1), models[0].expected(rankings, 1))
     with pytest.raises(EstimatorError, match="extra numbers"):
-        models[1].expected(Rankings(rankings.item, rankings.x), 0)
+        next(m for m in models if m.variant.extra).expected(Rankings(rankings.item, rankings.x), 0)
+
+
+def test_all_scores_and_all_but_the_last_are_tried_and_the_last_is_not_read_by_the_narrower(ragged):
+    rankings, click, fold, _ = ragged
+    rng = np.random.default_rng(3)
+    both = np.stack([rankings.extra[..., 0], rng.normal(size=rankings.item.shape)], axis=2)
+    wide = Rankings(rankings.item, rankings.x, extra=both)
+    found = fit_history(wide, click, fold, folds=3)
+    assert [(m.variant.extra, m.variant.competition) for m in found] == [
+        (1, False), (1, True), (2, False), (2, True)
+    ]  # fmt: skip
+    other = Rankings(rankings.item, rankings.x, extra=both + [0.0, 1.0])
+    for model in found:
+        same = model.expected(wide, fold) == model.expected(other, fold)
+        assert same.all() == (model.variant.extra == 1)
+    alone = fit_history(
+        Rankings(rankings.item, rankings.x, extra=both[..., :1]), click, fold, folds=3,
+        variants=(Variant(extra=1),),
+    )[0]  # fmt: skip
+    np.testing.assert_allclose(
+        found[0].expected(wide, fold), alone.expected(wide, fold), atol=1e-12
+    )
+
+
+def test_the_columns_of_competition_come_from_fits_that_have_not_seen_the_row(ragged):
+    """Whatever the clicks of one row are, its strengths stay: only then do they mean the same in rows
+    that a fit has seen and in others.
+    """
+    from counterrank.models.clicks import fit as fitting
+
+    rankings, click, fold, _ = ragged
+    felt = []
+    plain = fitting.Predictor.competition
+
+    def spied(self, rankings, strength, alike):
+        felt.append(strength.copy())
+        return plain(self, rankings, strength, alike)
+
+    for row in (None, 0):
+        changed = click.copy()
+        if row is not None:
+            changed[row] = np.where(rankings.item[row] >= 0, 1.0 - changed[row], 0.0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fitting.Predictor, "competition", spied)
+            fit_history(rankings, changed, fold, folds=3, variants=(Variant(competition=True),))
+    before, after = felt[0], felt[len(felt) // 2]
+    own = fold == fold[0]
+    # Spreads are those of all rows, so that a changed row moves all fits a little.
+    assert np.abs(before[own] - after[own]).max() < 0.2 * np.abs(before[~own] - after[~own]).max()
 
 
 def test_a_fold_is_not_moved_by_its_own_rows():

@@ -234,10 +234,10 @@ def _clicks_of_a_page():
     context = Scaling(np.array([0.2]), np.array([1.5]))
     encoding = Encoding(seen, number_table(seen), context, None, None, slopes=True)
     first = Predictor(_parameters(rng, 1, 0)[0], encoding, Variant(), {}, np.ones(1))
-    rivals = Scaling(np.full(4, 0.1), np.full(4, 0.8))
+    rivals = Scaling(np.full(5, 0.1), np.full(5, 0.8))
     variant = Variant(competition=True)
     rich = Predictor(
-        _parameters(rng, 1, 4)[0], encoding, variant, {}, np.ones(1), first=first, rivals=rivals
+        _parameters(rng, 1, 5)[0], encoding, variant, {}, np.ones(1), first=first, rivals=rivals
     )
     return ClickModel(rich), rankings, np.array([[2, 0, 3], [1, 3, -1], [0, 4, 1], [3, 2, 0]])
 
@@ -255,7 +255,10 @@ def _by_hand(model, rankings, numbers, fold):
         for k in range(length):
             above = strong[:k]
             others = [above.sum(), above[-1] if k else 0.0, above.max(initial=0.0)]
-            others = (np.array([*others, strong[k + 1 :].sum()]) - 0.1) / 0.8
+            known = np.minimum(strong, 1 - SETTINGS["missed"].value)
+            rest = known / (1 - known) / np.sqrt(1 + np.arange(length))
+            shared = np.log(SETTINGS["rest_floor"].value + rest.sum() - rest[k])
+            others = (np.array([*others, strong[k + 1 :].sum(), shared]) - 0.1) / 0.8
             at = rich.parameters.table[fold[i], numbers[i, k]]
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
@@ -320,11 +323,11 @@ def test_likeness_of_features_competes_where_both_have_features():
     encoding = replace(model.predictor.encoding, features=scaling)
     rich, strength = replace(model.predictor, encoding=encoding), rng.random((4, SLOTS))
     plain = model.predictor.competition(featured, strength, None)
-    assert plain.shape == (4, SLOTS, 4) == rich.competition(rankings, strength, None).shape
+    assert plain.shape == (4, SLOTS, 5) == rich.competition(rankings, strength, None).shape
     found = rich.competition(featured, strength, None)
-    np.testing.assert_array_equal(found[:, :, :4], plain)
+    np.testing.assert_array_equal(found[:, :, :5], plain)
     z = (featured.features - [0.1, -0.2]) / [1.0, 2.0]
     z /= np.linalg.norm(z, axis=2, keepdims=True)
     for i, length in enumerate(rankings.lengths):
         alike = [z[i, k] @ z[i, :k].sum(axis=0) for k in range(length)]
-        np.testing.assert_allclose(found[i, :length, 4], alike, atol=1e-12)
+        np.testing.assert_allclose(found[i, :length, 5], alike, atol=1e-12)

@@ -18,7 +18,6 @@ from counterrank.models import (
     Prediction,
     RewardModel,
     Training,
-    Variant,
     can_sample,
     fit_best,
     fit_learner,
@@ -222,7 +221,8 @@ class CascadeDR(Estimator):
                 workspace, lambda view: linear.cascade(view.batch, view.target), linear.details
             )
         drawn = workspace.once(
-            ("click models above", workspace.target), lambda: fit_drawn(workspace, ABOVE)
+            ("click models above", workspace.target),
+            lambda: fit_drawn(workspace, competition=False),
         )
 
         def predicted(view: View) -> Prediction:
@@ -230,7 +230,3 @@ class CascadeDR(Estimator):
             return Prediction(look.q, look.mean)
 
         return CascadePlan(workspace, predicted, drawn.details)
-
-
-#: Models that do not know the items below.
-ABOVE = (Variant(), Variant(extra=True))

@@ -166,7 +166,7 @@ def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
             "every reward is zero: there is no click to learn examination or relevance from"
         )
     rankings, fold = _rankings(sample), sample.bucket % FOLDS
-    told = (False,) if rankings.extra is None else (False, True)
+    told = (0, 1) if rankings.extras else (0,)
     variants = tuple(
         Variant(extra=extra, competition=rival) for rival in (False, True) for extra in told
     )

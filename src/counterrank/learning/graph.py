@@ -29,6 +29,7 @@ from counterrank.models import (
     NumberModel,
     Predictor,
     Scaling,
+    place_discount,
 )
 
 Floats = NDArray[np.float64]
@@ -211,11 +212,15 @@ class _Scorer:
         return self.graph.add("Squeeze", [product, self.graph.whole(2)])
 
     def _rivals(self, predictor: Predictor) -> str:
-        """Return what the other slots mean to each (n, K, 4 to 6), standardised."""
+        """Return what the other slots mean to each (n, K, 4 to 7), standardised."""
         g, first = self.graph, predictor.first
         assert first is not None and predictor.rivals is not None
         strength = self._linear(first)
-        parts = self._rivalry(g.add("Sigmoid", [strength]) if first.curved else strength)
+        if first.curved:
+            strength = g.add("Sigmoid", [strength])
+        parts = self._rivalry(strength)
+        if first.curved:
+            parts.append(self._rest_of_page(strength))
         if predictor.similarity is not None:
             places = g.constant(predictor.similarity.place[-1])
             place = g.add("Gather", [places, self._number(predictor)])
@@ -248,6 +253,15 @@ class _Scorer:
             most.append(g.add("Max", [most[-1], value]))
         before = g.add("Concat", [zero, *each[:-1]], axis=1)
         return [above, before, g.add("Concat", most, axis=1), below]
+
+    def _rest_of_page(self, strength: str) -> str:
+        """Return what the other slots ask for (n, K), as the click models have it."""
+        g, settings = self.graph, CLICK_SETTINGS
+        known = g.add("Min", [strength, g.constant(1.0 - settings["missed"].value)])
+        odds = g.add("Div", [known, g.add("Sub", [g.constant(1.0), known])])
+        odds = g.add("Mul", [odds, g.constant(place_discount(self.K))])
+        others = g.add("Sub", [g.total(odds, 1, keep=True), odds])
+        return g.add("Log", [g.add("Add", [others, g.constant(settings["rest_floor"].value)])])
 
     def _stacked(self, parts: Sequence[str]) -> str:
         return self.graph.add("Concat", [self.graph.wider(part, 2) for part in parts], axis=2)

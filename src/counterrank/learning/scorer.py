@@ -224,6 +224,15 @@ def _read(data: Mapping[str, Any]) -> Predictor:
     encoding = Encoding(
         seen, number_table(seen), _scaled(data["context"]), features, None, bool(data["slopes"])
     )
+    curved, rivals = bool(data["curved"]), None
+    if data["rivals"] is not None:
+        rivals = _scaled(data["rivals"])
+        known = 4 + curved + (data["similarity"] is not None) + (features is not None)
+        if len(rivals.mean) != known:
+            raise ValueError(
+                f"it reads {len(rivals.mean)} columns of competition where this version has {known}; "
+                "learn the policy again"
+            )
     return Predictor(
         parameters,
         encoding,
@@ -231,11 +240,11 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         {},
         np.empty(0),
         first=None if data["first"] is None else _read(data["first"]),
-        rivals=None if data["rivals"] is None else _scaled(data["rivals"]),
+        rivals=rivals,
         similarity=None
         if data["similarity"] is None
         else _similar(data["similarity"], parameters.items),
-        curved=bool(data["curved"]),
+        curved=curved,
     )
 
 

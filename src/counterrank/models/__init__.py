@@ -12,10 +12,10 @@ from counterrank.models.clicks.model import (
     Predictor,
     Similarity,
     number_table,
+    place_discount,
 )
 from counterrank.models.clicks.rankings import (
     ALL,
-    VARIANTS,
     ListModel,
     Rankings,
     Scaling,
@@ -23,6 +23,7 @@ from counterrank.models.clicks.rankings import (
     encoded,
     rankings_of,
     squared_loss,
+    variants_for,
 )
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.columns import (
@@ -58,10 +59,10 @@ __all__ = [
     "Scaling",
     "Similarity",
     "number_table",
+    "place_discount",
     "encoded",
     "encoded_context",
     "ALL",
-    "VARIANTS",
     "ClickModel",
     "LinearModel",
     "ListModel",
@@ -88,6 +89,7 @@ __all__ = [
     "policy_draws",
     "rankings_of",
     "squared_loss",
+    "variants_for",
     "train",
     "whole_distribution",
     "with_place",

@@ -15,16 +15,15 @@ from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.base import View, Workspace
 from counterrank.log import RankingLog
 from counterrank.models import (
-    VARIANTS,
     ListModel,
     Rankings,
     RewardModel,
-    Variant,
     factored_draws,
     fit_list_models,
     policy_draws,
     rankings_of,
     squared_loss,
+    variants_for,
     whole_distribution,
 )
 from counterrank.policies import (
@@ -187,8 +186,7 @@ class Drawn:
     def _shown(self, view: View, size: int) -> Rankings:
         def make() -> Rankings:
             drawn = drawn_once(view, size, self.seed)
-            extra = attraction(view.batch.target(view.target), drawn)
-            return self._logged(view).others(drawn, extra=extra)
+            return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
 
         return view.once(("drawn rankings", size), make)
 
@@ -200,13 +198,15 @@ def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Fl
 
 def shares_of(losses: Floats, slots: int, unit: Ints | None = None) -> Floats:
     """Return how much each model counts, from its squared errors (M, n) on rows it has not seen: as
-    the likelihood of their rewards, the noise normal with the variance that the best model leaves.
+    a power of the likelihood of their rewards, the noise normal with the variance that the best model
+    leaves. The power is below one since all models are wrong, and how well they predict what the
+    logger shows says only in part what they are worth for the target (Grunwald & van Ommen 2017).
 
     Rows of one `unit` (n,) say the same several times: what a model is better by counts less, by
     the design effect of that difference (its variance over units relative to that over rows).
 
     >>> shares_of(np.array([[50.0, 50.0], [50.0, 50.0], [60.0, 80.0]]), 100).round(3).tolist()
-    [0.5, 0.5, 0.0]
+    [0.497, 0.497, 0.007]
     """
     total = losses.sum(axis=1)
     best = float(total.min())
@@ -219,18 +219,22 @@ def shares_of(losses: Floats, slots: int, unit: Ints | None = None) -> Floats:
         over_units = np.array([(np.bincount(unit, one) ** 2).sum() for one in apart])
         over_rows = (apart**2).sum(axis=1)
         design = np.maximum(over_units / np.where(over_rows > 0.0, over_rows, 1.0), 1.0)
-    likely = np.exp(-0.5 * (total - best) / (best / max(slots, 1)) / design)
+    power = 0.5 * SETTINGS["likelihood"].value
+    likely = np.exp(-power * (total - best) / (best / max(slots, 1)) / design)
     out: Floats = likely / likely.sum()
     return out
 
 
-def fit_drawn(workspace: Workspace, variants: tuple[Variant, ...] = VARIANTS) -> Drawn:
-    """Return the click models of a log, fitted to a sample of its rows."""
+def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
+    """Return the click models of a log, fitted to a sample of its rows; without competition a model
+    does not know the items below.
+    """
     seed, rows = workspace.seed, int(SETTINGS["training_rows"].value)
     sample = workspace.source.sample(rows, np.random.default_rng([seed, TRAINING_STREAM]))
     folds = int(SETTINGS["folds"].value)
     rankings = logged_rankings(sample, workspace.target)
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
+    variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
     models = fit_list_models(
         rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed
     )
@@ -280,18 +284,29 @@ def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 
 
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:
-    """Return the logged rankings with the target's own score of every item, where it has scores."""
-    policy = batch.target(target)
-    extra = attraction(policy, batch.action[:, None, :])
+    """Return the logged rankings with both policies' scores of every item, where they have scores."""
+    extra = scores(batch, target, batch.action[:, None, :])
     return rankings_of(batch, extra=None if extra is None else extra[:, 0])
 
 
+def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:
+    """Return the target's and the logger's scores of items (n, S, K, 1 or 2); None without any.
+
+    The logger's stand beside the target's because they decided what was shown where. A shrunk model
+    that does not know them takes the good places for the reason why good items are clicked, and
+    promises too little for good items elsewhere.
+    """
+    found = [attraction(policy, items) for policy in (batch.target(target), batch.propensity)]
+    known = [one for one in found if one is not None]
+    return np.stack(known, axis=-1) if known else None
+
+
 def attraction(policy: Any, items: Ints) -> Floats | None:
-    """Return the target's score of items (n, S, K), less its row's mean: what it knows of
-    relevance; None if nothing.
+    """Return a policy's score of items (n, S, K), less its row's mean: what it knows of relevance;
+    None if nothing.
 
     A target is made to be good, so its own scores are the best single feature a reward model can
-    have, and the models without it are kept beside it for targets whose scores say nothing.
+    have.
     """
     if isinstance(policy, Mixture):
         found = (attraction(part, items) for part in policy.components)

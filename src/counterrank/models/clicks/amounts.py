@@ -14,7 +14,6 @@ from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
 from counterrank.models.clicks.rankings import (
     ALL,
-    VARIANTS,
     History,
     Kind,
     ListModel,
@@ -193,13 +192,14 @@ def fit_list_models(
     fold: Ints,
     *,
     folds: int,
-    variants: tuple[Variant, ...] = VARIANTS,
+    variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[ListModel, ...]:
-    """Return cross-fitted models, one a variant, of the kind that the rewards ask for.
+    """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the
+    rewards ask for.
 
-    `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with extra numbers are
-    left out where the rankings have none.
+    `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
+    than the rankings have are left out.
     """
     reward = np.asarray(reward, dtype=np.float64)
     kind = (
@@ -240,7 +240,7 @@ def fit_numbers(
     fold: Ints,
     *,
     folds: int,
-    variants: tuple[Variant, ...] = VARIANTS,
+    variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[NumberModel, ...]:
     """Return cross-fitted linear models of any numbers, one a variant."""

@@ -178,7 +178,7 @@ def fit_boosting(
     """
     ensemble = require("sklearn.ensemble", extra="models")
     rankings, reward, fold = checked(rankings, reward, fold, folds)
-    asked = Variant(extra=rankings.extra is not None)
+    asked = Variant(extra=rankings.extras)
     first = fit_list_models(rankings, reward, fold, folds=folds, variants=(asked,), seed=seed)[0]
     clicks = first.kind is Kind.HISTORY
     kept = _sample(rankings.m, seed)

@@ -27,7 +27,7 @@ from counterrank.models.clicks.model import (
     learned,
     skips,
 )
-from counterrank.models.clicks.rankings import ALL, VARIANTS, Rankings, Scaling, Variant
+from counterrank.models.clicks.rankings import Rankings, Scaling, Variant, variants_for
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
@@ -174,11 +174,11 @@ def fit_history(
     fold: Ints,
     *,
     folds: int,
-    variants: tuple[Variant, ...] = VARIANTS,
+    variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[ClickModel, ...]:
-    """Return the cross-fitted click-history models, one a variant; rewards other than zero are
-    clicks.
+    """Return the cross-fitted click-history models, one a variant (`variants_for` unless given);
+    rewards other than zero are clicks.
 
     `fold` (m,) in 0..folds - 1 by unit. Each fold's parameters start at those of all rows and move
     until a Newton step promises nothing: what they were started at no longer matters.
@@ -207,17 +207,18 @@ def prepared(
     return Rows.of(family, own, reward, fold, folds)
 
 
-def predictors(rows: Rows, variants: tuple[Variant, ...]) -> tuple[Predictor, ...]:
+def predictors(rows: Rows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
     """Return the fitted predictors; each variant starts at the narrower one before it."""
+    variants = variants_for(rows.rankings) if variants is None else variants
     whole = Slots.of(rows)
     # What each fit may see: the rows outside its fold, and for the last one all.
     seen = [*(whole.take(rows.fold[whole.row] != f) for f in range(rows.folds)), whole]
     made: dict[Variant, Predictor] = {}
     # Narrow variants come first and lend the wide ones their start: a warm Newton step or two
     # instead of a fit from nothing.
-    kept = [v for v in variants if rows.rankings.extra is not None or not v.extra]
-    for variant in kept:
-        for wanted in dict.fromkeys((Variant(), Variant(extra=variant.extra), variant)):
+    kept = [v for v in variants if v.extra <= rows.rankings.extras]
+    for variant in sorted(kept, key=lambda v: v.extra):
+        for wanted in dict.fromkeys((Variant(extra=variant.extra), variant)):
             if wanted not in made:
                 made[wanted] = _fitted(rows, seen, wanted, made)
     return tuple(made[v] for v in kept)
@@ -259,8 +260,10 @@ def _fitted(
     common = common[:, :, : encoding.width(variant.extra)]
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
     first = made[Variant(extra=variant.extra)] if variant.competition else None
-    # Competition reads strengths of the same variant without competition.
-    before = first or made.get(Variant())
+    # Competition reads strengths of the same variant without competition; without it the start is
+    # the widest one so far.
+    narrower = [made[v] for v in made if not v.competition]
+    before = first or (narrower[-1] if narrower else None)
     rivals, columns, similarity = None, common, None
     read = np.zeros(rows.click.shape)
     if first is not None:
@@ -282,9 +285,7 @@ def _fitted(
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
         steps = [
-            climb(
-                theta[-1], seen[-1], columns, read, int(SETTINGS["rounds"].value), near=False
-            )
+            climb(theta[-1], seen[-1], columns, read, int(SETTINGS["rounds"].value), near=False)
         ]
         theta[:-1] = theta[-1]
     else:

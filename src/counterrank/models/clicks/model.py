@@ -249,24 +249,25 @@ class Encoding:
             ("context", 0 if self.slopes else len(self.context.mean)),
             ("feature", 0 if self.features is None else len(self.features.mean)),
             ("product", self.products),
-            ("extra", len(self.extra.mean) if variant.extra and self.extra is not None else 0),
+            ("extra", variant.extra),
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
 
-    def width(self, extra: bool) -> int:
+    def width(self, extra: int) -> int:
         """Return how many of the `columns` a variant reads: extra numbers come last."""
         found = 0 if self.slopes else len(self.context.mean)
         found += 0 if self.features is None else len(self.features.mean)
-        return found + (len(self.extra.mean) if extra and self.extra is not None else 0)
+        return found + extra
 
-    def columns(self, rankings: Rankings, x: Floats, extra: bool) -> Floats:
+    def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items: the context where items
         have no slopes in it, features, extra numbers; products of features and context are left to
-        the kernels. Variants without extra numbers share the array and do not read them.
+        the kernels. Variants with fewer extra numbers share the array and do not read the last ones.
         """
-        if extra and (self.extra is None or rankings.extra is None):
+        if extra > rankings.extras:
             raise EstimatorError(
-                "the model was fitted with extra numbers for each slot; these rankings have none"
+                f"the model was fitted with {extra} extra numbers for each slot; these rankings have "
+                f"{rankings.extras or 'none'}"
             )
         return rankings.once(("columns", self), lambda: self._columns(rankings, x))
 
@@ -397,9 +398,7 @@ class Predictor:
         (m,).
         """
         return (
-            rankings.once(
-                ("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)
-            ),
+            rankings.once(("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)),
             rankings.lengths,
             by_row(fold, self.folds, rankings.m),
         )
@@ -443,10 +442,12 @@ class Predictor:
                     *self.encoding.bent, lengths, folds, out)  # fmt: skip
 
     def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
-        """Return what the other slots mean to each (m, K, 4 and more): strengths, learned likeness
-        (m, K) where there is one, likeness of features.
+        """Return what the other slots mean to each (m, K, 4 and more): strengths, the rest of the page
+        where strengths are chances, learned likeness (m, K) where there is one, likeness of features.
         """
         parts = [rivalry(strength, rankings.lengths)]
+        if self.curved:
+            parts.append(rest_of_page(strength, rankings.lengths)[..., None])
         if alike is not None:
             parts.append(alike[..., None])
         if self.encoding.features is not None and rankings.features is not None:
@@ -595,4 +596,25 @@ def rivalry(strength: Floats, lengths: Ints) -> Floats:
     """
     out = np.zeros((*strength.shape, 4))
     competition(np.ascontiguousarray(strength), lengths, out)
+    return out
+
+
+def place_discount(K: int) -> Floats:
+    """Return how much a slot counts in the rest of a page (K,): 1 / sqrt(place)."""
+    out: Floats = np.power(1.0 + np.arange(K), -SETTINGS["rest_discount"].value)
+    return out
+
+
+def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
+    """Return log(c + sum of the other slots' odds, discounted by place) (m, K): where attention is
+    shared over a page, what the others ask for is taken from each in proportion.
+
+    >>> rest_of_page(np.array([[0.5, 0.5, 0.0]]), np.array([2])).round(3).tolist()
+    [[-0.098, 0.182, 0.0]]
+    """
+    shown = np.arange(strength.shape[1]) < lengths[:, None]
+    known = np.minimum(strength, 1.0 - SETTINGS["missed"].value)
+    odds = np.where(shown, known / (1.0 - known), 0.0) * place_discount(strength.shape[1])
+    others = odds.sum(axis=1, keepdims=True) - odds
+    out: Floats = np.where(shown, np.log(SETTINGS["rest_floor"].value + others), 0.0)
     return out

@@ -92,6 +92,11 @@ class Rankings:
         """Number of slots."""
         return int(self.item.shape[1])
 
+    @property
+    def extras(self) -> int:
+        """Number of extra numbers of a slot."""
+        return 0 if self.extra is None else self.extra.shape[2]
+
     def others(self, item: ArrayLike, *, extra: ArrayLike | None = None) -> Self:
         """Return other rankings (n, D, K) or (n, K) of the same requests; number i D + j is the
         j-th of request i.
@@ -222,20 +227,25 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Columns of a model beyond items, context and features: the rankings' extra numbers, and
-    competition.
+    """Columns of a model beyond items, context and features: how many of the rankings' extra numbers
+    it reads (the first ones), and competition.
     """
 
-    extra: bool = False
+    extra: int = 0
     competition: bool = False
 
 
-VARIANTS = (
-    Variant(),
-    Variant(extra=True),
-    Variant(competition=True),
-    Variant(extra=True, competition=True),
-)
+def variants_for(rankings: Rankings) -> tuple[Variant, ...]:
+    """Return the variants that these rankings are tried with: all extra numbers and all but the last,
+    each without and with competition.
+
+    >>> rankings = Rankings(item=[[4, 2]], x=np.empty((1, 0)), extra=np.zeros((1, 2, 2)))
+    >>> [(v.extra, v.competition) for v in variants_for(rankings)]
+    [(1, False), (1, True), (2, False), (2, True)]
+    """
+    most = rankings.extras
+    counts = range(max(most - 1, 0), most + 1)
+    return tuple(Variant(extra, rival) for extra in counts for rival in (False, True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

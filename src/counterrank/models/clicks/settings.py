@@ -154,6 +154,18 @@ SETTINGS: dict[str, Setting[float]] = {
         "skip it at least, whatever a first fit says: one skip is no proof that the reader has left",
         "reasoned",
     ),
+    "rest_discount": Setting(
+        0.5,
+        "power of the place",
+        "lower slots ask for less attention; 0, .5 and .7 predict unseen clicks alike",
+        "36 development worlds, n 2,000 and 20,000, two logs each",
+    ),
+    "rest_floor": Setting(
+        0.2,
+        "odds",
+        "what a reader does besides, so that a page of nothing has a logarithm",
+        "reasoned",
+    ),
     "similar_items": Setting(
         500.0,
         "items",
