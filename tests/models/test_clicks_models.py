@@ -366,9 +366,17 @@ def test_many_labels_share_columns_and_missing_is_the_mean():
 def test_evaluation_in_parts_changes_nothing(ragged, monkeypatch):
     rankings, click, fold, models = ragged
     whole = [model.history(rankings, click, fold) for model in models]
-    monkeypatch.setattr("counterrank.models.clicks.model._PART", 7)
     for model, wanted in zip(models, whole, strict=True):
-        np.testing.assert_array_equal(model.history(rankings, click, fold).delta, wanted.delta)
+        # Nothing that the models share on the same rankings changes what each of them says.
+        alone = model.history(replace(rankings), click, fold)
+        np.testing.assert_array_equal(alone.delta, wanted.delta)
+        np.testing.assert_array_equal(alone.q, model.expected(rankings, fold))
+    monkeypatch.setattr("counterrank.models.clicks.rankings.PART", 7)
+    again = replace(rankings)
+    for model, wanted in zip(models, whole, strict=True):
+        np.testing.assert_array_equal(model.history(again, click, fold).delta, wanted.delta)
+    places = [(rows, part.m) for rows, part in again.parts()]
+    assert sum(m for _, m in places) == again.m and places[1] == (slice(7, 14), 7)
 
 
 def test_a_log_with_candidates_and_features_is_read_whole():

@@ -551,10 +551,6 @@ class ClickModel:
         own = self.predictor.first or self.predictor
         return np.where(rankings.item >= 0, own(rankings, fold), -np.inf)
 
-    def attraction(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return s(v_k) (m, K) with the competition of the other slots, zero in the padding."""
-        return self._page(rankings, fold)[0]
-
     def _page(self, rankings: Rankings, fold: int | Ints) -> tuple[Floats, Floats]:
         """Return the attraction (m, K) and what skipped items say of having left (m, K, 2)."""
         own = self.predictor.first or self.predictor

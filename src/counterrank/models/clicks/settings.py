@@ -227,8 +227,15 @@ SETTINGS: dict[str, Setting[float]] = {
         "fits end long before by `enough`",
         "reasoned",
     ),
+    "start_slots": Setting(
+        32_768.0,
+        "slots",
+        "of the rows on which a fit of many more starts: a fifth off its cost; estimates "
+        "are as near to those of fits to a hundredth of `enough` as without: .03 standard errors",
+        "five simulated worlds of 12,000 to 40,000 rankings",
+    ),
     "block_slots": Setting(
-        16_384.0,
+        8_192.0,
         "slots",
         "of the block of common parameters that scales Newton steps: it need not be exact",
         "reasoned",
