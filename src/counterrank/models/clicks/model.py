@@ -397,9 +397,7 @@ class Predictor:
         (m,).
         """
         return (
-            rankings.once(
-                ("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)
-            ),
+            rankings.once(("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)),
             rankings.lengths,
             by_row(fold, self.folds, rankings.m),
         )
