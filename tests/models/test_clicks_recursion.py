@@ -269,7 +269,7 @@ def _by_hand(model, rankings, numbers, fold):
 
 @pytest.mark.parametrize("part", [4_096, 3])
 def test_a_fitted_page_is_the_sum_over_all_its_click_sequences(part, monkeypatch):
-    monkeypatch.setattr("counterrank.models.clicks.model._PART", part)
+    monkeypatch.setattr("counterrank.models.clicks.rankings.PART", part)
     model, rankings, numbers = _clicks_of_a_page()
     alpha, worth = np.array([1.0, 0.5, 0.25]), np.linspace(0.5, 2.0, 12).reshape(4, 3)
     for asked, fold in ((ALL, np.full(4, 2)), (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))):

@@ -69,6 +69,21 @@ def test_prefix_keeps_its_digits_when_almost_all_mass_is_used():
     np.testing.assert_allclose(found[0], expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("least", [-600.0, -643.0, -645.0, -690.0, -720.0, -900.0])
+def test_prefixes_by_masses_and_by_logarithms_agree(least):
+    """What is left holds from e^-600 to nothing that float64 could say of the best item's mass."""
+    scores = np.array([[0.3, -1.0, least, least - 0.5, -np.inf]])
+    items = np.array([[1, 0, 3], [0, 1, -1], [3, 1, 0], [0, 3, 2]])
+    found = PlackettLuce(np.repeat(scores, 4, axis=0)).prefix_log_prob(items)
+    for row, ranking in zip(found, items, strict=True):
+        free, total = list(range(5)), 0.0
+        for k, a in enumerate(ranking):
+            if a >= 0:
+                total += scores[0, a] - np.logaddexp.reduce(scores[0, free])
+                free.remove(a)
+            assert row[k] == pytest.approx(total, rel=1e-13, abs=1e-13)
+
+
 def test_any_span_works_for_prefixes_and_sets():
     policy = PlackettLuce([[0.0, -2000.0, -4000.0]])
     items = np.array([[2, 1, 0]])

@@ -5,7 +5,7 @@ closed form; everywhere else rankings of the target are drawn and the click mode
 them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -286,7 +286,7 @@ def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:
     """Return the logged rankings with both policies' scores of every item, where they have scores."""
     extra = scores(batch, target, batch.action[:, None, :])
-    return rankings_of(batch, extra=None if extra is None else extra[:, 0])
+    return replace(rankings_of(batch, extra=None if extra is None else extra[:, 0]), bends=True)
 
 
 def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:

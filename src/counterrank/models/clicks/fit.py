@@ -2,7 +2,7 @@
 for all folds.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ class Rows:
     numbers: Ints
     lengths: Ints
     x: Floats
+    #: The context without its squares.
+    unbent: Floats
     fold: Ints
     folds: int
 
@@ -62,9 +64,12 @@ class Rows:
         history = click if family == CLICKS else np.zeros(click.shape)
         y = click if family == CLICKS else reward
         used = click > 0.0 if family == GAMMA else shown
-        x = encoding.context.apply(rankings.x)
+        x = encoding.context_of(rankings.x)
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
-        return cls(rankings, encoding, family, y, history, used, numbers, lengths, x, fold, folds)
+        unbent = encoding.unbent(x)
+        return cls(
+            rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, fold, folds
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +139,7 @@ class Prior:
 
 _GROUPS = (
     "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "extra", "rival",
-    "item", "slope",
+    "item", "slope", "bend",
 )  # fmt: skip
 _STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
@@ -151,7 +156,9 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
         ("after", items + 1),
         ("constant", 1),
     ]
-    parts += [("context", d), *widths, ("item", items + 1), ("slope", (items + 1) * d)]
+    bent = min(len(rows.encoding.squared), d)
+    parts += [("context", d - bent), ("bend", bent), *widths, ("item", items + 1)]
+    parts += [("slope", d - bent), ("bend", bent)] * (items + 1)
     group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
     mean, spread = np.zeros(len(group)), _STARTS.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
@@ -202,7 +209,11 @@ def prepared(
         rankings, reward, fold = rankings.take(rows), reward[rows], fold[rows]
     assert rankings.row is not None
     own = Rankings(
-        rankings.item, rankings.x[rankings.row], features=rankings.features, extra=rankings.extra
+        rankings.item,
+        rankings.x[rankings.row],
+        features=rankings.features,
+        extra=rankings.extra,
+        bends=rankings.bends,
     )
     return Rows.of(family, own, reward, fold, folds)
 
@@ -284,9 +295,16 @@ def _fitted(
     climb = Climb(rows, prior, x)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
-        steps = [
-            climb(theta[-1], seen[-1], columns, read, int(SETTINGS["rounds"].value), near=False)
-        ]
+        rounds, whole, near = int(SETTINGS["rounds"].value), seen[-1], False
+        apart = len(whole.y) // int(SETTINGS["start_slots"].value)
+        steps = []
+        if apart > 1:
+            # The way from nothing is the longest: some of the rows show most of it.
+            some = whole.take(whole.row % apart == 0)
+            steps.append(climb(theta[-1], some, columns, read, 1, near=False))
+            climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
+            rounds, near = rounds - 1, True
+        steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
         theta[:-1] = theta[-1]
     else:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
@@ -374,7 +392,7 @@ class Climb:
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
         K, items = self.rows.rankings.K, self.rows.encoding.items
         own = np.ascontiguousarray(columns[slots.row, slots.k].T)
-        bent = self.rows.x, *self.rows.encoding.bent
+        bent = self.rows.unbent, *self.rows.encoding.bent
         places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
         linear_map = K, items, *places, self.x, own, *bent
         taken = 0
@@ -405,7 +423,7 @@ class Climb:
         """
         K, at, bent = self.rows.rankings.K, *self.rows.encoding.bent
         first, size = 2 * K + 1 + K**2 + self.rows.encoding.items + 1, self.x.shape[1]
-        p = len(own) + bent * self.rows.x.shape[1]
+        p = len(own) + bent * self.rows.unbent.shape[1]
         common = np.concatenate([np.arange(2 * K + 1), np.arange(first, first + size + p)])
         if not near:
             return common[:0], self.inverse
@@ -415,7 +433,7 @@ class Climb:
             some = np.flatnonzero(slots.row % apart == 0)
             k, row = slots.k[some], slots.row[some]
             before, N = slots.cell[some] % (K + 1) - 1, len(some)
-            z, context = own[:, some], self.rows.x[row].T
+            z, context = own[:, some], self.rows.unbent[row].T
             design = np.zeros((2 * K + 1 + size + p, N))
             design[k, np.arange(N)] = 1.0
             after = np.flatnonzero(before >= 0)

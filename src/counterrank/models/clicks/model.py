@@ -195,6 +195,8 @@ class Encoding:
     extra: Scaling | None
     #: Whether items have slopes in the context; else the context stands among the columns.
     slopes: bool
+    #: Columns of the context whose squares follow it.
+    squared: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @classmethod
     def of(cls, rankings: Rankings) -> "Encoding":
@@ -208,8 +210,18 @@ class Encoding:
         # Every item has its own slopes in the context while that is few numbers; in large
         # catalogues the context acts through features instead.
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS["slopes"].value
+        squared = np.empty(0, dtype=np.int64)
+        if rankings.bends and slopes and rankings.x.shape[1] <= SETTINGS["squares"].value:
+            # The square of an indicator is the indicator.
+            squared = np.flatnonzero([len(np.unique(one)) > 2 for one in rankings.x.T])
         return cls(
-            seen, number_table(seen), Scaling.of(rankings.x), scalings[0], scalings[1], slopes
+            seen,
+            number_table(seen),
+            Scaling.of(rankings.x),
+            scalings[0],
+            scalings[1],
+            slopes,
+            squared,
         )
 
     @property
@@ -224,6 +236,20 @@ class Encoding:
             return out
         place = np.minimum(np.searchsorted(self.seen, item), len(self.seen) - 1)
         return np.where(self.seen[place] == item, place, len(self.seen))
+
+    def context_of(self, x: Floats) -> Floats:
+        """Return the context (n, d) standardised, then the squares of some columns, cut at 9: outliers
+        would else decide them.
+        """
+        z = self.context.apply(x)
+        if not len(self.squared):
+            return z
+        squares = np.minimum(z[:, self.squared] ** 2, 9.0)
+        return np.ascontiguousarray(np.concatenate([z, (squares - 1.0) / np.sqrt(2.0)], axis=1))
+
+    def unbent(self, x: Floats) -> Floats:
+        """Return the context without its squares (n, d): what features are multiplied with."""
+        return np.ascontiguousarray(x[:, : len(self.context.mean)])
 
     def slopes_of(self, x: Floats) -> Floats:
         """Return the context columns (n, d) in which items have slopes."""
@@ -414,8 +440,8 @@ class Predictor:
         and strength (m, K) that of the items by themselves, where they are known.
         """
         if x is None:
-            scaling = self.encoding.context
-            x = rankings.once(("context", scaling), lambda: scaling.apply(rankings.x))
+            encoding = self.encoding
+            x = rankings.once(("context", encoding), lambda: encoding.context_of(rankings.x))
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
         if self.first is not None and strength is None:
@@ -436,9 +462,9 @@ class Predictor:
                 None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
             )
             others = self.rivals.apply(self.competition(rankings, strength, alike))
-        own = np.ascontiguousarray(self.encoding.slopes_of(x))
+        own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
         assert rankings.row is not None
-        attractions(self.table, self.beta, numbers, own, rankings.row, columns, others, x,
+        attractions(self.table, self.beta, numbers, own, rankings.row, columns, others, unbent,
                     *self.encoding.bent, lengths, folds, out)  # fmt: skip
 
     def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
@@ -551,10 +577,6 @@ class ClickModel:
         """Return the log odds of the attraction by itself (m, K), -inf in the padding."""
         own = self.predictor.first or self.predictor
         return np.where(rankings.item >= 0, own(rankings, fold), -np.inf)
-
-    def attraction(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return s(v_k) (m, K) with the competition of the other slots, zero in the padding."""
-        return self._page(rankings, fold)[0]
 
     def _page(self, rankings: Rankings, fold: int | Ints) -> tuple[Floats, Floats]:
         """Return the attraction (m, K) and what skipped items say of having left (m, K, 2)."""

@@ -44,6 +44,8 @@ class Rankings:
     features: Floats | None = None
     extra: Floats | None = None
     lookup: Callable[[Ints], Floats] | None = None
+    #: Whether a model may bend with the context: squares of its columns are columns too.
+    bends: bool = False
     #: Number of items of each ranking (m,).
     lengths: Ints = field(init=False)
     _memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)

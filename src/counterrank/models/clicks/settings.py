@@ -100,6 +100,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "start of what the rows then say",
         "reasoned",
     ),
+    "bend_sd": Setting(
+        0.2,
+        "logits per standard deviation",
+        "start of what the rows then say: squares of the context, for all items and for each",
+        "reasoned",
+    ),
     "least_sd": Setting(
         0.05,
         "logits",
@@ -140,6 +146,12 @@ SETTINGS: dict[str, Setting[float]] = {
         200_000.0,
         "items x context columns",
         "beyond it items have no slopes of their own",
+        "reasoned",
+    ),
+    "squares": Setting(
+        16.0,
+        "context columns",
+        "beyond it relevance is linear in the context: every item has a number for each",
         "reasoned",
     ),
     "products": Setting(
@@ -239,8 +251,15 @@ SETTINGS: dict[str, Setting[float]] = {
         "fits end long before by `enough`",
         "reasoned",
     ),
+    "start_slots": Setting(
+        32_768.0,
+        "slots",
+        "of the rows on which a fit of many more starts: a fifth off its cost; estimates "
+        "are as near to those of fits to a hundredth of `enough` as without: .03 standard errors",
+        "five simulated worlds of 12,000 to 40,000 rankings",
+    ),
     "block_slots": Setting(
-        16_384.0,
+        8_192.0,
         "slots",
         "of the block of common parameters that scales Newton steps: it need not be exact",
         "reasoned",

@@ -21,6 +21,8 @@ _PER_LOG_2 = 1.4426950408889634
 _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 # Added to a small whole number, it leaves that number in the last bits: no conversion is needed.
 _ROUND = 1.5 * 2.0**52
+#: Mass relative to the best item's beside which exp(`LOWEST`) of a million items is nothing.
+_PLENTY = 1e-280
 (_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13) = (
     1.0 / factorial(j) for j in range(2, 14)
 )
@@ -85,6 +87,28 @@ def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
             used[a] = True
             length = k + 1
         last = min(length, possible)
+        top = highest(row)
+        for a in range(A):
+            rest[a] = row[a] - top
+        rung(rest, spare, mass, power, bits)
+        for k in range(length):
+            spare[k] = mass[actions[i, k]]
+        for k in range(length):
+            mass[actions[i, k]] = 0.0
+        left = total_of(mass)
+        # Beside this much, what underflows is nothing; masses add up without logarithms.
+        if last == length and left > _PLENTY:
+            total = 0.0
+            for k in range(length - 1, -1, -1):
+                left += spare[k]
+                step[k] = row[actions[i, k]] - top - np.log(left)
+            for k in range(length):
+                total += step[k]
+                out[i, k] = total
+                used[actions[i, k]] = False
+            for k in range(length, K):
+                out[i, k] = total
+            continue
         for a in range(A):
             rest[a] = row[a]
         for k in range(length):
