@@ -110,7 +110,7 @@ def test_numbers_above_with_a_target_to_draw_from(log):
 
 def test_models_count_as_they_predict_unseen_clicks():
     """Where users share their attention, models without competition are told apart, and left."""
-    log = World(seed=8, behavior="attention", K=5, items=10).log(2000, 0)
+    log = World(seed=8, behavior="attention", K=5, items=10).log(4000, 0)
     workspace = Workspace(MemorySource(log, threads=1), "new")
     found = fit_drawn(workspace)
     competition = np.array([model.variant.competition for model in found.models])

@@ -492,3 +492,28 @@ def test_long_pages_and_few_rows():
     for model in fit_history(rankings, click, np.arange(n) % 2, folds=2):
         q = model.expected(rankings, ALL)
         assert np.isfinite(q).all() and q.mean() == pytest.approx(click.mean(), rel=0.3)
+
+
+def test_relevance_may_bend_with_the_context():
+    """Squares of standardised columns, cut at 9; the square of an indicator would be the indicator."""
+    rng = np.random.default_rng(11)
+    n = 3000
+    x = np.column_stack([rng.normal(5.0, 2.0, n), rng.integers(0, 2, n).astype(float)])
+    item = np.argsort(rng.random((n, 4)), axis=1)
+    z = (x[:, :1] - x[:, 0].mean()) / x[:, 0].std()
+    logit = np.where(item == 0, 1.5 * (z**2 - 1), -1.5 * (z**2 - 1)) - 0.5
+    click = (rng.random(item.shape) < 1 / (1 + np.exp(-logit))).astype(float)
+    fold = np.arange(n) % 3
+    straight, bent = (
+        fit_history(Rankings(item, x, bends=bends), click, fold, folds=3, variants=(Variant(),))[0]
+        for bends in (False, True)
+    )
+    encoding = bent.predictor.encoding
+    assert encoding.squared.tolist() == [0] and not len(straight.predictor.encoding.squared)
+    wanted = (np.minimum(z[:, 0] ** 2, 9.0) - 1) / np.sqrt(2)
+    np.testing.assert_allclose(encoding.context_of(x)[:, 2], wanted, atol=1e-12)
+    np.testing.assert_allclose(encoding.unbent(encoding.context_of(x)), encoding.context.apply(x))
+    losses = [
+        squared_loss(model, Rankings(item, x), click, fold).sum() for model in (straight, bent)
+    ]
+    assert losses[1] < 0.85 * losses[0]
