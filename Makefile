@@ -44,9 +44,10 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# Clusters and the browser start slowly, so the suite runs in two processes, a file at a time.
+# Clusters and the browser start slowly, so the suite runs in two processes, a file at a time, each
+# with one thread of BLAS and OpenMP: more would wait for each other on two cores.
 test: setup browser lint types
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 # Debian's chromium for the browser tests; where it cannot be installed the tests say so.
 .PHONY: browser

@@ -99,11 +99,11 @@ SETTINGS: dict[str, Setting[float]] = {
         "36 development worlds, n 2,000 and 8 at 20,000, replayed clicks, 14 factored",
     ),
     "effect": Setting(
-        0.2,
+        0.15,
         "of the change by position that the models expect",
         "models are made of what the logger showed, and err in proportion to how far the target "
-        "leaves it: .15 to .3 cover them all, widths 1.2 to 1.6 of an A/B test",
-        "36 development worlds, n 2,000 and 8 at 20,000, replayed clicks, 14 factored",
+        "leaves it: .1 to .3 cover them all, widths 1.5 to 2.2 of an A/B test",
+        "36 development worlds, n 2,000 and 20,000, two logs each",
     ),
     "bare": Setting(
         0.75,
@@ -133,10 +133,11 @@ SETTINGS: dict[str, Setting[float]] = {
         "development draws",
     ),
     "usual": Setting(
-        0.3,
+        0.15,
         "of the allowance",
-        "the bias one usually has, against the most one allows for: .2 to .5 err alike",
-        "36 development worlds, n 2,000 and 8 at 20,000, replayed clicks, 14 factored",
+        "the bias one usually has, against the most one allows for: .1, .15, .2, .3 and .5 err by "
+        ".57, .58, .59, .62 and .67 half-widths of an A/B test",
+        "36 development worlds, n 2,000 and 20,000, two logs each",
     ),
     "bare-usual": Setting(
         0.1,
