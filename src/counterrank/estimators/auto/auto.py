@@ -25,6 +25,7 @@ from counterrank.estimators.auto.nuisances import (
     Outlook,
     drawn_once,
     fit_drawn,
+    shares_of,
 )
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.settings import SETTINGS
@@ -286,11 +287,12 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
     if kind == "factored" and whole and fits_in_memory(first):
         training, within = trained(workspace), SETTINGS["close"].value
-        models = workspace.once(
+        close = workspace.once(
             ("close models", target),
             lambda: fit_close(training, seed=workspace.seed, within=within),
         )
-        return ClosedForm(models, training.layout.F), ()
+        shares = shares_of(close.losses, close.slots, close.unit)
+        return ClosedForm(close.models, shares, training.layout.F), ()
     if first.K > SETTINGS["longest"].value:
         return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)
     if can_sample(first, target) or has_distribution(first, target):

@@ -1,0 +1,80 @@
+"""Closed-form models that predict about as well as the best, and how much each counts."""
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank import simulate
+from counterrank.estimators import View, Workspace
+from counterrank.estimators.auto.auto import nuisances_for
+from counterrank.estimators.auto.nuisances import ClosedForm, shares_of
+from counterrank.estimators.doubly_robust import trained
+from counterrank.models import fit_close
+from counterrank.source import MemorySource
+
+
+@pytest.fixture(scope="module")
+def log():
+    env = simulate.random(3, reward="binary", K=4, actions=3, form="paper")
+    return env.draw(1500, np.random.default_rng(2)).to_log()
+
+
+def workspace(log):
+    return Workspace(MemorySource(log, threads=1), "new")
+
+
+def with_units(log, unit):
+    names = ("action", "reward", "propensity", "targets", "dists", "context")
+    return cr.RankingLog(**{name: getattr(log, name) for name in names}, unit=unit)
+
+
+def test_losses_are_squared_errors_on_unseen_rows_the_best_first(log):
+    close = fit_close(trained(workspace(log)), within=1e9)
+    # Out-of-fold predictions of the same rows, asked as an estimator asks; a row's fold is known.
+    naive = [((log.reward - m.predict(log, "new").q) ** 2).sum(axis=1) for m in close.models]
+    np.testing.assert_allclose(close.losses, naive, rtol=1e-9)
+    assert len(close.models) > 1 and close.slots == log.action.size and close.unit is None
+    total = close.losses.sum(axis=1)
+    assert (np.diff(total) >= 0).all()
+    said = sorted(close.models[0].details["out_of_fold_mse_of"].values())
+    np.testing.assert_allclose(total / close.slots, said, rtol=1e-12)
+    limit = float(total[1] / total[0])
+    for within, count in ((limit * 1.0001, 2), (limit * 0.9999, 1)):
+        assert len(fit_close(trained(workspace(log)), within=within).models) == count
+
+
+def test_a_model_counts_as_the_likelihood_of_rewards_it_has_not_seen(log):
+    space = workspace(log)
+    found, flags = nuisances_for(space)
+    assert isinstance(found, ClosedForm) and not flags
+    close = fit_close(trained(space), within=1.05)
+    np.testing.assert_allclose(found.shares, shares_of(close.losses, close.slots), rtol=1e-9)
+    view = View(log, "new")
+    given = [model.predict(log, "new") for model in found.models]
+    look = found.outlook(view)
+    np.testing.assert_allclose(
+        look.q, sum(s * g.q for s, g in zip(found.shares, given, strict=True))
+    )
+    np.testing.assert_allclose(
+        look.mean, sum(s * g.mean for s, g in zip(found.shares, given, strict=True))
+    )
+    # All of them still say how far to trust any.
+    assert look.means.shape == (len(found.models), log.n)
+
+
+def test_rows_of_a_unit_count_less(log):
+    unit = np.arange(log.n) // 5
+    close = fit_close(trained(workspace(with_units(log, unit))), within=1e9)
+    assert close.unit is not None and len(np.unique(close.unit)) <= 300
+    assert (close.unit.reshape(-1, 5) == close.unit.reshape(-1, 5)[:, :1]).all()
+
+
+def test_models_of_long_rankings_are_linear_and_alone():
+    rng = np.random.default_rng(0)
+    half = np.full((60, 41, 2), 0.5)
+    log = cr.RankingLog(
+        action=rng.integers(2, size=(60, 41)), reward=rng.normal(size=(60, 41)), propensity=half[..., 0],
+        targets={"new": cr.Propensity("factored", half[..., 0])}, dists={"propensity": half, "new": half},
+    )  # fmt: skip
+    found, _ = nuisances_for(workspace(log))
+    assert found is not None and found.shares.tolist() == [1.0]
