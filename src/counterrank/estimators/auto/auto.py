@@ -107,7 +107,8 @@ class AutoPlan(Plan[AutoState]):
             sums |= {name: np.array([w.sum(), (w**2).sum()]) for name, w in rough.richer.items()}
             columns, totals = rough.corrected(columns, totals, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
-        mean_weight = weights[self.own].mean(axis=1)
+        own = weights[self.own]
+        mean_weight = own.mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         part = View(near.batch.take(some), view.target)
         state = AutoState(
@@ -124,6 +125,8 @@ class AutoPlan(Plan[AutoState]):
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
+            plain=np.stack([shown.sum(axis=0), (own * shown).sum(axis=0), (own * near.batch.reward).sum(axis=0)])
+            / self.rate,
         )  # fmt: skip
         return Part(state, totals[1 : 1 + len(self.members)].T)
 

@@ -21,7 +21,8 @@ class AutoState:
     squares; slots: positions shown. tails: what the policies know of the squares; ratio (K,): sums
     of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by the fit
     without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean
-    weight. buckets (1024, T+1): totals and counts by unit, or empty.
+    weight. plain (3, K): positions shown, and over them the smallest member's weights, alone and times
+    the reward. buckets (1024, T+1): totals and counts by unit, or empty.
     """
 
     n: int
@@ -39,6 +40,7 @@ class AutoState:
     folds: Floats
     fold_rows: int
     mean_weight: Floats
+    plain: Floats
     buckets: Floats
 
     def __add__(self, other: "AutoState") -> "AutoState":
@@ -102,6 +104,8 @@ class Summary:
     unsupported: Floats
     #: Share of the target that rests on the reward model alone: 1 - mean clipped weight.
     alone: float
+    #: What the models say that the smallest weights miss without them, over positions.
+    interactions: float
 
     @property
     def models(self) -> Floats:
@@ -161,7 +165,21 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         seen,
         unsupported,
         max(alone, 0.0),
+        _interactions(state, at[:, 1 + own]) if modelled else 0.0,
     )
+
+
+def _interactions(state: AutoState, corrected: Floats) -> float:
+    """Return sum_k |alpha_k| |DR_k - plain_k|, DR_k the member of the smallest weights at a position
+    and plain_k the same with the mean reward of the position for a model.
+
+    The rewards cancel: it is mean(E_target q - w q), what the models see beyond the item that the
+    weights know, less what the mean has of it.
+    """
+    shown, weight, weighed = state.plain
+    level = state.first[:, 0] / np.maximum(shown, 1.0)
+    plain = (weighed + level * (shown - weight)) / state.n
+    return float(np.abs(state.alpha) @ np.abs(corrected - plain))
 
 
 def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
