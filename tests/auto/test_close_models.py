@@ -1,5 +1,7 @@
 """Closed-form models that predict about as well as the best, and how much each counts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from counterrank import simulate
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.auto import nuisances_for
 from counterrank.estimators.auto.nuisances import ClosedForm, shares_of
+from counterrank.estimators.auto.state import _interactions
 from counterrank.estimators.doubly_robust import trained
 from counterrank.models import fit_close
 from counterrank.source import MemorySource
@@ -113,3 +116,15 @@ def test_items_that_do_nothing_to_each_other_are_no_interactions():
         decision.parts["items change each other"]
         < 0.01 * decision.parts["target differs from logger"]
     )
+
+
+def test_interactions_count_positions_that_were_shown_by_the_size_of_their_weight():
+    """Four rows, the second position shown in two of them, the third never; by hand."""
+    state = SimpleNamespace(
+        n=4,
+        alpha=np.array([1.0, -0.5, 2.0]),
+        first=np.array([[4.0, 9.0], [6.0, 9.0], [0.0, 9.0]]),
+        beyond=np.array([[4.0, 2.0, 0.0], [3.0, 4.0, 0.0], [2.0, 1.0, 0.0]]),
+    )
+    # Means 1 and 3; |2 - 1 (4 - 3)| = 1 and |1 - 3 (2 - 4)| = 7.
+    assert _interactions(state) == pytest.approx((1.0 + 0.5 * 7.0) / 4, rel=1e-12)

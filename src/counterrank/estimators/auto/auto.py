@@ -125,8 +125,7 @@ class AutoPlan(Plan[AutoState]):
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
-            plain=np.stack([shown.sum(axis=0), (own * shown).sum(axis=0), (own * near.batch.reward).sum(axis=0)])
-            / self.rate,
+            beyond=np.stack([shown, own * shown, (look.mean - own * look.q) * shown]).sum(axis=1) / self.rate,
         )  # fmt: skip
         return Part(state, totals[1 : 1 + len(self.members)].T)
 
