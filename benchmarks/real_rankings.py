@@ -330,6 +330,7 @@ def main() -> None:
     parser.add_argument(
         "--search-log", type=Path, help="replay this file of real search sessions instead"
     )
+    parser.add_argument("--first", type=int, default=0, help="number of the first replayed log")
     options = parser.parse_args()
     names = [name for name in options.estimators.split(",") if name]
     again = [name for name in options.again.split(",") if name]
@@ -337,7 +338,8 @@ def main() -> None:
     if options.search_log:
         from search_replay import replayed
 
-        cells = replayed(options.search_log, logs, names, again, options.out)
+        indices = range(options.first, options.first + logs)
+        cells = replayed(options.search_log, indices, names, again, options.out)
         report(cells, names, (*CLASSIC, "snips"))
         return
     out = options.out / options.draws

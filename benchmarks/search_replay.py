@@ -6,6 +6,9 @@ sessions score the documents, and so the targets; the other half is the populati
 each list is the logging policy, a logged row is one of its sessions, and the target's true value is
 the target-weighted mean of its sessions' clicks. Scored on the same sessions, noise would look like
 interaction.
+
+Logs of one number share their sessions over K and targets, so many numbers say more than many
+cells: --first begins at numbers that nobody has looked at.
 """
 
 import csv
@@ -98,9 +101,11 @@ def _scores(items: Any, clicks: Any) -> Any:
 
 
 def replayed(
-    path: Path, logs: int, names: Iterable[str], again: Iterable[str], out: Path
+    path: Path, indices: range, names: Iterable[str], again: Iterable[str], out: Path
 ) -> list[Row]:
-    """Return one cell for each K, n and target with the estimates on its logs; resumable."""
+    """Return one cell for each K, n and target with the estimates on its logs of these numbers;
+    resumable.
+    """
     out = out / "search"
     out.mkdir(parents=True, exist_ok=True)
     cells = []
@@ -109,7 +114,7 @@ def replayed(
         family = f"K {K} {'near' if sharp < 4 else 'farther'}"
         cell: Row = {"family": family, "n": n, "world": {}, "logs": []}
         cell["truth"] = {"value": world.value, "sd": world.sd}
-        for index in range(logs):
+        for index in indices:
             file = out / f"K{K}-n{n}-s{sharp:g}-log{index}.json"
             rows: Row = json.loads(file.read_text()) if file.exists() else {}
             wanted = [

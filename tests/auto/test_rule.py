@@ -27,7 +27,7 @@ def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, *
     options = {
         "members": members, "n": 1000, "units": 1000, "alpha": np.ones(1), "value": value, "covariance": covariance,
         "at": value[None, : 1 + J], "at_covariance": covariance[None, : 1 + J, : 1 + J], "inflation": np.ones(J),
-        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0,
+        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "interactions": 0.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
@@ -91,8 +91,11 @@ def test_members_whose_weights_never_occurred_or_cannot_reach_the_target_are_not
     assert 0.1 < half.allowance < 0.4 and half.weights[1] < 0.5
 
 
-def test_the_first_allowance_has_three_parts():
-    parts = first_allowance(summary([2.0, 2.0], [0.1, 0.1], models=(1.9, 2.3), alone=0.5))
+def test_the_first_allowance_has_four_parts():
+    given = {"models": (1.9, 2.3), "alone": 0.5, "interactions": 3.0}
+    parts = first_allowance(summary([2.0, 2.0], [0.1, 0.1], **given))
+    assert len(parts) == 4
+    assert parts["items change each other"] == pytest.approx(SETTINGS["interactions"].value * 3.0)
     assert parts["models disagree"] == pytest.approx(SETTINGS["spread"].value * 0.2)
     assert parts["target differs from logger"] == pytest.approx(SETTINGS["effect"].value * 1.0)
     assert parts["rests on the models alone"] == pytest.approx(SETTINGS["alone"].value * 0.5 * 2.0)
@@ -187,6 +190,7 @@ def of_two_positions(**changes):
         "at": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
         "at_covariance": np.stack(by_position)[:, :4, :4], "inflation": np.array([1.0, 1.5, 4.0]),
         "seen": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
+        "interactions": 0.3,
     }  # fmt: skip
     return Summary(**{**options, **changes})
 

@@ -1,6 +1,6 @@
 """Which reward model a log gets: the one with the least squared error on rows it has not seen."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from counterrank.log import RankingLog
 from counterrank.models.linear import LinearModel, Training, fit_linear, logged_values
-from counterrank.models.mixture import Frame, MixtureModel, columns, fitted, rows_of, squared_error
+from counterrank.models.mixture import Frame, MixtureModel, Rows, columns, fitted, rows_of
 from counterrank.models.settings import (
     CLOSE_ERROR,
     LONG_LOG,
@@ -20,6 +20,7 @@ from counterrank.models.settings import (
 )
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Chosen: TypeAlias = LinearModel | MixtureModel
 
 
@@ -27,35 +28,57 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
     """Return the linear (or logistic) model or one of whole rankings, whichever predicts unseen
     rows best.
     """
-    return fit_close(training, seed=seed)[0]
+    return fit_close(training, seed=seed).models[0]
 
 
-def fit_close(
-    training: Training, *, seed: int = 0, within: float = CLOSE_ERROR
-) -> tuple[Chosen, ...]:
-    """Return every model whose squared error on unseen rows is at most `within` times the least,
-    the best first.
+@dataclass(frozen=True, slots=True, eq=False)
+class Close:
+    """Models that predict unseen rows about as well as the best, which is the first, and the
+    squared errors (M, n) of each on such rows with `slots` rewards, of `unit` (n,) if there are
+    any.
+    """
 
-    Models that the log cannot tell apart say how far to trust any of them, and their average errs
-    less.
+    models: tuple[Chosen, ...]
+    losses: Floats
+    slots: int
+    unit: Ints | None
+
+
+def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR) -> Close:
+    """Return every model whose squared error on unseen rows is at most `within` times the least:
+    they say how far to trust any of them.
     """
     linear = fit_linear(training, seed=seed)
     layout = training.layout
     if not 2 <= layout.K <= MIXTURE_LONGEST or columns(layout) > MIXTURE_COLUMNS:
-        return (linear,)
+        return Close((linear,), np.zeros((1, 1)), 1, None)
     # The sample's rows keep their folds, so linear and mixture models are compared on the same
     # unseen rows.
     sample = training.source.sample(MIXTURE_ROWS, stream(seed, Stream.MIXTURE_ROWS))
     rows = rows_of(sample, layout.scale, layout.F)
     found: dict[str, Chosen] = {"ridge": linear}
-    losses = {"ridge": squared_error(rows, _linear_values(linear, sample))}
+    errors = {"ridge": _squared(rows, _linear_values(linear, sample))}
     frame = Frame(layout, linear.draws, linear.seed)
     for name, model in fitted(rows, frame, long=(training.rows or 0) > LONG_LOG).items():
-        losses[name] = squared_error(rows, model.logged(rows))
+        errors[name] = _squared(rows, model.logged(rows))
         found[name] = _described(model, name, layout.F)
+    slots = int(rows.present.sum())
+    losses = {name: float(one.sum()) / max(slots, 1) for name, one in errors.items()}
     names = sorted(losses, key=lambda name: losses[name])
     found[names[0]].details["out_of_fold_mse_of"] = losses
-    return tuple(found[name] for name in names if losses[name] <= within * losses[names[0]])
+    close = [name for name in names if losses[name] <= within * losses[names[0]]]
+    return Close(
+        tuple(found[name] for name in close),
+        np.stack([errors[name] for name in close]),
+        slots,
+        sample.bucket if sample.unit is not None else None,
+    )
+
+
+def _squared(rows: Rows, q: Floats) -> Floats:
+    """Return the squared errors of a prediction, summed over each row's positions (n,)."""
+    out: Floats = (((rows.reward - q) * rows.present) ** 2).sum(axis=1)
+    return out
 
 
 def _described(model: MixtureModel, name: str, folds: int) -> MixtureModel:

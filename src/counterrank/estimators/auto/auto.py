@@ -25,6 +25,7 @@ from counterrank.estimators.auto.nuisances import (
     Outlook,
     drawn_once,
     fit_drawn,
+    shares_of,
 )
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.settings import SETTINGS
@@ -106,7 +107,8 @@ class AutoPlan(Plan[AutoState]):
             sums |= {name: np.array([w.sum(), (w**2).sum()]) for name, w in rough.richer.items()}
             columns, totals = rough.corrected(columns, totals, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
-        mean_weight = weights[self.own].mean(axis=1)
+        own = weights[self.own]
+        mean_weight = own.mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         part = (
             self.nuisances.compared(near, some)
@@ -127,6 +129,7 @@ class AutoPlan(Plan[AutoState]):
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
+            beyond=np.stack([shown, own * shown, (look.mean - own * look.q) * shown]).sum(axis=1) / self.rate,
         )  # fmt: skip
         return Part(state, totals[1 : 1 + len(self.members)].T)
 
@@ -289,11 +292,12 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
     if kind == "factored" and whole and fits_in_memory(first):
         training, within = trained(workspace), SETTINGS["close"].value
-        models = workspace.once(
+        close = workspace.once(
             ("close models", target),
             lambda: fit_close(training, seed=workspace.seed, within=within),
         )
-        return ClosedForm(models, training.layout.F), ()
+        shares = shares_of(close.losses, close.slots, close.unit)
+        return ClosedForm(close.models, shares, training.layout.F), ()
     if first.K > SETTINGS["longest"].value:
         return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)
     if can_sample(first, target) or has_distribution(first, target):

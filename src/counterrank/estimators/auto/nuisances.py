@@ -90,15 +90,13 @@ def in_fold(batch: RankingLog, fold: int) -> RankingLog:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedForm:
-    """Models that know their mean under the target; surprises are plain residuals."""
+    """Models that know their mean under the target, with their `shares` (M,) in the average;
+    surprises are plain residuals.
+    """
 
     models: tuple[RewardModel, ...]
+    shares: Floats
     folds: int
-
-    @property
-    def shares(self) -> Floats:
-        """All models alike: the log does not tell them apart."""
-        return np.full(len(self.models), 1.0 / len(self.models))
 
     @property
     def details(self) -> dict[str, Any]:

@@ -130,6 +130,7 @@ def first_allowance(summary: Summary) -> dict[str, float]:
     return {
         "models disagree": SETTINGS["spread"].value * float(np.ptp(models)) / 2,
         "target differs from logger": SETTINGS["effect"].value * effect,
+        "items change each other": SETTINGS["interactions"].value * summary.interactions,
         "rests on the models alone": SETTINGS["alone"].value
         * summary.alone
         * abs(float(summary.value[1])),

@@ -21,7 +21,8 @@ class AutoState:
     squares; slots: positions shown. tails: what the policies know of the squares; ratio (K,): sums
     of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by the fit
     without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean
-    weight. buckets (1024, T+1): totals and counts by unit, or empty.
+    weight. beyond (3, K): positions shown, and over them the smallest member's weights w and
+    E_target q - w q. buckets (1024, T+1): totals and counts by unit, or empty.
     """
 
     n: int
@@ -39,6 +40,7 @@ class AutoState:
     folds: Floats
     fold_rows: int
     mean_weight: Floats
+    beyond: Floats
     buckets: Floats
 
     def __add__(self, other: "AutoState") -> "AutoState":
@@ -102,6 +104,8 @@ class Summary:
     unsupported: Floats
     #: Share of the target that rests on the reward model alone: 1 - mean clipped weight.
     alone: float
+    #: What the models say that the smallest weights miss without them, over positions.
+    interactions: float
 
     @property
     def models(self) -> Floats:
@@ -161,7 +165,19 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         seen,
         unsupported,
         max(alone, 0.0),
+        _interactions(state) if modelled else 0.0,
     )
+
+
+def _interactions(state: AutoState) -> float:
+    """Return sum_k |alpha_k| |mean(E_target q_k - w_k q_k)|, q_k less the mean reward of its
+    position: what the models see beyond the item that the smallest weights know.
+
+    Less the mean, because weights that do not average one are no interaction.
+    """
+    shown, weight, beyond = state.beyond
+    level = state.first[:, 0] / np.maximum(shown, 1.0)
+    return float(np.abs(state.alpha) @ np.abs(beyond - level * (shown - weight)) / state.n)
 
 
 def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:

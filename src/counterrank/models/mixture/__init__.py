@@ -4,7 +4,7 @@ One class of users with a tilt by context is the visibility model; several class
 See ../WHY.md.
 """
 
-from counterrank.models.mixture.model import MixtureModel, rows_of
-from counterrank.models.mixture.search import Frame, columns, fitted, squared_error
+from counterrank.models.mixture.model import MixtureModel, Rows, rows_of
+from counterrank.models.mixture.search import Frame, columns, fitted
 
-__all__ = ["Frame", "MixtureModel", "columns", "fitted", "rows_of", "squared_error"]
+__all__ = ["Frame", "MixtureModel", "Rows", "columns", "fitted", "rows_of"]
