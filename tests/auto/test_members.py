@@ -312,3 +312,34 @@ def test_drawn_squares_of_single_slots():
     draws = np.broadcast_to(action, (log.n, A, 1))
     found = tails_of(View(log, "new"), ("ips",), draws)
     np.testing.assert_allclose(found.square / found.rows, [1.0], rtol=1e-12)  # sum of A p(a) / A
+
+
+def test_the_logger_s_scores_stand_beside_the_target_s():
+    """Both policies' scores, the target's first; those that a policy does not have are left out."""
+    from counterrank.estimators.auto.nuisances import attraction, scores
+
+    rng = np.random.default_rng(4)
+    old, new = (cr.PlackettLuce(rng.normal(size=(6, 5))) for _ in range(2))
+    action = np.argsort(rng.random((6, 5)), axis=1)[:, :3]
+
+    def log(logger, target):
+        return cr.RankingLog(
+            action=action, reward=np.zeros((6, 3)), propensity=logger, targets={"new": target}
+        )
+
+    items = np.argsort(rng.random((6, 2, 5)), axis=2)[:, :, :3]
+    found = scores(log(old, new), "new", items)
+    np.testing.assert_array_equal(found[..., 0], attraction(new, items))
+    np.testing.assert_array_equal(found[..., 1], attraction(old, items))
+    assert scores(log(cr.UniformPermutation(5), new), "new", items).shape == (6, 2, 3, 1)
+    assert scores(log(cr.UniformPermutation(5), cr.UniformPermutation(5)), "new", items) is None
+
+
+def test_shares_are_a_power_of_the_likelihood():
+    from counterrank.estimators.auto.nuisances import shares_of
+
+    losses = np.array([[3.0, 2.0], [4.0, 2.0], [3.0, 4.0]])
+    likely = np.exp(-0.5 * (losses.sum(axis=1) - 5.0) / (5.0 / 10))
+    for power in (1.0, 0.125):
+        wanted = likely**power / (likely**power).sum()
+        np.testing.assert_allclose(shares_of(losses, 10, power=power), wanted, rtol=1e-12)

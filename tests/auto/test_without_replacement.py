@@ -165,7 +165,9 @@ def test_units_reach_the_shares_of_the_models(monkeypatch):
 
     seen = []
     monkeypatch.setattr(
-        nuisances, "shares_of", lambda *given: seen.append(given) or shares_of(*given)
+        nuisances,
+        "shares_of",
+        lambda *given, power: seen.append(given) or shares_of(*given, power=power),
     )
     log = World(seed=8, behavior="dbn", K=4, items=10).log(200, 0)
     parts = {

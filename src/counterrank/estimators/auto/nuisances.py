@@ -194,17 +194,19 @@ def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Fl
     return Outlook(over[0], over[1], over[2], mean @ alpha, errors)
 
 
-def shares_of(losses: Floats, slots: int, unit: Ints | None = None) -> Floats:
+def shares_of(
+    losses: Floats, slots: int, unit: Ints | None = None, *, power: float = 1.0
+) -> Floats:
     """Return how much each model counts, from its squared errors (M, n) on rows it has not seen: as
     a power of the likelihood of their rewards, the noise normal with the variance that the best model
-    leaves. The power is below one since all models are wrong, and how well they predict what the
-    logger shows says only in part what they are worth for the target (Grunwald & van Ommen 2017).
+    leaves. A power below one is for models that are all wrong: how well they predict what the logger
+    shows says only in part what they are worth for the target (Grunwald & van Ommen 2017).
 
     Rows of one `unit` (n,) say the same several times: what a model is better by counts less, by
     the design effect of that difference (its variance over units relative to that over rows).
 
     >>> shares_of(np.array([[50.0, 50.0], [50.0, 50.0], [60.0, 80.0]]), 100).round(3).tolist()
-    [0.497, 0.497, 0.007]
+    [0.5, 0.5, 0.0]
     """
     total = losses.sum(axis=1)
     best = float(total.min())
@@ -217,8 +219,7 @@ def shares_of(losses: Floats, slots: int, unit: Ints | None = None) -> Floats:
         over_units = np.array([(np.bincount(unit, one) ** 2).sum() for one in apart])
         over_rows = (apart**2).sum(axis=1)
         design = np.maximum(over_units / np.where(over_rows > 0.0, over_rows, 1.0), 1.0)
-    power = 0.5 * SETTINGS["likelihood"].value
-    likely = np.exp(-power * (total - best) / (best / max(slots, 1)) / design)
+    likely = np.exp(-0.5 * power * (total - best) / (best / max(slots, 1)) / design)
     out: Floats = likely / likely.sum()
     return out
 
@@ -238,7 +239,8 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     )
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
-    shares = shares_of(losses, int(sample.lengths.sum()), unit)
+    power = SETTINGS["likelihood"].value
+    shares = shares_of(losses, int(sample.lengths.sum()), unit, power=power)
     details = [
         {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
     ]

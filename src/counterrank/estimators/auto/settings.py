@@ -19,7 +19,7 @@ SETTINGS: dict[str, Setting[float]] = {
     ),
     "likelihood": Setting(
         0.125,
-        "power of the likelihood by which models count",
+        "power of the likelihood by which click models count",
         "of unseen rewards in what the logger shows, which says only in part how right a model is "
         "about the target: 1 errs by .65 half-widths of an A/B test, 1/4 to 1/32 by .56 to .59",
         "36 development worlds, n 2,000 and 20,000, two logs each",

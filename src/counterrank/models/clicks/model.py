@@ -632,7 +632,7 @@ def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
     shared over a page, what the others ask for is taken from each in proportion.
 
     >>> rest_of_page(np.array([[0.5, 0.5, 0.0]]), np.array([2])).round(3).tolist()
-    [[-0.098, 0.182, 0.0]]
+    [[-0.097, 0.182, 0.0]]
     """
     shown = np.arange(strength.shape[1]) < lengths[:, None]
     known = np.minimum(strength, 1.0 - SETTINGS["missed"].value)
