@@ -255,6 +255,16 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     shown = show(sample.model())
     figures = shown.page.locator("figure:has(.chart)")
     assert figures.count() > 5
+    meets = """figure => {
+      const range = document.createRange();
+      range.selectNodeContents(figure.querySelector("h3"));
+      const save = figure.querySelector(".save").getBoundingClientRect();
+      return [...range.getClientRects()].some(r => r.right > save.left && r.top < save.bottom);
+    }"""
+    for width in (1300, 500):
+        shown.page.set_viewport_size({"width": width, "height": 900})
+        titles = [one.locator("h3").inner_text() for one in figures.all() if one.evaluate(meets)]
+        assert titles == []  # the buttons cover no title
     first = figures.first
     first.hover()
     for kind in ("SVG", "PNG"):

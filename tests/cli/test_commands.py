@@ -300,3 +300,8 @@ def test_evaluate_advises_in_options_and_python_in_keywords(
         assert "in Python)" not in told
     verdict = cr.evaluate(str(simulated), ["new"], estimators=["ips"]).verdict
     assert "independent_rows=True in Python" in json.dumps(verdict)
+
+
+def test_units_keep_their_distance_from_numbers(counterrank, simulated: Path):
+    found = counterrank("evaluate", simulated, "--target", "new", "--estimators", "ips")
+    assert "95\N{NO-BREAK SPACE}% interval" in found.out and "95%" not in found.out

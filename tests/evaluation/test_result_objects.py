@@ -60,6 +60,11 @@ def test_an_unknown_name_says_which_there_are(result, asked):
         result.estimate(*asked)
 
 
+def test_an_estimate_says_in_a_line_what_it_is(result):
+    shown = repr(result.estimate("new", "iips"))
+    assert shown.startswith("Estimate(iips of new: ") and len(shown) < 120
+
+
 def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
     verdict = result.verdict
     assert (

@@ -241,8 +241,9 @@ def results_console() -> "Console":
                 yield (
                     segment
                     if segment.control or segment.text.isprintable()
+                    # Numbers keep their unit behind a no-break space, which counts as unprintable.
                     else Segment(
-                        "".join(c for c in segment.text if c.isprintable() or c == "\n"),
+                        "".join(c for c in segment.text if c.isprintable() or c in "\n\xa0"),
                         segment.style,
                     )
                 )

@@ -27,7 +27,7 @@ def demo(out: str) -> None:
     from counterrank.demo import run
 
     with showing_progress():
-        run(out)
+        run(out, console=results_console())
 
 
 @click.command("estimators")

@@ -177,6 +177,11 @@ class Validation:
 
         return validation_picture(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        from counterrank.report import validation_fragment
+
+        return validation_fragment(self.to_dict())
+
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from counterrank.report import validation_terminal
 

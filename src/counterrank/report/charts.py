@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.numbers import known, short
+from counterrank.report.numbers import NARROW, known, short
 from counterrank.report.parts import labelled, line, marker, place, tag, text
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
@@ -117,12 +117,12 @@ def logarithmic(values: Iterable[Any]) -> Scale | None:
 
 
 def tick_name(value: float, *, as_percent: bool = False, signed: bool = False) -> str:
-    """Return the label of a tick.
+    r"""Return the label of a tick.
 
     >>> tick_name(0.25, as_percent=True), tick_name(2.0, signed=True)
-    ('25%', '+2')
+    ('25\u202f%', '+2')
     """
-    name = short(value * 100) + "%" if as_percent else short(value)
+    name = short(value * 100) + NARROW + "%" if as_percent else short(value)
     return f"+{name}" if signed and value > 0 else name
 
 
@@ -318,6 +318,11 @@ class Frame:
         """Return the label of a tick of y."""
         return tick_name(value, as_percent=self.y_percent, signed=self.signed)
 
+    def y_words(self, stroke: str) -> str:
+        """Return what y is, and what its marked lines are: beside a line its name could meet a mark."""
+        named = [name for value, name in self.lines if name and self.y.inside(value)]
+        return f"{self.y_title} ({stroke}: {', '.join(named)})" if named else self.y_title
+
     def down(self, value: float) -> float:
         """Return how far below the top a value of y lies, in pixels."""
         return round((1 - self.y.at(value)) * self.height, 2)
@@ -354,7 +359,7 @@ class Plot:
         )
         side = tag("svg", *ticks, width=52, height=frame.height, class_="plot-side", **hidden)
         below = tag("svg", *_below(frame), width="100%", height=40, class_="plot-below", **hidden)
-        title = tag("div", frame.y_title, class_="y-title")
+        title = tag("div", frame.y_words("dashed"), class_="y-title")
         inner = tag("div", side, area, tag("div"), below, class_="plot-grid")
         box = {"class_": "plot chart", "role": "group", "aria_label": self.name, "tabindex": "0"}
         return tag("div", title, inner, **box)
@@ -384,11 +389,7 @@ def _grid(frame: Frame) -> list[Markup]:
 
 
 def _names(frame: Frame) -> list[Markup]:
-    parts = [
-        text(name, "100%", frame.down(value) - 5, "zero-name", "end")
-        for value, name in frame.lines
-        if name and frame.y.inside(value)
-    ]
+    parts = []
     for value, name in frame.uprights:
         if frame.x.inside(value) and name:
             share = frame.x.at(value)

@@ -77,6 +77,24 @@ def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
     return f"{plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
 
 
+def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
+    """Return a lower bound, rounded down: no more is promised than was shown.
+
+    >>> at_least(0.4369, 0.05, sign=True), plain(0.4369, 0.05, sign=True)
+    ('+0.43', '+0.44')
+    >>> at_least(0.0042, 0.05)
+    '0.004'
+    """
+    if not known(value) or abs(value) >= _ROUGH:
+        return plain(value, error, sign=sign)
+    # A bound below its error keeps a digit: "at least 0.00" would promise nothing.
+    if known(error) and 0 < value < error:
+        error = value
+    steps = 10.0 ** _places(value, error)
+    # The tiny part is for bounds that are round but for rounding.
+    return plain(math.floor(value * steps + 1e-9) / steps, error, sign=sign)
+
+
 def percent(value: Any, error: Any = None, *, sign: bool = False, digits: int | None = None) -> str:
     """Return a share as a percentage.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterrank.report import parts
 from counterrank.report.charts import Frame, Plot, Point, Series, around
-from counterrank.report.html import page
+from counterrank.report.html import in_short, page
 from counterrank.report.numbers import percent, plain, span
 from counterrank.report.reading import Model, complete, ends, rows, table
 
@@ -134,6 +134,11 @@ def validation_page(model: Model) -> str:
         chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
         pairs=parts.table(HEAD, lines_of(model), texts=2),
     )
+
+
+def validation_fragment(model: Model) -> str:
+    """Return what a notebook shows."""
+    return in_short(sentences(model), validation_page(model))
 
 
 def validation_picture(model: Model) -> "Figure":
