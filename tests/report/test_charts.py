@@ -98,3 +98,9 @@ def test_the_name_of_a_line_stands_in_the_title_where_no_mark_can_meet_it():
     )  # fmt: skip
     drawn = str(charts.Plot([marks], frame, "weights").svg())
     assert ">mean weight (dashed: should be 1)<" in drawn and "zero-name" not in drawn
+
+
+def test_tiny_values_have_an_axis_of_their_own():
+    scale = around([1e-13, 3e-13])
+    assert scale.low < 1e-13 < 3e-13 < scale.high < 4e-13
+    assert [tick for tick in scale.ticks() if scale.inside(tick)] == scale.ticks() != []

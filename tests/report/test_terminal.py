@@ -76,9 +76,10 @@ def _scaled(value, factor, key=None):
     ("factor", "unit", "value"),
     [(1.0, "", "1.300"), (3e5, "", "390,000"), (3e8, ", in millions", "390.0"), (1e9, ", in "
                                                                                       "billions", "1.300"),
+     (1e-9, ", in units of 1e-9", "1.300"),
      (1e15, ", in units of 1e15", "1.300"), (1e200, ", in units of 1e198", "130.0")],
 )  # fmt: skip
-def test_huge_amounts_leave_the_table_whole(factor, unit, value, width):
+def test_huge_and_tiny_amounts_leave_the_table_whole(factor, unit, value, width):
     text = shown(_scaled(sample.model(), factor), width)
     assert f"Estimates{unit} (★ recommended)" in text and f"Lift by segment{unit}" in text
     assert "…" not in text[text.index("Estimates") : text.index("Audit")]

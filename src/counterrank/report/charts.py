@@ -62,7 +62,7 @@ class Scale:
         step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
-        return [round(index * step, 12) for index in range(first, last + 1)]
+        return [_neat(index * step) for index in range(first, last + 1)]
 
     def _decades(self, most: int) -> list[float]:
         first = math.ceil(math.log10(self.low) - 1e-9)
@@ -86,7 +86,12 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
     pad = (high - low) * margin
-    return Scale(round(low - pad, 12), round(high + pad, 12))
+    return Scale(_neat(low - pad), _neat(high + pad))
+
+
+def _neat(value: float) -> float:
+    """Return a number without what rounding left in its last digits, however small it is."""
+    return float(f"{value:.12g}")
 
 
 def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scale:

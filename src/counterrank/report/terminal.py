@@ -169,12 +169,12 @@ _POWERS = {6: "millions", 9: "billions", 12: "trillions"}
 
 def _unit(reading: Reading) -> _Unit:
     """Return the power of 1000 in which the largest amount has at most three digits before the
-    point, from millions.
+    point, from millions and below millionths.
     """
     # One unit for all rows: amounts in different units cannot be compared at a glance.
     every = (one.get(key) for one in reading.estimates for key in ("low", "high", "value"))
     largest = max((abs(value) for value in every if known(value)), default=0.0)
-    if largest < 1e6:
+    if largest == 0 or 1e-6 <= largest < 1e6:
         return _Unit(1.0, "")
     power = 3 * math.floor(math.log10(largest) / 3)
     return _Unit(10.0**power, f", in {_POWERS.get(power, f'units of 1e{power}')}")
