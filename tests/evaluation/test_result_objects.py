@@ -5,6 +5,7 @@ are.
 import copy
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -63,6 +64,8 @@ def test_an_unknown_name_says_which_there_are(result, asked):
 def test_an_estimate_says_in_a_line_what_it_is(result):
     shown = repr(result.estimate("new", "iips"))
     assert shown.startswith("Estimate(iips of new: ") and len(shown) < 120
+    lift = repr(result.estimate("new", "iips").lift)
+    assert re.fullmatch(r"Lift\([+-]\S+ \([+-]\S+ to [+-]\S+\)\)", lift)
 
 
 def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):

@@ -53,6 +53,10 @@ class Lift:
     relative_low: float = float("nan")
     relative_high: float = float("nan")
 
+    def __repr__(self) -> str:
+        """Return value and interval; the positions alone would fill lines."""
+        return f"Lift({self.value:+.6g} ({self.low:+.6g} to {self.high:+.6g}))"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
