@@ -305,3 +305,10 @@ def test_evaluate_advises_in_options_and_python_in_keywords(
 def test_units_keep_their_distance_from_numbers(counterrank, simulated: Path):
     found = counterrank("evaluate", simulated, "--target", "new", "--estimators", "ips")
     assert "95\N{NO-BREAK SPACE}% interval" in found.out and "95%" not in found.out
+
+
+def test_every_estimator_is_told_in_a_whole_line_of_one_style(counterrank):
+    from counterrank.estimators import estimator_names
+    from counterrank.report import describe
+
+    assert [name for name in estimator_names() if describe(name) is None] == []

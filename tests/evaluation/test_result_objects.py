@@ -107,7 +107,8 @@ def test_audits_can_be_asked_for_what_went_wrong(log, result):
 
 def test_what_a_column_is_called_is_never_markup():
     evil = Audit.of(
-        [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", remedy="a & b"), Finding("drift", WARNED, "y"),
+        [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", remedy="a & b"),
+         Finding("drift", WARNED, "y", cause="why", remedy="what to do"),
          Finding("range", PASSED, "z")]
     )  # fmt: skip
     assert repr(evil) == "Audit(failed=['units'], warned=['drift'], passed=1)"
@@ -117,3 +118,4 @@ def test_what_a_column_is_called_is_never_markup():
         and "a &amp; b" in evil._repr_html_()
     )
     assert "[red]<b>x</b>" in str(evil) and "\x1b" not in str(evil) and "✗ failed" in str(evil)
+    assert "why; what to do" in str(evil)

@@ -41,6 +41,19 @@ _TABLE = {
         "V = 1/n Σᵢ Σₖ w₁..ₖ (rₖ − Qₖ) + w₁..ₖ₋₁ E_π[Qₖ]",
     ),
     "dm": ("reward model only; no weights, as wrong as the model is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)]"),
+    "pbm": (
+        "clicks are examination of the position times relevance of the item; for loggers that "
+        "hardly vary",
+        "V = 1/n Σᵢ Σₖ αₖ E_π[θₖ γ(xᵢ, aₖ)]",
+    ),
+    "click-model": (
+        "the model of clicks given what was clicked above, alone; for loggers that hardly vary",
+        "V = 1/n Σᵢ Σₖ αₖ E_π[rₖ | xᵢ, a, clicks above]",
+    ),
+    "interpol": (
+        "examination times relevance within a window of positions, nothing assumed across windows",
+        "V = 1/n Σᵢ Σₗ αₗ Σ_{k near l} rₖ θₗ π(aₖ at l) / Σ_{j near l} θⱼ π₀(aₖ at j)",
+    ),
     "pi": (
         "pseudo-inverse: for one reward a ranking that is a sum over items",
         "V = 1/n Σᵢ Rᵢ (1 + Σ_l (ρ_l − 1))",
