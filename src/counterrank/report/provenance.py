@@ -51,7 +51,8 @@ _TABLE = {
         "V = 1/n Σᵢ Σₖ αₖ E_π[rₖ | xᵢ, a, clicks above]",
     ),
     "interpol": (
-        "examination times relevance within a window of positions, nothing assumed across windows",
+        "examination times relevance within a window of positions, nothing assumed across "
+        "windows (Buchholz et al. 2022)",
         "V = 1/n Σᵢ Σₗ αₗ Σ_{k near l} rₖ θₗ π(aₖ at l) / Σ_{j near l} θⱼ π₀(aₖ at j)",
     ),
     "pi": (
