@@ -30,7 +30,7 @@ _COMMANDS = {
     "serve": ("tools", "Browse and compare past evaluations on this machine."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
     "warmup": ("tools", "Compile ahead of time what an evaluation needs."),
-    "demo": ("tools", "Evaluate two policies on an embedded log of an online shop."),
+    "demo": ("tools", "Evaluate two policies on the log of a shop, and learn a third."),
     "estimators": ("tools", "List the estimators and what each does."),
 }
 

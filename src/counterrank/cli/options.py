@@ -228,6 +228,14 @@ def for_commands(told: Any) -> Any:
     return told
 
 
+def _plain(text: str) -> str:
+    """Return text without control characters; numbers keep the space before their unit, which
+    counts as one.
+    """
+    spaced = text.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
+    return "".join(c for c in spaced if c.isprintable() or c in "\n\N{NO-BREAK SPACE}")
+
+
 def results_console() -> "Console":
     """Return a console on stdout; wide enough for the tables when stdout is a file."""
     from rich.console import Console
@@ -241,11 +249,7 @@ def results_console() -> "Console":
                 yield (
                     segment
                     if segment.control or segment.text.isprintable()
-                    # Numbers keep their unit behind a no-break space, which counts as unprintable.
-                    else Segment(
-                        "".join(c for c in segment.text if c.isprintable() or c in "\n\xa0"),
-                        segment.style,
-                    )
+                    else Segment(_plain(segment.text), segment.style)
                 )
 
     # Rich takes a file for 80 columns, too few for the table of estimates.

@@ -38,8 +38,8 @@ def sentences(model: Model) -> list[str]:
     signs = sum(pair.get("sign_right") is True for pair in pairs)
     level = percent(found.get("level"), digits=0)
     lines = [
-        f"{held} of {judged} {level} intervals held, and {signs} of {len(pairs)} predictions had "
-        "the right sign.",
+        f"{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
+        "predictions had the right sign.",
         _bias(found),
     ]
     if found.get("claimed_better"):
