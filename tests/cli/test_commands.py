@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -319,3 +322,14 @@ def test_every_estimator_is_told_in_a_whole_line_of_one_style(counterrank):
     from counterrank.report import describe
 
     assert [name for name in estimator_names() if describe(name) is None] == []
+
+
+def test_a_pipe_of_another_encoding_gets_the_table_and_whole_json(simulated: Path):
+    path = os.pathsep.join(sys.path)
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": path}
+    command = [sys.executable, "-m", "counterrank", "evaluate", str(simulated), "--target", "new"]
+    command += ["--estimators", "iips", "--reward-name", "Käufe"]
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert done.returncode == 0 and b"? iips" in done.stdout, done.stderr
+    piped = subprocess.run([*command, "--json", "-"], env=environment, capture_output=True)
+    assert json.loads(piped.stdout)["log"]["words"]["reward"] == "Käufe"

@@ -36,6 +36,13 @@ def test_narrow_terminals_lose_columns_not_digits() -> None:
     assert "…" not in text.split("Lift")[0]
 
 
+def test_very_narrow_terminals_keep_value_and_interval_whole() -> None:
+    text = shown(sample.model(), width=44)
+    table = text[text.index("Estimates") :]
+    table = table[: table.index("Lift by segment")]
+    assert re.search(r"★ auto +1\.300 +\S+ to \S+", table) and "…" not in table
+
+
 def test_markup_and_escape_codes_in_names_are_shown_not_obeyed() -> None:
     model = sample.model()
     model["estimates"][0]["flags"] = ["[red]not red[/red] \x1b[31mnor this\x1b[0m"]

@@ -141,6 +141,10 @@ def run() -> None:
     # share the rows.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _end_cleanly_when_told()
+    for stream in (sys.stdout, sys.stderr):
+        # Where stars and minus signs cannot be written a question mark will do.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = main.main(standalone_mode=False, prog_name="counterrank")
     except click.exceptions.Exit as stop:

@@ -261,8 +261,9 @@ def write(path: str, text: str) -> None:
     from counterrank import atomic
 
     if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        # A file's bytes, whatever the terminal's encoding is.
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
     else:
         atomic.write_text(path, text)
 

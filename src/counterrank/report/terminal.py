@@ -86,56 +86,57 @@ class _Estimates:
     reading: Reading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self.table(wide=options.max_width >= WIDE)
         # A number that lost its last digits is a wrong number: rather fewer columns.
         room = options.update(max_width=10 * WIDE)
-        if Measurement.get(console, room, found).maximum > options.max_width:
-            found = self.table(wide=False)
+        for columns in _COLUMNS if options.max_width >= WIDE else _COLUMNS[1:]:
+            found = self.table(columns)
+            if Measurement.get(console, room, found).maximum <= options.max_width:
+                break
         yield found
 
-    def table(self, *, wide: bool) -> Table:
-        """Return the table, with standard errors and effective rows where there is room."""
+    def table(self, columns: tuple[int, ...]) -> Table:
+        """Return the table with some of its columns, and flags where there are more than two."""
         unit, numbers = _unit(self.reading), _flag_numbers(self.reading)
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
         shown = Table(title=f"Estimates{unit.words} (★ recommended)", **LOOK)
         shown.add_column("estimator", no_wrap=True)
-        for name in _wide_or_not(("value", "± se", interval, "lift", "rel.", "eff. rows"), wide):
-            shown.add_column(name, justify="right", no_wrap=True)
-        if numbers:
+        names = ("value", "± se", interval, "lift", "rel.", "eff. rows")
+        for column in columns:
+            shown.add_column(names[column], justify="right", no_wrap=True)
+        flagged = bool(numbers) and len(columns) > 2
+        if flagged:
             shown.add_column("flags", no_wrap=True)
         for target in self.reading.targets:
             shown.add_row(safe(target, "bold underline"))
             for found in self.reading.of(target):
                 flags = " ".join(f"[{numbers[flag]}]" for flag in texts(found.get("flags")))
-                last = [safe(flags, "yellow")] if numbers else []
-                shown.add_row(*self.row(target, found, unit, wide=wide), *last)
+                last = [safe(flags, "yellow")] if flagged else []
+                shown.add_row(*self.row(target, found, unit, columns), *last)
             for name in self.reading.silent(target):
                 shown.add_row(safe(self.marked(target, name)), safe("not estimable", "red"))
             shown.add_section()
         return shown
 
     def row(
-        self, target: str, found: Mapping[str, Any], unit: "_Unit", *, wide: bool
+        self, target: str, found: Mapping[str, Any], unit: "_Unit", columns: tuple[int, ...]
     ) -> list[Text]:
         """Return the cells of an estimate: the recommended one bold, those of known bias dim."""
         name = str(found.get("estimator"))
         best = name == self.reading.recommended(target)
         style = "bold" if best else "dim" if family(found) == "biased" else ""
         lift = unit.of(self.reading.lift(target, name))
-        cells = _wide_or_not(_cells(unit.of(found), lift), wide)
-        return [safe(cell, style) for cell in (self.marked(target, name), *cells)]
+        cells = _cells(unit.of(found), lift)
+        shown = (self.marked(target, name), *(cells[column] for column in columns))
+        return [safe(cell, style) for cell in shown]
 
     def marked(self, target: str, name: str) -> str:
         """Return an estimator's name, behind a star where it is the recommended one."""
         return f"{'★' if name == self.reading.recommended(target) else ' '} {name}"
 
 
-def _wide_or_not(cells: tuple[str, ...], wide: bool) -> tuple[str, ...]:
-    """Return all of value, error, interval, lift, relative lift and effective rows, or all but
-    errors and effective rows.
-    """
-    value, _, *rest, _ = cells
-    return cells if wide else (value, *rest)
+#: Of value, error, interval, lift, relative lift and effective rows: all, what most ask for, what
+#: fits on a phone.
+_COLUMNS = ((0, 1, 2, 3, 4, 5), (0, 2, 3, 4), (0, 2))
 
 
 def _cells(found: Mapping[str, Any], lift: Mapping[str, Any]) -> tuple[str, ...]:
