@@ -278,8 +278,18 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     assert root.tag.endswith("svg") and "foreignObject" not in text
     words = "".join(root.itertext())
     assert "today's policy" in words
+    # The label of the highest tick lies half above its strip.
+    inner = [one for one in root.iter("{http://www.w3.org/2000/svg}svg") if one is not root]
+    assert inner and all("overflow: visible" in one.attrib["style"] for one in inner)
     png = (tmp_path / "saved.png").read_bytes()
     assert png.startswith(b"\x89PNG")
     width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
     assert (width, height) == (2 * int(root.attrib["width"]), 2 * int(root.attrib["height"]))
+    saved = []
+    for figure in figures.all()[:8]:
+        figure.hover()
+        with shown.page.expect_download() as download:
+            figure.get_by_role("button", name="Save this chart as SVG").click()
+        saved.append(download.value.suggested_filename)
+    assert len(set(saved)) == len(saved)  # names say what is drawn, not only of whom
     assert shown.complaints == []
