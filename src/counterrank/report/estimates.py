@@ -166,8 +166,10 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     own = ends(best)
     sound = [e for e in reading.of(target) if e is not best and family(e) != "biased"]
     others = {str(e["estimator"]): found for e in sound if (found := ends(e))}
-    if own is None or not others:
-        return "Intervals that overlap agree."
+    if own is None:
+        return "The recommended estimate has no interval to compare with."
+    if not others:
+        return "Nothing else was asked for that could confirm or contradict the recommended one."
     apart = [name for name, (low, high) in others.items() if low > own[1] or high < own[0]]
     return _disagreement(apart, umpire="ips" in others and "ips" not in apart)
 

@@ -130,8 +130,10 @@ def in_short(lines: Sequence[str], page: str) -> str:
 def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
     lines = []
     for index, e in enumerate(reading.of(target)):
-        error = e.get("stderr")
+        # As in the report: one column, one number of digits.
+        error = reading.best(target).get("stderr") or e.get("stderr")
         lift = reading.lift(target, str(e.get("estimator")))
+        spread = reading.lift(target).get("stderr") or lift.get("stderr")
         lines.append(
             {
                 "best": index == 0,
@@ -139,7 +141,7 @@ def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
                 "estimator": e.get("estimator"),
                 "value": plain(e.get("value"), error),
                 "interval": f"{plain(e.get('low'), error)} to {plain(e.get('high'), error)}",
-                "lift": plain(lift.get("value"), lift.get("stderr"), sign=True),
+                "lift": plain(lift.get("value"), spread, sign=True),
                 "relative": percent(lift.get("relative"), sign=True),
                 "ess": count(e.get("ess")),
                 "flags": texts(e.get("flags")),

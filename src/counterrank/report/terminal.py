@@ -124,8 +124,9 @@ class _Estimates:
         name = str(found.get("estimator"))
         best = name == self.reading.recommended(target)
         style = "bold" if best else "dim" if family(found) == "biased" else ""
-        lift = unit.of(self.reading.lift(target, name))
-        cells = _cells(unit.of(found), lift)
+        # One column, one number of digits: those that the recommended estimate's errors support.
+        first = unit.of(self.reading.best(target)), unit.of(self.reading.lift(target))
+        cells = _cells(unit.of(found), unit.of(self.reading.lift(target, name)), *first)
         shown = (self.marked(target, name), *(cells[column] for column in columns))
         return [safe(cell, style) for cell in shown]
 
@@ -139,13 +140,20 @@ class _Estimates:
 _COLUMNS = ((0, 1, 2, 3, 4, 5), (0, 2, 3, 4), (0, 2))
 
 
-def _cells(found: Mapping[str, Any], lift: Mapping[str, Any]) -> tuple[str, ...]:
-    error = found.get("stderr")
+def _cells(
+    found: Mapping[str, Any],
+    lift: Mapping[str, Any],
+    best: Mapping[str, Any],
+    most: Mapping[str, Any],
+) -> tuple[str, ...]:
+    own = found.get("stderr")
+    error, spread = best.get("stderr") or own, most.get("stderr") or lift.get("stderr")
     return (
         plain(found.get("value"), error),
-        plain(error, error),
+        # A small error is not rounded to nothing.
+        plain(own, min(own, error) if known(own) and known(error) else own),
         span(found.get("low"), found.get("high"), error) or NONE,
-        plain(lift.get("value"), lift.get("stderr"), sign=True),
+        plain(lift.get("value"), spread, sign=True),
         percent(lift.get("relative"), sign=True),
         count(found.get("ess")),
     )
