@@ -119,3 +119,19 @@ def test_what_a_column_is_called_is_never_markup():
     )
     assert "[red]<b>x</b>" in str(evil) and "\x1b" not in str(evil) and "✗ failed" in str(evil)
     assert "why; what to do" in str(evil)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda log, **more: cr.evaluate(log, {"new": np.full((600, 2), 1 / 3)}, **more),
+        lambda log, **more: cr.audit_log(log, **more),
+        lambda log, **more: cr.learn(log, **more),
+        lambda log, **more: cr.validate(log, "device", **more),
+    ],
+)
+def test_options_that_a_log_in_memory_would_ignore_are_refused(log, call):
+    with pytest.raises(cr.CounterrankError, match=r"'segment' \(did you mean 'segments'\?\)"):
+        call(log, segment="device")
+    with pytest.raises(cr.CounterrankError, match="'unit' says how to read a log"):
+        call(log, unit="device")

@@ -277,9 +277,10 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
 
 
 def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
-    from counterrank.readers import from_frame, read_log
+    from counterrank.readers import from_frame, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
+        refuse_unread(reading)
         return log
     if isinstance(log, (str, os.PathLike)):
         return read_log(log, segments=[arm], **reading)
