@@ -1,5 +1,7 @@
 # Each target does all its own set-up. uv is used when present, otherwise venv + pip.
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+# The first that answers: pyenv's shims are there also for versions that are not switched on.
+PYTHON ?= $(shell for one in python3.11 python3.12 python3.13 python3; do \
+  "$$one" -V >/dev/null 2>&1 && command -v "$$one" && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv)
@@ -85,7 +87,7 @@ dist: setup
 	rm -rf dist
 	$(BIN)/python -m build -q
 
-# The wheel in clean environments: each supported Python found here, lowest and newest dependencies.
+# Sdist and wheel in clean environments: each supported Python found here, lowest and newest dependencies.
 versions: setup
 	$(BIN)/python -m benchmarks.versions
 

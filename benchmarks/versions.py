@@ -52,8 +52,8 @@ def lowest(requirements: Sequence[str]) -> list[str]:
 
 
 def wheel(folder: Path) -> Path:
-    """Build the wheel and return it."""
-    _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], ROOT)
+    """Build the source distribution, the wheel from it, and return the wheel: both are tried."""
+    _run([sys.executable, "-m", "build", "-q", "--no-isolation", "-o", str(folder)], ROOT)
     (made,) = folder.glob("*.whl")
     return made
 
@@ -80,6 +80,16 @@ def smoke(python: str, built: Path, which: str) -> str:
     return ", ".join(f"{one} {pairs[one]}" for one in names)
 
 
+def found(version: str) -> str | None:
+    """Return where this Python is; None where there is none that answers, as pyenv's shims of
+    versions that are not switched on do not.
+    """
+    path = shutil.which(f"python{version}")
+    if path is None or subprocess.run([path, "-V"], capture_output=True).returncode:
+        return None
+    return path
+
+
 def _run(command: Sequence[str], folder: Path) -> str:
     # A checkout on the path would be tried in place of the wheel.
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -103,7 +113,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         built = wheel(Path(folder))
         for version in options.python or supported:
-            python = shutil.which(f"python{version}")
+            python = found(version)
             if python is None:
                 print(f"{version}: not installed, not tried", flush=True)
                 continue

@@ -96,7 +96,8 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         raise LogError(
             f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row "
             f"{start + row}, position {position + 1}, value {array[row, position]}); drop those "
-            "rows or set a reward"
+            "rows, or say --missing-reward zero (missing_reward='zero' in Python) if no event means "
+            "no reward"
         )
     if (length < shape[1]).any():
         # Not in place: it may be the caller's own array.

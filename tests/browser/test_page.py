@@ -255,6 +255,16 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     shown = show(sample.model())
     figures = shown.page.locator("figure:has(.chart)")
     assert figures.count() > 5
+    meets = """figure => {
+      const range = document.createRange();
+      range.selectNodeContents(figure.querySelector("h3"));
+      const save = figure.querySelector(".save").getBoundingClientRect();
+      return [...range.getClientRects()].some(r => r.right > save.left && r.top < save.bottom);
+    }"""
+    for width in (1300, 500):
+        shown.page.set_viewport_size({"width": width, "height": 900})
+        titles = [one.locator("h3").inner_text() for one in figures.all() if one.evaluate(meets)]
+        assert titles == []  # the buttons cover no title
     first = figures.first
     first.hover()
     for kind in ("SVG", "PNG"):
@@ -268,8 +278,18 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     assert root.tag.endswith("svg") and "foreignObject" not in text
     words = "".join(root.itertext())
     assert "today's policy" in words
+    # The label of the highest tick lies half above its strip.
+    inner = [one for one in root.iter("{http://www.w3.org/2000/svg}svg") if one is not root]
+    assert inner and all("overflow: visible" in one.attrib["style"] for one in inner)
     png = (tmp_path / "saved.png").read_bytes()
     assert png.startswith(b"\x89PNG")
     width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
     assert (width, height) == (2 * int(root.attrib["width"]), 2 * int(root.attrib["height"]))
+    saved = []
+    for figure in figures.all()[:8]:
+        figure.hover()
+        with shown.page.expect_download() as download:
+            figure.get_by_role("button", name="Save this chart as SVG").click()
+        saved.append(download.value.suggested_filename)
+    assert len(set(saved)) == len(saved)  # names say what is drawn, not only of whom
     assert shown.complaints == []

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -300,3 +303,33 @@ def test_evaluate_advises_in_options_and_python_in_keywords(
         assert "in Python)" not in told
     verdict = cr.evaluate(str(simulated), ["new"], estimators=["ips"]).verdict
     assert "independent_rows=True in Python" in json.dumps(verdict)
+
+
+def test_units_keep_their_distance_from_numbers(counterrank, simulated: Path):
+    found = counterrank("evaluate", simulated, "--target", "new", "--estimators", "ips")
+    assert "95\N{NO-BREAK SPACE}% interval" in found.out and "95%" not in found.out
+
+
+def test_the_console_keeps_spaces_of_numbers_and_drops_what_commands_a_terminal(capfd):
+    from counterrank.cli.options import results_console
+
+    results_console().print("\x1b[2J8\N{NARROW NO-BREAK SPACE}%, 2\N{NO-BREAK SPACE}billion")
+    assert capfd.readouterr().out == "[2J8\N{NO-BREAK SPACE}%, 2\N{NO-BREAK SPACE}billion\n"
+
+
+def test_every_estimator_is_told_in_a_whole_line_of_one_style(counterrank):
+    from counterrank.estimators import estimator_names
+    from counterrank.report import describe
+
+    assert [name for name in estimator_names() if describe(name) is None] == []
+
+
+def test_a_pipe_of_another_encoding_gets_the_table_and_whole_json(simulated: Path):
+    path = os.pathsep.join(sys.path)
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": path}
+    command = [sys.executable, "-m", "counterrank", "evaluate", str(simulated), "--target", "new"]
+    command += ["--estimators", "iips", "--reward-name", "Käufe"]
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert done.returncode == 0 and b"? iips" in done.stdout, done.stderr
+    piped = subprocess.run([*command, "--json", "-"], env=environment, capture_output=True)
+    assert json.loads(piped.stdout)["log"]["words"]["reward"] == "Käufe"

@@ -92,6 +92,15 @@ def test_tables_become_pairs_and_policies(counterrank, tmp_path: Path):
     assert f"'{tmp_path}/a/*.parquet'" in out
 
 
+@pytest.mark.parametrize(("given", "beside"), [("curve.json", True), ("estimate", False)])
+def test_a_position_curve_lies_beside_the_file_like_every_path(
+    counterrank, tmp_path: Path, given: str, beside: bool
+):
+    job = write(tmp_path, f'log = "a.parquet"\ntarget = "new"\nposition_curve = "{given}"\n')
+    wanted = f"{tmp_path}/{given}" if beside else given
+    assert f"--position-curve={wanted} " in counterrank("run", job, "--dry-run").out
+
+
 def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(
     counterrank, tmp_path: Path
 ):

@@ -44,7 +44,11 @@ def test_a_good_log():
         ({"action": (0, 1, np.inf)}, ["inf at row 0, position 2"]),
         (
             {"reward": (0, 1, np.nan)},
-            ["1 missing or infinite value ", "row 0, position 2, value nan", "drop those rows"],
+            [
+                "1 missing or infinite value ",
+                "row 0, position 2, value nan",
+                "--missing-reward zero",
+            ],
         ),
         ({"reward": (1, 1, -np.inf)}, ["row 1, position 2, value -inf"]),
         ({"propensity": (0, 2, 0.0)}, ["0 at row 0, position 3", "yet this item was shown"]),

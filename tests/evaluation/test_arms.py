@@ -54,6 +54,7 @@ def test_every_arm_is_predicted_from_each_other_and_held_against_what_it_earned(
         assert pair.earned.stderr == pytest.approx(
             totals.std(ddof=1) / math.sqrt(len(totals)), rel=1e-12
         )
+    assert "intervals held" in result._repr_html_() and "sandbox=" in result._repr_html_()
     found = result.to_dict()
     assert found["schema"] == "counterrank/validation/1"
     assert set(found["pairs"][0]) >= {

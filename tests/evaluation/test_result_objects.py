@@ -5,6 +5,7 @@ are.
 import copy
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -60,6 +61,13 @@ def test_an_unknown_name_says_which_there_are(result, asked):
         result.estimate(*asked)
 
 
+def test_an_estimate_says_in_a_line_what_it_is(result):
+    shown = repr(result.estimate("new", "iips"))
+    assert shown.startswith("Estimate(iips of new: ") and len(shown) < 120
+    lift = repr(result.estimate("new", "iips").lift)
+    assert re.fullmatch(r"Lift\([+-]\S+ \([+-]\S+ to [+-]\S+\)\)", lift)
+
+
 def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
     verdict = result.verdict
     assert (
@@ -99,7 +107,8 @@ def test_audits_can_be_asked_for_what_went_wrong(log, result):
 
 def test_what_a_column_is_called_is_never_markup():
     evil = Audit.of(
-        [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", remedy="a & b"), Finding("drift", WARNED, "y"),
+        [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", remedy="a & b"),
+         Finding("drift", WARNED, "y", cause="why", remedy="what to do"),
          Finding("range", PASSED, "z")]
     )  # fmt: skip
     assert repr(evil) == "Audit(failed=['units'], warned=['drift'], passed=1)"
@@ -109,3 +118,20 @@ def test_what_a_column_is_called_is_never_markup():
         and "a &amp; b" in evil._repr_html_()
     )
     assert "[red]<b>x</b>" in str(evil) and "\x1b" not in str(evil) and "✗ failed" in str(evil)
+    assert "why; what to do" in str(evil)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda log, **more: cr.evaluate(log, {"new": np.full((600, 2), 1 / 3)}, **more),
+        lambda log, **more: cr.audit_log(log, **more),
+        lambda log, **more: cr.learn(log, **more),
+        lambda log, **more: cr.validate(log, "device", **more),
+    ],
+)
+def test_options_that_a_log_in_memory_would_ignore_are_refused(log, call):
+    with pytest.raises(cr.CounterrankError, match=r"'segment' \(did you mean 'segments'\?\)"):
+        call(log, segment="device")
+    with pytest.raises(cr.CounterrankError, match="'unit' says how to read a log"):
+        call(log, unit="device")

@@ -1,5 +1,7 @@
 """A first run says once why it takes long; and what warmup promises holds."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -72,3 +74,22 @@ def test_nothing_is_left_to_compile_after_warmup(monkeypatch):
         done = CliRunner().invoke(main, ["warmup"])
         assert done.exit_code == 0, done.output
     assert "nothing was left to compile" in done.output
+
+
+@pytest.mark.slow
+def test_warmup_holds_for_scores_too(tmp_path):
+    from counterrank.cli.main import main
+
+    assert CliRunner().invoke(main, ["warmup"]).exit_code == 0
+    log = str(tmp_path / "search.parquet")
+    # In a process that has not seen the kernels: what is not on disk is compiled there.
+    code = (
+        "import sys; from click.testing import CliRunner; from counterrank.cli.main import main; "
+        "run = CliRunner().invoke; "
+        f"run(main, ['simulate', '--preset', 'search', '--n', '1000', '--out', {log!r}]); "
+        "from counterrank.kernels.jit import FIRST_RUN; FIRST_RUN.seconds = 0.0; "
+        f"done = run(main, ['evaluate', {log!r}, '--target', 'new']); "
+        "sys.exit(done.output if done.exit_code or FIRST_RUN.seconds else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from markupsafe import escape
 from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
 
 import counterrank as cr
@@ -17,6 +18,7 @@ from counterrank.errors import ConfigError, LogError, PolicyError
 from counterrank.learning.learner import Rewards, Side, _split
 from counterrank.learning.paths import draw
 from counterrank.policies import BestOf
+from counterrank.report import at_least, plain
 
 
 def truth(policy, log, seed=0):
@@ -132,6 +134,26 @@ def test_the_page_and_the_figure_say_it(learned, tmp_path):
     learned.plot("segments").savefig(tmp_path / "segments.svg")
     with pytest.raises(ConfigError, match="choose one of path"):
         learned.plot("values")
+
+
+def test_a_notebook_shows_the_sentence_and_the_page(learned):
+    cell = learned._repr_html_()
+    assert (
+        escape(str(learned.certificate)) in cell
+        and "sandbox=" in cell
+        and "with a certificate" in cell
+    )
+
+
+def test_one_number_is_told_with_the_same_digits_everywhere(learned):
+    found, page = learned.certificate, learned.to_html()
+    told = f"at least {at_least(found.low, found.stderr)} more"
+    assert told in str(found) and told in page
+    assert f">{at_least(found.low, found.stderr, sign=True)}<" in page
+    both = f"estimate {plain(found.value, found.stderr, sign=True)}"
+    assert both in str(found) and page.count(both) >= 2 and "95%" not in str(found)
+    nothing_today = replace(found, logger=0.0)
+    assert "% or more" in str(found) and "or more" not in str(nothing_today)
 
 
 def numbers_only(log):

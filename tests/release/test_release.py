@@ -188,10 +188,25 @@ def test_one_package_has_one_minimum():
         assert least.setdefault(name, version) == version, f"{name} has two minimums"
 
 
-def test_the_script_of_make_versions_pins_each_core_dependency():
+@pytest.fixture(scope="module")
+def versions():
     place = importlib.util.spec_from_file_location("versions", ROOT / "benchmarks" / "versions.py")
-    versions = importlib.util.module_from_spec(place)
-    place.loader.exec_module(versions)
+    found = importlib.util.module_from_spec(place)
+    place.loader.exec_module(found)
+    return found
+
+
+def test_a_python_that_does_not_answer_is_not_installed(versions, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert versions.found("3.12") is None
+    shim = tmp_path / "python3.12"
+    for answer in (127, 0):
+        shim.write_text(f"#!/bin/sh\nexit {answer}\n")
+        shim.chmod(0o755)
+        assert versions.found("3.12") == (None if answer else str(shim))
+
+
+def test_the_script_of_make_versions_pins_each_core_dependency(versions):
     project = versions.project()
     assert project["supported"] == ["3.11", "3.12", "3.13"]
     pins = versions.lowest(project["dependencies"])

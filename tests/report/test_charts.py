@@ -88,3 +88,19 @@ def test_a_legend_tells_two_lines_apart_and_is_not_needed_for_one():
     assert drawn.index("estimated") < drawn.index("promised") and 'class="t1 dash1"' in drawn
     one = charts.Plot(lines[:1], frame, "x", ["estimated"])
     assert one.legend() == "" and "estimated" in one.legend(least=1)
+
+
+def test_the_name_of_a_line_stands_in_the_title_where_no_mark_can_meet_it():
+    marks = charts.Series(points=[charts.Point(1.0, 1.0), charts.Point(2.0, 1.2)], whiskers=True)
+    frame = charts.Frame(
+        x=Scale(0, 3), y=Scale(0.8, 1.3), x_title="position", y_title="mean weight",
+        lines=[(1.0, "should be 1"), (9.0, "outside")],
+    )  # fmt: skip
+    drawn = str(charts.Plot([marks], frame, "weights").svg())
+    assert ">mean weight (dashed: should be 1)<" in drawn and "zero-name" not in drawn
+
+
+def test_tiny_values_have_an_axis_of_their_own():
+    scale = around([1e-13, 3e-13])
+    assert scale.low < 1e-13 < 3e-13 < scale.high < 4e-13
+    assert [tick for tick in scale.ticks() if scale.inside(tick)] == scale.ticks() != []

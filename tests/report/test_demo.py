@@ -10,6 +10,7 @@ from rich.console import Console
 
 import counterrank as cr
 from counterrank.demo import make_log, run, shop
+from counterrank.report import at_least
 
 
 def test_the_closed_form_agrees_with_clicks() -> None:
@@ -71,4 +72,7 @@ def test_run_prints_the_truth_and_writes_the_reports(tmp_path: Path) -> None:
     assert "clicks per page" in page and len(page) < 1_000_000
     assert "The truth: +" in text and "certificate" in (tmp_path / "learned.html").read_text()
     learned = json.loads((tmp_path / "learned.json").read_text())
+    lift = learned["lift"]
+    told = at_least(lift["low"], lift["stderr"])
+    assert f"at least {told} more" in text and f"at least +{told} was promised" in text
     assert learned["certified"] and cr.load_policy(tmp_path / "policy.json").m == learned["m"]

@@ -40,15 +40,17 @@ def test_an_outcome_stands_beside_its_run_and_leaves_it_alone(tmp_path: Path):
         ({"target": None}, "several targets"),
         ({"earned": math.nan}, "a number"),
         ({"stderr": -1.0}, "0 or more"),
-        ({"run": "none.json"}, "no evaluation"),
+        ({"run": "none.json"}, "there is no file"),
+        ({"run": "notes.json"}, "no evaluation"),
     ],
 )
 def test_a_wrong_outcome_is_refused(tmp_path: Path, change, message):
     (tmp_path / "a.json").write_text(json.dumps(sample.model()))
+    (tmp_path / "notes.json").write_text("{}")
     given = {"run": "a.json", "earned": 1.0, "stderr": 0.0, "target": "clickbait", **change}
     with pytest.raises(ConfigError, match=message):
         record(tmp_path / given.pop("run"), **given)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "notes.json"}
 
 
 def test_a_right_interval_holds_as_often_as_its_level_says_also_for_noisy_outcomes():
@@ -95,6 +97,37 @@ def test_the_same_rows_twice_are_called_so(tmp_path: Path):
     assert "the same rows as before" in page(tmp_path)
 
 
+def test_the_same_rows_under_other_targets_are_the_same_rows(tmp_path: Path):
+    for day, fingerprint in ((1, "of these targets"), (2, "of others")):
+        model = sample.model()
+        model["log"] |= {"fingerprint": fingerprint, "rows_fingerprint": "the same"}
+        (tmp_path / f"2026-01-0{day}.json").write_text(json.dumps(model))
+    assert "the same rows as before" in page(tmp_path)
+
+
+def test_another_version_is_told(tmp_path: Path):
+    for day, version in ((1, "0.1.0"), (2, "0.2.0")):
+        model = sample.model()
+        model["provenance"] = {**model["provenance"], "counterrank": version}
+        (tmp_path / f"2026-01-0{day}.json").write_text(json.dumps(model))
+    assert "counterrank 0.1.0 → 0.2.0" in page(tmp_path)
+
+
+def test_a_policy_has_the_colour_of_its_report_and_doubtful_nights_are_hollow(tmp_path: Path):
+    model = sample.model()
+    model["verdict"] = {"level": "reliable", "reasons": [], "targets": {}}
+    second = "clickbait"
+    (tmp_path / "2026-01-01.json").write_text(json.dumps(model))
+    record(tmp_path / "2026-01-01.json", 1.0, 0.1, second)
+    text = page(tmp_path)
+    of_second = text[text.index(f"<h2>{second}</h2>") :]
+    assert "mark t1" in of_second and "mark t0" not in of_second and "mark today" in of_second
+    assert "mark t1 hollow" not in of_second
+    model["verdict"] = {"level": "directional", "reasons": [], "targets": {}}
+    (tmp_path / "2026-01-01.json").write_text(json.dumps(model))
+    assert "mark t1 hollow" in page(tmp_path)
+
+
 def test_how_many_intervals_held_is_counted_over_the_last_twelve(tmp_path: Path):
     model = sample.model()
     best = next(e for e in model["estimates"] if e["target"] == "clickbait")
@@ -108,7 +141,7 @@ def test_how_many_intervals_held_is_counted_over_the_last_twelve(tmp_path: Path)
             0.0,
             "clickbait",
         )
-    assert "11 of the last 12 intervals whose outcome is known held." in page(tmp_path)
+    assert "11 of the last 12 intervals held, of those with a known outcome." in page(tmp_path)
 
 
 def test_names_are_escaped(tmp_path: Path):

@@ -2,9 +2,14 @@
 no evidence.
 """
 
+import io
+import re
+
 import pytest
+from rich.console import Console
 from tests.report import sample
 
+from counterrank.report import html
 from counterrank.report.estimates import agreement_drawing, agreement_in_words, values_drawing
 from counterrank.report.html import render
 from counterrank.report.numbers import percent, plain, short, span
@@ -34,6 +39,34 @@ def test_intervals_that_do_not_overlap_are_named():
     assert f"{other} " in agreement_in_words(Reading(far), target)
     assert "not overlap" in agreement_in_words(Reading(far), target)
     assert other not in agreement_in_words(Reading(near), target).split(" do")[0]
+
+
+def test_terminal_and_notebook_have_one_number_of_digits_in_a_column():
+    model = changed("clickbait", "ips", stderr=2.34, low=-3.0, high=5.0)
+    for row in model["lift"]:
+        if (row["target"], row["estimator"]) == ("clickbait", "ips"):
+            row.update(stderr=2.34)
+    stream = io.StringIO()
+    Console(file=stream, width=130, color_system=None).print(*renderables(model), sep="\n")
+    text = stream.getvalue()
+    part = text[text.index(" clickbait ") :].splitlines()[1:]
+    cells = [re.split(r"  +", line.strip(" ★")) for line in part if re.match(r" [★ ] \w", line)]
+    for column in (1, 4):
+        assert len({len(line[column].partition(".")[2]) for line in cells}) == 1
+    shown = html._lines(Reading(model), "clickbait")
+    assert len(shown) > 2
+    for name in ("value", "lift"):
+        assert len({len(line[name].partition(".")[2]) for line in shown}) == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"), [(("ips", "iips"), "Nothing else was asked for"), (("ips",), "Nothing else")]
+)
+def test_where_nothing_should_agree_no_agreement_is_spoken_of(kept, told):
+    model = sample.model()
+    model["estimates"] = [e for e in model["estimates"] if e["estimator"] in kept]
+    model["recommended"] = {target: "ips" for target in model["recommended"]}
+    assert agreement_in_words(Reading(model), "clickbait").startswith(told)
 
 
 def test_one_column_has_one_number_of_digits():

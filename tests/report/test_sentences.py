@@ -7,6 +7,7 @@ import pytest
 from tests.report import sample
 
 from counterrank.report import sentences
+from counterrank.report.estimates import path_drawing
 from counterrank.report.reading import Reading
 
 
@@ -182,3 +183,31 @@ def test_without_a_share_the_card_does_not_say_the_interval_twice(model: dict[st
     assert sentences.answer(reading, "personalised", absolute=True).endswith(
         "clicks more than today."
     )
+
+
+def test_no_difference_is_said_also_where_the_evidence_is_insufficient(
+    model: dict[str, Any],
+) -> None:
+    model["verdict"] = {"level": "insufficient", "reasons": [], "targets": {}}
+    zero = dict.fromkeys(("value", "low", "high", "relative", "relative_low", "relative_high"), 0.0)
+    assert "no difference at all" in sentences.answer(
+        change(model, "personalised", **zero), "personalised"
+    )
+
+
+def test_two_targets_that_are_the_same_are_not_ranked(model: dict[str, Any]) -> None:
+    row = {"better": "a", "than": "b", "value": 0.0, "stderr": 0.0, "low": 0.0, "high": 0.0}
+    found = sentences.comparison(Reading(model), row)
+    assert found == "a and b do not differ at all on this log."
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [([], "with a reward model"), (["weights-only: no model"], "with mean-zero controls")],
+)
+def test_the_second_path_is_called_what_it_is(model: dict[str, Any], flags, name) -> None:
+    best = next(e for e in model["estimates"] if e["target"] == "clickbait")
+    best["flags"] = flags
+    best["details"] = {"order_path": [{"order": k, "value": 1.0, "stderr": 0.1} for k in (1, 2)]}
+    drawn = path_drawing(Reading(model), "clickbait")
+    assert drawn is not None and name in drawn.names

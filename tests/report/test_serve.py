@@ -11,8 +11,9 @@ import pytest
 from tests.report import sample
 
 from counterrank.errors import ConfigError
-from counterrank.serve import make_server
+from counterrank.serve import make_server, pages
 from counterrank.serve.app import Server
+from counterrank.serve.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +134,36 @@ def test_a_missing_folder_and_a_taken_port_are_explained(server: Server, tmp_pat
         make_server(tmp_path / "nothing")
     with pytest.raises(ConfigError, match="cannot listen on port"):
         make_server(tmp_path, port=server.server_port)
+
+
+def test_the_list_is_ordered_by_night_like_the_history(tmp_path: Path) -> None:
+    # Written in the wrong order, as a copied folder is.
+    for day in (2, 1):
+        (tmp_path / f"2026-01-0{day}.json").write_text(json.dumps(sample.model()))
+    text = pages.listing(Store.of(tmp_path).entries(), "runs")
+    assert text.index(">2026-01-02.json<") < text.index(">2026-01-01.json<")
+
+
+def test_a_comparison_tells_which_options_differ(tmp_path: Path) -> None:
+    for name, level in (("a", 0.95), ("b", 0.9)):
+        model = sample.model()
+        model["provenance"] = {"counterrank": "0.1.0", "options": {"level": level, "seed": 0}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(model))
+    first, second = (Store.of(tmp_path).get(f"{name}.json") for name in "ab")
+    assert first is not None and second is not None
+    text = pages.compare(first, second)
+    assert ">level</td>" in text and ">0.9</td>" in text and ">seed</td>" not in text
+
+
+def test_a_difference_has_the_digits_of_what_it_is_between(tmp_path: Path) -> None:
+    for name, error in (("a", 0.03), ("b", 0.03)):
+        model = sample.model()
+        model["log"] |= {"fingerprint": name, "rows_fingerprint": name}
+        for estimate in model["estimates"]:
+            estimate |= {"value": 2.1 if name == "a" else 2.2, "stderr": error}
+        (tmp_path / f"{name}.json").write_text(json.dumps(model))
+    first, second = (Store.of(tmp_path).get(f"{name}.json") for name in "ab")
+    assert first is not None and second is not None
+    text = pages.compare(first, second)
+    # Both errors together are 0.042, which by itself would be told with two decimals.
+    assert ">+0.100</td>" in text and ">0.042</td>" in text

@@ -36,6 +36,13 @@ def test_narrow_terminals_lose_columns_not_digits() -> None:
     assert "…" not in text.split("Lift")[0]
 
 
+def test_very_narrow_terminals_keep_value_and_interval_whole() -> None:
+    text = shown(sample.model(), width=44)
+    table = text[text.index("Estimates") :]
+    table = table[: table.index("Lift by segment")]
+    assert re.search(r"★ auto +1\.300 +\S+ to \S+", table) and "…" not in table
+
+
 def test_markup_and_escape_codes_in_names_are_shown_not_obeyed() -> None:
     model = sample.model()
     model["estimates"][0]["flags"] = ["[red]not red[/red] \x1b[31mnor this\x1b[0m"]
@@ -76,9 +83,10 @@ def _scaled(value, factor, key=None):
     ("factor", "unit", "value"),
     [(1.0, "", "1.300"), (3e5, "", "390,000"), (3e8, ", in millions", "390.0"), (1e9, ", in "
                                                                                       "billions", "1.300"),
+     (1e-9, ", in units of 1e-9", "1.300"),
      (1e15, ", in units of 1e15", "1.300"), (1e200, ", in units of 1e198", "130.0")],
 )  # fmt: skip
-def test_huge_amounts_leave_the_table_whole(factor, unit, value, width):
+def test_huge_and_tiny_amounts_leave_the_table_whole(factor, unit, value, width):
     text = shown(_scaled(sample.model(), factor), width)
     assert f"Estimates{unit} (★ recommended)" in text and f"Lift by segment{unit}" in text
     assert "…" not in text[text.index("Estimates") : text.index("Audit")]

@@ -58,9 +58,11 @@ def _opened(
 ) -> tuple[Source, tuple[str, ...]]:
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
+    from counterrank.readers import ADAPTERS, TooLargeError, read_log, refuse_unread
+
     if isinstance(log, RankingLog):
+        refuse_unread(reading)
         return MemorySource(log), tuple(log.targets)
-    from counterrank.readers import ADAPTERS, TooLargeError, read_log
     from counterrank.sources import scan_log
 
     if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:

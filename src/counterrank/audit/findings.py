@@ -394,7 +394,8 @@ _HEAD = ("check", "", "found", "likely cause and remedy")
 
 
 def _advice(row: dict[str, Any]) -> str:
-    return " ".join(row[key] for key in ("cause", "remedy") if row.get(key))
+    cause, remedy = row.get("cause") or "", row.get("remedy") or ""
+    return f"{cause}; {remedy}" if cause and remedy else cause or remedy
 
 
 def _safe(text: str) -> "Text":

@@ -30,7 +30,7 @@ _COMMANDS = {
     "serve": ("tools", "Browse and compare past evaluations on this machine."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
     "warmup": ("tools", "Compile ahead of time what an evaluation needs."),
-    "demo": ("tools", "Evaluate two policies on an embedded log of an online shop."),
+    "demo": ("tools", "Evaluate two policies on the log of a shop, and learn a third."),
     "estimators": ("tools", "List the estimators and what each does."),
 }
 
@@ -141,6 +141,10 @@ def run() -> None:
     # share the rows.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _end_cleanly_when_told()
+    for stream in (sys.stdout, sys.stderr):
+        # Where stars and minus signs cannot be written a question mark will do.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = main.main(standalone_mode=False, prog_name="counterrank")
     except click.exceptions.Exit as stop:

@@ -228,6 +228,14 @@ def for_commands(told: Any) -> Any:
     return told
 
 
+def _plain(text: str) -> str:
+    """Return text without control characters; numbers keep the space before their unit, which
+    counts as one.
+    """
+    spaced = text.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
+    return "".join(c for c in spaced if c.isprintable() or c in "\n\N{NO-BREAK SPACE}")
+
+
 def results_console() -> "Console":
     """Return a console on stdout; wide enough for the tables when stdout is a file."""
     from rich.console import Console
@@ -241,10 +249,7 @@ def results_console() -> "Console":
                 yield (
                     segment
                     if segment.control or segment.text.isprintable()
-                    else Segment(
-                        "".join(c for c in segment.text if c.isprintable() or c == "\n"),
-                        segment.style,
-                    )
+                    else Segment(_plain(segment.text), segment.style)
                 )
 
     # Rich takes a file for 80 columns, too few for the table of estimates.
@@ -256,8 +261,9 @@ def write(path: str, text: str) -> None:
     from counterrank import atomic
 
     if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        # A file's bytes, whatever the terminal's encoding is.
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
     else:
         atomic.write_text(path, text)
 

@@ -133,7 +133,9 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
             yield from (flag, text)
     else:
         text = _one(name, value, job)
-        if isinstance(option.type, click.Path) and text != "-":
+        a_file = isinstance(option.type, click.Path) or (option.metavar or "").startswith("FILE")
+        # The words that stand for no file.
+        if a_file and text not in ("-", "estimate"):
             text = _path(folder, text)
         # One argument, so that an option whose value may be left out takes it.
         yield f"{flag}={text}"

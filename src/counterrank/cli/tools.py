@@ -27,7 +27,7 @@ def demo(out: str) -> None:
     from counterrank.demo import run
 
     with showing_progress():
-        run(out)
+        run(out, console=results_console())
 
 
 @click.command("estimators")
@@ -119,6 +119,7 @@ def warmup() -> None:
     Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
     when an image is built; a second call finds everything there and takes a few seconds.
     """
+    from counterrank import simulate
     from counterrank.demo import shop
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
     from counterrank.kernels.jit import FIRST_RUN
@@ -136,6 +137,10 @@ def warmup() -> None:
             segments=["x_device"],
         )
         evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
+        # And once with scores of candidates, whose pages show no item twice.
+        scores = Path(folder) / "scores.parquet"
+        simulate.write_log(simulate.world("search", K=4, candidates=8), _ROWS, scores, seed=0)
+        evaluate(scores, ["new"])
     compiled = (
         f"{FIRST_RUN.seconds:.0f} s of compiling"
         if FIRST_RUN.seconds > 0

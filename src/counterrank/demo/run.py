@@ -64,6 +64,7 @@ def run(
 def _true_gain(learned: "Learned", log: Path, n: int) -> str:
     """Return what the learned policy really earns, beside what its certificate promises."""
     from counterrank.readers import read_log
+    from counterrank.report import at_least, plain
 
     rows = read_log(log).take(slice(0, TRUTH_ROWS))
     rng = np.random.default_rng(0)
@@ -74,10 +75,14 @@ def _true_gain(learned: "Learned", log: Path, n: int) -> str:
     ]
     gain = float(np.mean(gains)) - shop.true_value(who, shop.logging_policy(who))
     found = learned.certificate
+    error = found.stderr
     promised = (
-        f"at least {found.low:+.3f} was promised" if found.certified else "nothing was promised"
+        f"at least {at_least(found.low, error, sign=True)} was promised"
+        if found.certified
+        else "nothing was promised"
     )
-    return f"The truth: {gain:+.3f} clicks per page; {promised}, {found.value:+.3f} estimated."
+    true, estimate = (plain(value, error, sign=True) for value in (gain, found.value))
+    return f"The truth: {true} clicks per page; {promised}, {estimate} estimated."
 
 
 def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":

@@ -53,6 +53,10 @@ class Lift:
     relative_low: float = float("nan")
     relative_high: float = float("nan")
 
+    def __repr__(self) -> str:
+        """Return value and interval; the positions alone would fill lines."""
+        return f"Lift({self.value:+.6g} ({self.low:+.6g} to {self.high:+.6g}))"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
@@ -105,12 +109,16 @@ class Estimate:
         if not self.estimable:
             return f"{self.estimator} of {self.target}: not estimable: {self.not_estimable}"
         low, high = self.interval()
-        warnings = f", {len(self.flags)} flags" if self.flags else ""
+        warnings = f", flags: {len(self.flags)}" if self.flags else ""
         ends = "no interval" if np.isnan(low) else f"{low:.6g} to {high:.6g}"
         return (
             f"{self.estimator} of {self.target}: {self.value:.6g} ({ends}), n = "
             f"{self.n:,}{warnings}"
         )
+
+    def __repr__(self) -> str:
+        """Return the same with the class's name: all fields would fill a screen."""
+        return f"Estimate({self})"
 
     def interval(self, level: float | None = None, method: str = "t") -> Interval:
         """Return (low, high) at a confidence level (that of the evaluation by default).

@@ -177,6 +177,11 @@ class Validation:
 
         return validation_picture(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        from counterrank.report import validation_fragment
+
+        return validation_fragment(self.to_dict())
+
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from counterrank.report import validation_terminal
 
@@ -272,9 +277,10 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
 
 
 def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
-    from counterrank.readers import from_frame, read_log
+    from counterrank.readers import from_frame, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
+        refuse_unread(reading)
         return log
     if isinstance(log, (str, os.PathLike)):
         return read_log(log, segments=[arm], **reading)

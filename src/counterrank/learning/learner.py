@@ -150,9 +150,10 @@ def _cut(logger: Policy, rows: Bools) -> Policy:
 
 
 def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> RankingLog:
-    from counterrank.readers import from_frame, read_log
+    from counterrank.readers import from_frame, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
+        refuse_unread(reading)
         return log
     options = {**({"segments": segments} if segments else {}), **reading}
     return (

@@ -91,16 +91,20 @@ class Certificate:
 
     def __str__(self) -> str:
         """Return the certificate in one sentence."""
-        sure = f"{self.level:.0%}"
+        from counterrank.report import at_least, percent, plain
+
+        error, sure = self.stderr, percent(self.level, digits=0)
+        bound, estimate = at_least(self.low, error), plain(self.value, error, sign=True)
         if self.certified:
             means = "whatever users do" if self.grade == "free" else "if rows are many"
+            # A share of nothing, or of a loss, says nothing.
+            share = (
+                f"{percent(self.low / self.logger, sign=True)} or more; " if self.logger > 0 else ""
+            )
             return (
-                f"{upper(self.name)} earns at least {self.low:.4g} more per ranking than today's "
-                f"{self.logger:.4g} ({self.low / self.logger:+.1%} or more; estimate "
-                f"{self.value:+.4g}), with {sure} confidence {means}."
-                if self.logger > 0
-                else f"{upper(self.name)} earns at least {self.low:.4g} more per ranking than "
-                f"today, with {sure} confidence {means}."
+                f"{upper(self.name)} earns at least {bound} more per ranking than today's "
+                f"{plain(self.logger, error)} ({share}estimate {estimate}), with {sure} confidence "
+                f"{means}."
             )
         if self.more_rows is None:
             return (
@@ -109,13 +113,13 @@ class Certificate:
             )
         if not self.agreed:
             return (
-                f"Not yet: {self.name} seems to earn {self.learned:+.4g} per ranking, too "
-                "little to be told from chance on the rows it was learned on. About "
+                f"Not yet: {self.name} seems to earn {plain(self.learned, error, sign=True)} per "
+                "ranking, too little to be told from chance on the rows it was learned on. About "
                 f"{self.more_rows:,} rows like these would show it."
             )
         return (
-            f"Not yet: {self.name} seems to earn {self.value:+.4g} per ranking, but the {sure} "
-            f"bound is {self.low:+.4g}. About {self.more_rows:,} rows like these would show it."
+            f"Not yet: {self.name} seems to earn {estimate} per ranking, but the {sure} bound is "
+            f"{at_least(self.low, error, sign=True)}. About {self.more_rows:,} rows like these would show it."
         )
 
 
@@ -199,6 +203,11 @@ class Learned:
         from counterrank.report import learning_terminal
 
         yield from learning_terminal(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from counterrank.report import learning_fragment
+
+        return learning_fragment(self.to_dict())
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

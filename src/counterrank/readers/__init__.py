@@ -22,7 +22,15 @@ from counterrank.readers.reading import (
     read_part,
 )
 from counterrank.readers.schema import resolve
-from counterrank.readers.spec import Field, LogSpec, Options, ReadOptions, load_toml, log_table
+from counterrank.readers.spec import (
+    Field,
+    LogSpec,
+    Options,
+    ReadOptions,
+    load_toml,
+    log_table,
+    refuse_unread,
+)
 from counterrank.readers.survey import (
     Part,
     Survey,
@@ -66,6 +74,7 @@ __all__ = [
     "read_amazon_music",
     "read_kuairand",
     "read_log",
+    "refuse_unread",
     "read_open_bandit",
     "read_part",
     "read_seznam",

@@ -165,6 +165,20 @@ class ReadOptions:
                 )
 
 
+def refuse_unread(given: Mapping[str, Any]) -> None:
+    """Raise where options on reading come with a log that has been read: they would be ignored, and
+    so would a name that is mistyped.
+    """
+    # What evaluations themselves pass on.
+    names = [name for name in given if name not in ("require_propensity", "position_weights")]
+    if names:
+        ReadOptions.of(**{names[0]: given[names[0]]})
+        raise ConfigError(
+            f"'{names[0]}' says how to read a log, and this one has been read; give it to read_log, "
+            "scan_log or from_frame"
+        )
+
+
 def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the [log] table of a TOML file, or the whole file when there is none, with the names
     of options.

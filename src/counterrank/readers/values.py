@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.readers.spec import Field, LogSpec
+from counterrank.texts import say
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -189,7 +190,11 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
     except pa.ArrowInvalid:
         for index, text in enumerate(trimmed.to_pylist()):
             if text is not None and not _is_float(text):
-                comma = "; write decimals with a point" if _is_float(text.replace(",", ".")) else ""
+                comma = (
+                    f"; {say('--decimal', ',')} reads decimals with a comma"
+                    if _is_float(text.replace(",", "."))
+                    else ""
+                )
                 raise LogError(
                     f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are "
                     f"wanted{comma}"

@@ -4,13 +4,23 @@ pictures.
 
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
 from counterrank.report.html import page, render
-from counterrank.report.learning import learning_page, learning_picture, learning_terminal
-from counterrank.report.numbers import count, known, percent, plain, span
-from counterrank.report.parts import figure, grid, table
-from counterrank.report.provenance import describe
+from counterrank.report.learning import (
+    learning_fragment,
+    learning_page,
+    learning_picture,
+    learning_terminal,
+)
+from counterrank.report.numbers import at_least, count, known, percent, plain, span
+from counterrank.report.parts import figure, grid, style_of, table
+from counterrank.report.provenance import describe, made_with
 from counterrank.report.reading import Reading
 from counterrank.report.sentences import EVIDENCE, SIGNS, headline, relative_ends
-from counterrank.report.validating import validation_page, validation_picture, validation_terminal
+from counterrank.report.validating import (
+    validation_fragment,
+    validation_page,
+    validation_picture,
+    validation_terminal,
+)
 
 __all__ = [
     "EVIDENCE",
@@ -25,22 +35,27 @@ __all__ = [
     "Scale",
     "Series",
     "around",
+    "at_least",
     "count",
     "describe",
     "figure",
     "grid",
     "headline",
     "known",
+    "learning_fragment",
     "learning_page",
     "learning_picture",
     "learning_terminal",
+    "made_with",
     "page",
     "percent",
     "plain",
     "relative_ends",
     "render",
     "span",
+    "style_of",
     "table",
+    "validation_fragment",
     "validation_page",
     "validation_picture",
     "validation_terminal",

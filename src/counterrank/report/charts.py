@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.numbers import known, short
+from counterrank.report.numbers import NARROW, known, short
 from counterrank.report.parts import labelled, line, marker, place, tag, text
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
@@ -62,7 +62,7 @@ class Scale:
         step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
-        return [round(index * step, 12) for index in range(first, last + 1)]
+        return [_neat(index * step) for index in range(first, last + 1)]
 
     def _decades(self, most: int) -> list[float]:
         first = math.ceil(math.log10(self.low) - 1e-9)
@@ -86,7 +86,12 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
     pad = (high - low) * margin
-    return Scale(round(low - pad, 12), round(high + pad, 12))
+    return Scale(_neat(low - pad), _neat(high + pad))
+
+
+def _neat(value: float) -> float:
+    """Return a number without what rounding left in its last digits, however small it is."""
+    return float(f"{value:.12g}")
 
 
 def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scale:
@@ -117,12 +122,12 @@ def logarithmic(values: Iterable[Any]) -> Scale | None:
 
 
 def tick_name(value: float, *, as_percent: bool = False, signed: bool = False) -> str:
-    """Return the label of a tick.
+    r"""Return the label of a tick.
 
     >>> tick_name(0.25, as_percent=True), tick_name(2.0, signed=True)
-    ('25%', '+2')
+    ('25\u202f%', '+2')
     """
-    name = short(value * 100) + "%" if as_percent else short(value)
+    name = short(value * 100) + NARROW + "%" if as_percent else short(value)
     return f"+{name}" if signed and value > 0 else name
 
 
@@ -318,6 +323,11 @@ class Frame:
         """Return the label of a tick of y."""
         return tick_name(value, as_percent=self.y_percent, signed=self.signed)
 
+    def y_words(self, stroke: str) -> str:
+        """Return what y is, and what its marked lines are: beside a line its name could meet a mark."""
+        named = [name for value, name in self.lines if name and self.y.inside(value)]
+        return f"{self.y_title} ({stroke}: {', '.join(named)})" if named else self.y_title
+
     def down(self, value: float) -> float:
         """Return how far below the top a value of y lies, in pixels."""
         return round((1 - self.y.at(value)) * self.height, 2)
@@ -354,7 +364,7 @@ class Plot:
         )
         side = tag("svg", *ticks, width=52, height=frame.height, class_="plot-side", **hidden)
         below = tag("svg", *_below(frame), width="100%", height=40, class_="plot-below", **hidden)
-        title = tag("div", frame.y_title, class_="y-title")
+        title = tag("div", frame.y_words("dashed"), class_="y-title")
         inner = tag("div", side, area, tag("div"), below, class_="plot-grid")
         box = {"class_": "plot chart", "role": "group", "aria_label": self.name, "tabindex": "0"}
         return tag("div", title, inner, **box)
@@ -384,11 +394,7 @@ def _grid(frame: Frame) -> list[Markup]:
 
 
 def _names(frame: Frame) -> list[Markup]:
-    parts = [
-        text(name, "100%", frame.down(value) - 5, "zero-name", "end")
-        for value, name in frame.lines
-        if name and frame.y.inside(value)
-    ]
+    parts = []
     for value, name in frame.uprights:
         if frame.x.inside(value) and name:
             share = frame.x.at(value)

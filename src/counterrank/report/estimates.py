@@ -166,8 +166,10 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     own = ends(best)
     sound = [e for e in reading.of(target) if e is not best and family(e) != "biased"]
     others = {str(e["estimator"]): found for e in sound if (found := ends(e))}
-    if own is None or not others:
-        return "Intervals that overlap agree."
+    if own is None:
+        return "The recommended estimate has no interval to compare with."
+    if not others:
+        return "Nothing else was asked for that could confirm or contradict the recommended one."
     apart = [name for name, (low, high) in others.items() if low > own[1] or high < own[0]]
     return _disagreement(apart, umpire="ips" in others and "ips" not in apart)
 
@@ -249,7 +251,7 @@ def _skipped(reading: Reading) -> Markup:
 
 
 ALONE = "weights alone"
-MODELLED = "with a reward model"
+MODELLED, CONTROLLED = "with a reward model", "with mean-zero controls"
 
 
 def order_path(reading: Reading) -> Section | None:
@@ -293,14 +295,17 @@ def _path_frame(reading: Reading, points: list[Point]) -> Frame:
 
 
 def _paths(reading: Reading, target: str) -> dict[str, list[Mapping[str, Any]]]:
-    return {ALONE: reading.order_path(target), MODELLED: reading.model_path(target)}
+    # Without whole distributions auto has no model of the reward, and says so.
+    flags = texts(reading.best(target).get("flags"))
+    second = CONTROLLED if any(f.startswith("weights-only") for f in flags) else MODELLED
+    return {ALONE: reading.order_path(target), second: reading.model_path(target)}
 
 
 def _path_figure(reading: Reading, target: str) -> Markup:
     found, both = path_drawing(reading, target), _paths(reading, target)
     if found is None:
         return Markup("")
-    aid = sentences.path(both[ALONE] or both[MODELLED])
+    aid = sentences.path(next((path for path in both.values() if path), []))
     return figure_of(reading, target, aid, found.legend() + found.svg(), _path_table(both))
 
 

@@ -5,7 +5,7 @@ and the same in a notebook cell.
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from counterrank.report import sentences
 from counterrank.report.behavior import behavior, visibility
 from counterrank.report.estimates import agreement, order_path, values
 from counterrank.report.numbers import count, percent, plain
-from counterrank.report.parts import Section
+from counterrank.report.parts import Section, tag
 from counterrank.report.provenance import provenance
 from counterrank.report.reading import Model, Reading, family, texts
 from counterrank.report.trust import audit, planning, weights
@@ -99,22 +99,41 @@ def _embedded(model: Model) -> Markup:
 def fragment(model: Model) -> str:
     """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a
     frame of its own.
-
-    The frame is sandboxed: the page may run its script and save files, and knows nothing of the
-    notebook.
     """
     reading = Reading(model)
     return environment().get_template("notebook.html.j2").render(
         logged=sentences.logged(reading), cards=sentences.cards(reading), level=sentences.level(reading),
-        groups=[(target, _lines(reading, target)) for target in reading.targets], page=render(model),
+        groups=[(target, _lines(reading, target)) for target in reading.targets], whole=framed(render(model)),
     )  # fmt: skip
+
+
+def framed(page: str) -> Markup:
+    """Return a page for a notebook, folded, in a frame of its own.
+
+    The frame is sandboxed: the page may run its script and save files, and knows nothing of the
+    notebook.
+    """
+    style = "width:100%;height:760px;border:1px solid #8884;border-radius:10px"
+    inner = tag(
+        "iframe", title="The whole report", sandbox="allow-scripts allow-downloads", srcdoc=page, style=style,
+    )  # fmt: skip
+    return tag("details", tag("summary", "The whole report"), inner, style="margin-top:.8em")
+
+
+def in_short(lines: Sequence[str], page: str) -> str:
+    """Return sentences, the first of them bold, and below them the whole page."""
+    first, *rest = lines
+    told = (tag("p", line, style="margin:.2em 0") for line in (tag("b", first), *rest))
+    return str(tag("div", *told, framed(page), style="max-width:60em;line-height:1.45"))
 
 
 def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
     lines = []
     for index, e in enumerate(reading.of(target)):
-        error = e.get("stderr")
+        # As in the report: one column, one number of digits.
+        error = reading.best(target).get("stderr") or e.get("stderr")
         lift = reading.lift(target, str(e.get("estimator")))
+        spread = reading.lift(target).get("stderr") or lift.get("stderr")
         lines.append(
             {
                 "best": index == 0,
@@ -122,7 +141,7 @@ def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
                 "estimator": e.get("estimator"),
                 "value": plain(e.get("value"), error),
                 "interval": f"{plain(e.get('low'), error)} to {plain(e.get('high'), error)}",
-                "lift": plain(lift.get("value"), lift.get("stderr"), sign=True),
+                "lift": plain(lift.get("value"), spread, sign=True),
                 "relative": percent(lift.get("relative"), sign=True),
                 "ess": count(e.get("ess")),
                 "flags": texts(e.get("flags")),

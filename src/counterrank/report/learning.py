@@ -10,8 +10,8 @@ from markupsafe import Markup
 from counterrank.errors import ConfigError
 from counterrank.report import parts
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
-from counterrank.report.html import page
-from counterrank.report.numbers import count, known, percent, plain, span
+from counterrank.report.html import in_short, page
+from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.reading import Model, column_name, table
 from counterrank.report.reading import rows as listed
 
@@ -154,7 +154,7 @@ def learning_page(model: Model) -> str:
         "learning.html.j2",
         certified=bool(model.get("certified")),
         sentence=str(model.get("sentence")),
-        number=plain(lift.get("low"), lift.get("stderr"), sign=True),
+        number=at_least(lift.get("low"), lift.get("stderr"), sign=True),
         level=percent(lift.get("level"), digits=0),
         name=str(model.get("name")),
         estimate=plain(lift.get("value"), lift.get("stderr"), sign=True),
@@ -168,6 +168,11 @@ def learning_page(model: Model) -> str:
         rows=_rows_in_words(model),
         file=model.get("policy"),
     )
+
+
+def learning_fragment(model: Model) -> str:
+    """Return what a notebook shows."""
+    return in_short([str(model.get("sentence")), _rows_in_words(model)], learning_page(model))
 
 
 def _exposure(model: Model) -> Markup:

@@ -11,6 +11,8 @@ MINUS = "−"
 #: From here on all digits of a number would break a table and mean nothing: it is told in words, and
 #: where words end with a power of ten.
 _HUGE, _BEYOND_WORDS = 1e9, 1e15
+#: Below the first decimals are mostly zeros, below the second numbers are what rounding left.
+_TINY, _ROUNDING = 1e-6, 1e-15
 #: Of an error from here on, the digits below a million mean nothing either.
 _ROUGH = 1e6
 _WORDS = ((1e12, "trillion", "T"), (1e9, "billion", "B"), (1e6, "million", "M"))
@@ -47,18 +49,23 @@ def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
 
     >>> plain(0.48306, 0.0263), plain(0.0312, 0.0084, sign=True), plain(None)
     ('0.483', '+0.031', '–')
-    >>> plain(2.07e9, 6.6e8, sign=True), plain(756_801_774, 6.6e8)
-    ('+2.1\xa0billion', '757\xa0million')
+    >>> plain(2.07e9, 6.6e8, sign=True), plain(756_801_774, 6.6e8), plain(3.2e-9, 1e-10)
+    ('+2.1\xa0billion', '757\xa0million', '3.20e-09')
     """
     if not known(value):
         return NONE
-    if abs(value) >= _BEYOND_WORDS:
+    if abs(value) >= _BEYOND_WORDS or _tiny(value, error):
         return _tidy(f"{value:+.2e}" if sign else f"{value:.2e}")
     if abs(value) > _HUGE or (known(error) and error > _ROUGH):
         size, word, _ = next((unit for unit in _WORDS if abs(value) >= unit[0]), _WORDS[-1])
         scaled = error / size if known(error) else None
         return f"{_digits(value / size, scaled, sign=sign)}\N{NO-BREAK SPACE}{word}"
     return _digits(value, error, sign=sign)
+
+
+def _tiny(value: float, error: Any) -> bool:
+    """Whether eight decimals would leave nothing of a number that its error supports."""
+    return _ROUNDING < abs(value) < _TINY and not (known(error) and error >= _TINY)
 
 
 def _digits(value: float, error: Any, *, sign: bool) -> str:
@@ -75,6 +82,24 @@ def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
     if not (known(low) and known(high)):
         return ""
     return f"{plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
+
+
+def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
+    """Return a lower bound, rounded down: no more is promised than was shown.
+
+    >>> at_least(0.4369, 0.05, sign=True), plain(0.4369, 0.05, sign=True)
+    ('+0.43', '+0.44')
+    >>> at_least(0.0042, 0.05)
+    '0.004'
+    """
+    if not known(value) or abs(value) >= _ROUGH:
+        return plain(value, error, sign=sign)
+    # A bound below its error keeps a digit: "at least 0.00" would promise nothing.
+    if known(error) and 0 < value < error:
+        error = value
+    steps = 10.0 ** _places(value, error)
+    # The tiny part is for bounds that are round but for rounding.
+    return plain(math.floor(value * steps + 1e-9) / steps, error, sign=sign)
 
 
 def percent(value: Any, error: Any = None, *, sign: bool = False, digits: int | None = None) -> str:

@@ -188,16 +188,8 @@ def _draw_plot(axes: "Axes", one: Plot) -> None:
             set_scale("log")
         set_limits(scale.low, scale.high)
     _label_axes(axes, frame)
-    for value, name in frame.lines:
+    for value, _ in frame.lines:
         axes.axhline(value, color=colours["zero"], linewidth=1)
-        axes.annotate(
-            name,
-            (1, value),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="bottom",
-            fontsize=8,
-        )
     for value, _ in frame.uprights:
         axes.axvline(value, color=colours["zero"], linewidth=1)
     for index, series in enumerate(one.series):
@@ -214,7 +206,7 @@ def _label_axes(axes: "Axes", frame: Frame) -> None:
     axes.minorticks_off()
     axes.grid(axis="y", color=colours["grid"], linewidth=0.8)
     axes.set_xlabel(frame.x_title, color=colours["soft"], fontsize=9)
-    axes.set_ylabel(frame.y_title, color=colours["soft"], fontsize=9)
+    axes.set_ylabel(frame.y_words("line"), color=colours["soft"], fontsize=9)
 
 
 def _draw_series(axes: "Axes", series: Series, name: str | None) -> None:

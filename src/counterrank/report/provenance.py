@@ -15,9 +15,9 @@ from counterrank.report.reading import table as mapping
 
 _TABLE = {
     "auto": (
-        "the recommended estimator: chooses from the log how many items to look at together, and "
-        "corrects a reward model where the log allows it",
-        "chosen along the order path; see the documentation of auto",
+        "the recommended estimator: models of users, corrected by weights as far as these can be "
+        "trusted, with an interval that allows for bias",
+        "from the models along the order path to whole rankings; see the documentation of auto",
     ),
     "ips": (
         "reweights whole rankings; unbiased whatever users do, with the largest variance",
@@ -41,6 +41,20 @@ _TABLE = {
         "V = 1/n Σᵢ Σₖ w₁..ₖ (rₖ − Qₖ) + w₁..ₖ₋₁ E_π[Qₖ]",
     ),
     "dm": ("reward model only; no weights, as wrong as the model is", "V = 1/n Σᵢ E_π[Q(xᵢ, a)]"),
+    "pbm": (
+        "clicks are examination of the position times relevance of the item; for loggers that "
+        "hardly vary",
+        "V = 1/n Σᵢ Σₖ αₖ E_π[θₖ γ(xᵢ, aₖ)]",
+    ),
+    "click-model": (
+        "the model of clicks given what was clicked above, alone; for loggers that hardly vary",
+        "V = 1/n Σᵢ Σₖ αₖ E_π[rₖ | xᵢ, a, clicks above]",
+    ),
+    "interpol": (
+        "examination times relevance within a window of positions, nothing assumed across "
+        "windows (Buchholz et al. 2022)",
+        "V = 1/n Σᵢ Σₗ αₗ Σ_{k near l} rₖ θₗ π(aₖ at l) / Σ_{j near l} θⱼ π₀(aₖ at j)",
+    ),
     "pi": (
         "pseudo-inverse: for one reward a ranking that is a sum over items",
         "V = 1/n Σᵢ Rᵢ (1 + Σ_l (ρ_l − 1))",
@@ -106,19 +120,27 @@ def _method(name: str, words: str, formula: str) -> Markup:
 
 
 def _facts(reading: Reading) -> list[tuple[str, Any]]:
-    log, made = reading.log, mapping(reading.model.get("provenance"))
-    options = mapping(made.get("options"))
-    told = {k: v for k, v in made.items() if k not in _ELSEWHERE and v is not None}
-    told |= {k: v for k, v in options.items() if k not in made and v not in (None, [], "")}
+    log = reading.log
     return [
         ("rankings", count(log.get("n"))),
         ("positions", log.get("K", "–")),
         ("data fingerprint", tag("code", log.get("fingerprint", "–"))),
-        *((str(name).replace("_", " "), _text(value)) for name, value in told.items()),
+        *made_with(reading).items(),
     ]
 
 
+def made_with(reading: Reading) -> dict[str, str]:
+    """Return versions and options in words; those that were not given are left out."""
+    made = mapping(reading.model.get("provenance"))
+    told = {k: v for k, v in made.items() if k not in _ELSEWHERE and v is not None}
+    options = mapping(made.get("options"))
+    told |= {k: v for k, v in options.items() if k not in made and v not in (None, [], "")}
+    return {str(name).replace("_", " "): _text(value) for name, value in told.items()}
+
+
 def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, (list, tuple)) and all(map(_short, value)):
         return ", ".join(map(str, value))
     if isinstance(value, dict) and all(map(_short, value.values())):

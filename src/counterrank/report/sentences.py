@@ -60,15 +60,15 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     beside = absolute and not known(lift.get("relative"))
     ends = interval_of(reading, lift, sign=True) if absolute else _relative(reading, lift)
     bracket = "" if beside else f" ({ends})"
-    if reading.evidence(target) == "insufficient":
-        return (
-            f"This log cannot tell what {target} would earn. The best guess is "
-            f"{_change(reading, lift)} per {ranking}{bracket}."
-        )
     if no_difference(lift):
         return (
             f"This log shows no difference at all between {target} and today's policy: "
             "all weights are one, or all rewards are the same."
+        )
+    if reading.evidence(target) == "insufficient":
+        return (
+            f"This log cannot tell what {target} would earn. The best guess is "
+            f"{_change(reading, lift)} per {ranking}{bracket}."
         )
     found = outcome(lift)
     if found == "unclear":
@@ -228,6 +228,8 @@ def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
     if not known(value):
         return ""
     first, second = str(row.get("better")), str(row.get("than"))
+    if no_difference(row):
+        return f"{first} and {second} do not differ at all on this log."
     low, high = row.get("low"), row.get("high")
     # The one that earns more is named first, and the ends of the interval change places.
     if value < 0:

@@ -86,65 +86,74 @@ class _Estimates:
     reading: Reading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self.table(wide=options.max_width >= WIDE)
         # A number that lost its last digits is a wrong number: rather fewer columns.
         room = options.update(max_width=10 * WIDE)
-        if Measurement.get(console, room, found).maximum > options.max_width:
-            found = self.table(wide=False)
+        for columns in _COLUMNS if options.max_width >= WIDE else _COLUMNS[1:]:
+            found = self.table(columns)
+            if Measurement.get(console, room, found).maximum <= options.max_width:
+                break
         yield found
 
-    def table(self, *, wide: bool) -> Table:
-        """Return the table, with standard errors and effective rows where there is room."""
+    def table(self, columns: tuple[int, ...]) -> Table:
+        """Return the table with some of its columns, and flags where there are more than two."""
         unit, numbers = _unit(self.reading), _flag_numbers(self.reading)
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
         shown = Table(title=f"Estimates{unit.words} (★ recommended)", **LOOK)
         shown.add_column("estimator", no_wrap=True)
-        for name in _wide_or_not(("value", "± se", interval, "lift", "rel.", "eff. rows"), wide):
-            shown.add_column(name, justify="right", no_wrap=True)
-        if numbers:
+        names = ("value", "± se", interval, "lift", "rel.", "eff. rows")
+        for column in columns:
+            shown.add_column(names[column], justify="right", no_wrap=True)
+        flagged = bool(numbers) and len(columns) > 2
+        if flagged:
             shown.add_column("flags", no_wrap=True)
         for target in self.reading.targets:
             shown.add_row(safe(target, "bold underline"))
             for found in self.reading.of(target):
                 flags = " ".join(f"[{numbers[flag]}]" for flag in texts(found.get("flags")))
-                last = [safe(flags, "yellow")] if numbers else []
-                shown.add_row(*self.row(target, found, unit, wide=wide), *last)
+                last = [safe(flags, "yellow")] if flagged else []
+                shown.add_row(*self.row(target, found, unit, columns), *last)
             for name in self.reading.silent(target):
                 shown.add_row(safe(self.marked(target, name)), safe("not estimable", "red"))
             shown.add_section()
         return shown
 
     def row(
-        self, target: str, found: Mapping[str, Any], unit: "_Unit", *, wide: bool
+        self, target: str, found: Mapping[str, Any], unit: "_Unit", columns: tuple[int, ...]
     ) -> list[Text]:
         """Return the cells of an estimate: the recommended one bold, those of known bias dim."""
         name = str(found.get("estimator"))
         best = name == self.reading.recommended(target)
         style = "bold" if best else "dim" if family(found) == "biased" else ""
-        lift = unit.of(self.reading.lift(target, name))
-        cells = _wide_or_not(_cells(unit.of(found), lift), wide)
-        return [safe(cell, style) for cell in (self.marked(target, name), *cells)]
+        # One column, one number of digits: those that the recommended estimate's errors support.
+        first = unit.of(self.reading.best(target)), unit.of(self.reading.lift(target))
+        cells = _cells(unit.of(found), unit.of(self.reading.lift(target, name)), *first)
+        shown = (self.marked(target, name), *(cells[column] for column in columns))
+        return [safe(cell, style) for cell in shown]
 
     def marked(self, target: str, name: str) -> str:
         """Return an estimator's name, behind a star where it is the recommended one."""
         return f"{'★' if name == self.reading.recommended(target) else ' '} {name}"
 
 
-def _wide_or_not(cells: tuple[str, ...], wide: bool) -> tuple[str, ...]:
-    """Return all of value, error, interval, lift, relative lift and effective rows, or all but
-    errors and effective rows.
-    """
-    value, _, *rest, _ = cells
-    return cells if wide else (value, *rest)
+#: Of value, error, interval, lift, relative lift and effective rows: all, what most ask for, what
+#: fits on a phone.
+_COLUMNS = ((0, 1, 2, 3, 4, 5), (0, 2, 3, 4), (0, 2))
 
 
-def _cells(found: Mapping[str, Any], lift: Mapping[str, Any]) -> tuple[str, ...]:
-    error = found.get("stderr")
+def _cells(
+    found: Mapping[str, Any],
+    lift: Mapping[str, Any],
+    best: Mapping[str, Any],
+    most: Mapping[str, Any],
+) -> tuple[str, ...]:
+    own = found.get("stderr")
+    error, spread = best.get("stderr") or own, most.get("stderr") or lift.get("stderr")
     return (
         plain(found.get("value"), error),
-        plain(error, error),
+        # A small error is not rounded to nothing.
+        plain(own, min(own, error) if known(own) and known(error) else own),
         span(found.get("low"), found.get("high"), error) or NONE,
-        plain(lift.get("value"), lift.get("stderr"), sign=True),
+        plain(lift.get("value"), spread, sign=True),
         percent(lift.get("relative"), sign=True),
         count(found.get("ess")),
     )
@@ -169,12 +178,12 @@ _POWERS = {6: "millions", 9: "billions", 12: "trillions"}
 
 def _unit(reading: Reading) -> _Unit:
     """Return the power of 1000 in which the largest amount has at most three digits before the
-    point, from millions.
+    point, from millions and below millionths.
     """
     # One unit for all rows: amounts in different units cannot be compared at a glance.
     every = (one.get(key) for one in reading.estimates for key in ("low", "high", "value"))
     largest = max((abs(value) for value in every if known(value)), default=0.0)
-    if largest < 1e6:
+    if largest == 0 or 1e-6 <= largest < 1e6:
         return _Unit(1.0, "")
     power = 3 * math.floor(math.log10(largest) / 3)
     return _Unit(10.0**power, f", in {_POWERS.get(power, f'units of 1e{power}')}")

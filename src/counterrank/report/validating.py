@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterrank.report import parts
 from counterrank.report.charts import Frame, Plot, Point, Series, around
-from counterrank.report.html import page
+from counterrank.report.html import in_short, page
 from counterrank.report.numbers import percent, plain, span
 from counterrank.report.reading import Model, complete, ends, rows, table
 
@@ -38,8 +38,8 @@ def sentences(model: Model) -> list[str]:
     signs = sum(pair.get("sign_right") is True for pair in pairs)
     level = percent(found.get("level"), digits=0)
     lines = [
-        f"{held} of {judged} {level} intervals held, and {signs} of {len(pairs)} predictions had "
-        "the right sign.",
+        f"{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
+        "predictions had the right sign.",
         _bias(found),
     ]
     if found.get("claimed_better"):
@@ -134,6 +134,11 @@ def validation_page(model: Model) -> str:
         chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
         pairs=parts.table(HEAD, lines_of(model), texts=2),
     )
+
+
+def validation_fragment(model: Model) -> str:
+    """Return what a notebook shows."""
+    return in_short(sentences(model), validation_page(model))
 
 
 def validation_picture(model: Model) -> "Figure":

@@ -5,6 +5,7 @@ what was earned.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -27,19 +28,26 @@ from counterrank.report import (
     figure,
     headline,
     known,
+    made_with,
     page,
     percent,
     plain,
     relative_ends,
     span,
+    style_of,
     table,
 )
 from counterrank.serve.store import Entry, Outcome
 
 
 def listing(entries: Sequence[Entry], folder: str) -> str:
-    """Return the page that lists all evaluations."""
+    """Return the page that lists all evaluations, the newest first."""
+    entries = sorted(entries, key=_age, reverse=True)
     return page("list.html.j2", folder=folder, entries=[_entry_line(entry) for entry in entries])
+
+
+def _age(entry: Entry) -> tuple[datetime, float]:
+    return entry.night, entry.modified
 
 
 def problem(title: str, text: str) -> str:
@@ -139,7 +147,7 @@ def _difference(
     lifts = [r.lift(*_key(a)) for r in readings]
     return (
         *_key(a), plain(a["value"], errors[0]), plain(b["value"], errors[1]),
-        plain(b["value"] - a["value"], both or errors[0], sign=True), plain(both, both),
+        plain(b["value"] - a["value"], errors[0], sign=True), plain(both, errors[0]),
         *(percent(lift.get("relative"), sign=True) for lift in lifts),
     )  # fmt: skip
 
@@ -152,7 +160,14 @@ def _facts(a: Reading, b: Reading) -> list[tuple[Any, ...]]:
         "evidence": lambda r: r.evidence() or "–",
         "data": lambda r: r.log.get("fingerprint", "–"),
     }
-    return [(name, of(a), of(b)) for name, of in told.items()]
+    return [(name, of(a), of(b)) for name, of in told.items()] + _options(a, b)
+
+
+def _options(a: Reading, b: Reading) -> list[tuple[str, str, str]]:
+    """Return the options and versions that differ."""
+    first, second = made_with(a), made_with(b)
+    pairs = [(name, first.get(name, "–"), second.get(name, "–")) for name in first | second]
+    return [(name, one, other) for name, one, other in pairs if one != other]
 
 
 def _chart(readings: tuple[Reading, Reading]) -> Markup:
@@ -207,8 +222,7 @@ class Night:
 
 def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     """Return the page: a section for each target, its runs from the oldest to the newest."""
-    ordered = sorted(entries, key=lambda entry: (entry.night, entry.modified))
-    readings = [(entry, Reading(entry.model)) for entry in ordered]
+    readings = [(entry, Reading(entry.model)) for entry in sorted(entries, key=_age)]
     targets = dict.fromkeys(target for _, reading in readings for target in reading.targets)
     nights = {
         target: [
@@ -249,7 +263,7 @@ def held(runs: Sequence[Night]) -> str:
     good = sum(recent)
     if len(recent) == 1:
         return f"The one interval whose outcome is known {'held' if good else 'did not hold'}."
-    return f"{good} of the last {len(recent)} intervals whose outcome is known held."
+    return f"{good} of the last {len(recent)} intervals held, of those with a known outcome."
 
 
 def _night_line(night: Night, last: Night | None) -> dict[str, Any]:
@@ -277,8 +291,7 @@ def _night_line(night: Night, last: Night | None) -> dict[str, Any]:
 def changes(last: Night, night: Night) -> list[str]:
     """Return what is different from the run before, in words: what a person would ask first."""
     found = _differences("evidence", last, night, lambda one: one.reading.evidence(one.target))
-    prints = [one.reading.log.get("fingerprint") for one in (last, night)]
-    if prints[0] is not None and prints[0] == prints[1]:
+    if same_data(last.reading, night.reading):
         found.append("the same rows as before")
     sizes = [one.reading.log.get("n") for one in (last, night)]
     # A quarter more or less is an ordinary night.
@@ -298,9 +311,7 @@ def _differences(what: str, last: Night, night: Night, of: Callable[[Night], Any
 
 def _version(night: Night) -> str:
     provenance = night.reading.model.get("provenance")
-    return (
-        str(provenance.get("version", "unknown")) if isinstance(provenance, Mapping) else "unknown"
-    )
+    return str(provenance.get("counterrank") or "") if isinstance(provenance, Mapping) else ""
 
 
 def _apart(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -309,7 +320,8 @@ def _apart(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _lifts(target: str, runs: Sequence[Night]) -> Markup:
-    points = []
+    points, doubtful = [], []
+    style = style_of(runs[-1].reading, target)
     for place, night in enumerate(runs):
         lift = night.lift
         if known(lift.get("value")):
@@ -317,7 +329,10 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
             error = lift.get("stderr")
             words = f"{night.entry.name}\nlift {plain(lift['value'], error, sign=True)}"
             words += f"\n{span(low, high, error, sign=True)}" if low is not None else ""
+            evidence = night.reading.evidence(target)
+            words += f"\n{evidence}" if evidence else ""
             points.append(Point(float(place), float(lift["value"]), low, high, words))
+            doubtful += points[-1:] if evidence != "reliable" else []
     values = [value for p in points for value in (p.y, p.low, p.high)]
     frame = Frame(
         x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
@@ -328,10 +343,13 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
         signed=True,
         x_ticks=_days(runs),
     )
-    drawn = Plot([Series(points=points, whiskers=True)], frame, f"Lift of {target} over time").svg()
-    return figure(
-        f"Lift of {target}, run by run", "Each mark is a run, each bar its interval.", drawn
-    )
+    series = [
+        Series(points=points, look=style.look, shape=style.shape, whiskers=True),
+        Series(points=doubtful, look=f"{style.look} hollow", shape=style.shape, joined=False),
+    ]
+    drawn = Plot(series, frame, f"Lift of {target} over time").svg()
+    aid = "Each mark is a run, each bar its interval; hollow where the evidence is not reliable."
+    return figure(f"Lift of {target}, run by run", aid, drawn)
 
 
 def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
@@ -359,16 +377,18 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
         y_title="value per ranking",
         x_ticks=_days(runs),
     )
+    if not predicted:
+        return Markup("")
+    # As in the report: a policy in its own colour, what was measured in grey squares.
+    style = style_of(runs[-1].reading, target)
     series = [
-        Series(points=predicted, joined=False, whiskers=True),
-        Series(points=earned, look="t1", shape=1, joined=False, whiskers=True),
+        Series(points=predicted, look=style.look, shape=style.shape, joined=False, whiskers=True),
+        Series(points=earned, look="today", shape=2, joined=False, whiskers=True),
     ]
-    drawn = Plot(series, frame, f"Predicted and earned, {target}", ["predicted", "earned"]).svg()
-    return figure(
-        f"{target}: predicted and earned",
-        "Circles: predicted. Diamonds: earned in the A/B test.",
-        drawn,
-    )
+    names = ["predicted", "earned in the A/B test"]
+    drawn = Plot(series, frame, f"Predicted and earned, {target}", names)
+    aid = "An interval holds if the outcome lies within it, both errors considered."
+    return figure(f"{target}: predicted and earned", aid, drawn.legend() + drawn.svg())
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -152,6 +152,8 @@ def record(
 ) -> Path:
     """Write down what a target of a run earned, and return the file it stands in, beside the run's."""
     path = Path(run)
+    if not path.exists():
+        raise ConfigError(f"there is no file {path}; `counterrank evaluate --json` writes one")
     model = _model(path)
     if model is None:
         raise ConfigError(

@@ -27,6 +27,7 @@ from counterrank.readers import (
     pruned,
     read_log,
     read_part,
+    refuse_unread,
     rows_each,
     sample_rows,
 )
@@ -248,11 +249,13 @@ def open_source(
     one segment, {"device": "mobile"}; further options go to the reader.
     """
     names, columns = _names(targets)
+    kind = _kind_of(log)
+    if kind in ("log", "source"):
+        refuse_unread(reading)
     if columns:
         reading["columns"] = {**(reading.get("columns") or {}), **columns}
     if position_weights is not None:
         reading["position_weights"] = position_weights
-    kind = _kind_of(log)
     _check_engine(engine, kind)
     if not names and kind not in ("log", "source", "frame"):
         raise ConfigError(_NO_TARGET)

@@ -112,7 +112,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const STYLES = [
     "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-family",
-    "font-size", "font-weight", "text-anchor", "vector-effect", "display", "visibility", "paint-order",
+    "font-size", "font-weight", "text-anchor", "vector-effect", "display", "visibility", "paint-order", "overflow",
   ];
 
   function styled(element) {
@@ -193,8 +193,10 @@
   function saveFigure(figure, kind) {
     const picture = pictured(figure);
     const text = new XMLSerializer().serializeToString(picture);
-    const title = figure.querySelector("h3").textContent.trim().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
-    const name = `${title || "chart"}.${kind}`;
+    // Titles are the names of policies, the same in several sections; the chart's own name says what it shows.
+    const title = figure.querySelector(".chart").getAttribute("aria-label") || figure.querySelector("h3").textContent;
+    const words = title.match(/[\p{L}\p{N}]+/gu) || ["chart"];
+    const name = `${words.join("-").slice(0, 60)}.${kind}`;
     if (kind === "svg") return download(new Blob([text], { type: "image/svg+xml" }), name);
     const image = new Image();
     image.onload = () => {
