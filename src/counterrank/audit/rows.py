@@ -14,6 +14,7 @@ from counterrank.audit.findings import (
     Finding,
     Subject,
     Tally,
+    complete,
     examples_at,
 )
 from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
@@ -320,8 +321,12 @@ class Robots(Check):
             sums["context"] = np.bincount(
                 (hashes.values % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS)
             )
-        full = batch.reward[batch.lengths == batch.K]
-        sums["rewarded"] = np.bincount((full != 0).sum(axis=1), minlength=batch.K + 1)
+        full = batch.reward if complete(batch) else batch.reward[batch.lengths == batch.K]
+        # Position by position: sums over short rows take NumPy ten times as long.
+        rewarded = np.zeros(len(full), np.int64)
+        for k in range(batch.K):
+            rewarded += full[:, k] != 0
+        sums["rewarded"] = np.bincount(rewarded, minlength=batch.K + 1)
         return Tally(sums=sums)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:

@@ -78,12 +78,16 @@ def _one_form(values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 
 @helper
-def _absorb_words(words: Words, key: np.uint64, places: Words, keep: Words, out: Words) -> None:
-    """Add the hash of each word that is to `keep` (all ones, or zero) to `out`."""
+def _absorb_words(
+    words: Words, key: np.uint64, other_key: np.uint64, places: Words, other_places: Words, out: Words, other: Words
+) -> None:  # fmt: skip
+    """Add both hashes of each word to `out` and `other`."""
     for j in range(out.shape[0]):
         # Half times half, as in UMAC's NH: a multiplication of 32 bits is one that vectorises.
-        keyed = words[j] ^ key ^ places[j]
-        out[j] += keep[j] & ((keyed & _LOW) * (keyed >> _HALF) + words[j])
+        word = words[j]
+        one, two = word ^ key ^ places[j], word ^ other_key ^ other_places[j]
+        out[j] += (one & _LOW) * (one >> _HALF) + word
+        other[j] += (two & _LOW) * (two >> _HALF) + word
 
 
 @helper
@@ -121,28 +125,31 @@ def absorb(
     flat_one, flat_two, flat_three = one.reshape(-1), two.reshape(-1), three.reshape(-1)
     rows = max(1, _BLOCK // width)
     clean = np.empty(rows * width)
-    room = np.empty((6, rows * width), np.uint64)
+    room = np.empty((5, rows * width), np.uint64)
     for j in range(rows * width):
-        room[2, j], room[3, j] = mix(~np.uint64(2 * (j % width))), mix(~np.uint64(2 * (j % width) + 1))
+        place = np.uint64(2 * (j % width))
+        room[2, j], room[3, j] = mix(~place), mix(~(place + np.uint64(1)))
     for top in range(0, n, rows):
         used = min(rows, n - top)
         start, size = top * width, used * width
+        first, second = room[0, :size], room[1, :size]
         for j in range(size):
-            room[0, j], room[1, j], room[4, j] = _ZERO, _ZERO, ~_ZERO
-        for i in range(used):
-            for k in range(valid[top + i], width):
-                room[4, i * width + k] = _ZERO
+            first[j], second[j] = _ZERO, _ZERO
         for a in range(count):
             flat = flat_one if a == 0 else flat_two if a == 1 else flat_three
             words = flat[start : start + size]
             if a >= integers:
                 _one_form(words.view(np.float64), clean[:size])
                 words = clean[:size].view(np.uint64)
-            for lane in range(2):
-                key = mix(np.uint64(2 * (salt + a) + lane))
-                _absorb_words(words, key, room[2 + lane], room[4], room[lane, :size])
+            key = np.uint64(2 * (salt + a))
+            _absorb_words(
+                words, mix(key), mix(key + np.uint64(1)), room[2], room[3], first, second
+            )
+        for i in range(used):
+            for k in range(valid[top + i], width):
+                first[i * width + k], second[i * width + k] = _ZERO, _ZERO
         for lane in range(2):
-            _add_rows(room[lane], room[5], width, state[lane, top : top + used])
+            _add_rows(room[lane], room[4], width, state[lane, top : top + used])
 
 
 @jit
