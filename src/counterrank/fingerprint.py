@@ -95,10 +95,14 @@ def _absorb_policy(
 ) -> None:
     if isinstance(policy, Propensity):
         joint = policy.kind == "joint"
-        hashes.absorb(None if joint else lengths, policy.values[:, None] if joint else policy.values)
+        hashes.absorb(
+            None if joint else lengths, policy.values[:, None] if joint else policy.values
+        )
     elif isinstance(policy, Scored):
         sets = policy.candidates
-        hashes.absorb(sets.counts, *(sets.dense(listed, 0.0) for listed in (sets.items, policy.scores)))
+        hashes.absorb(
+            sets.counts, *(sets.dense(listed, 0.0) for listed in (sets.items, policy.scores))
+        )
 
 
 def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
 
 
-
 def rows_of(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
     """Return the selected rows of an array."""
     # `take` gathers rows twice as fast as an index does.

@@ -323,7 +323,8 @@ def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
     table = None
     if bucket is not None:
         counted = (*columns, np.ones(columns.shape[1]))
-        table = np.stack([np.bincount(bucket, one, hashing.BUCKETS) for one in counted], axis=1)
+        by_unit = [np.bincount(bucket, one, hashing.BUCKETS) for one in counted]
+        table = np.stack(by_unit, axis=1).astype(float)
     gram, absolute = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
     accumulate.products(columns, gram, absolute)
     return Totals(columns.shape[1], columns.sum(axis=1), gram, absolute, table)

@@ -65,8 +65,6 @@ def row_buckets(start: int, buckets: NDArray[np.int64]) -> None:
 
 #: Words of a block of rows, in scratch that stays in the first-level cache.
 _BLOCK = 512
-#: Arrays that one call takes in: adding up each row is the larger part of it.
-_TOGETHER = 3
 _ZERO, _LOW, _HALF = np.uint64(0), np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
@@ -142,9 +140,7 @@ def absorb(
                 _one_form(words.view(np.float64), clean[:size])
                 words = clean[:size].view(np.uint64)
             key = np.uint64(2 * (salt + a))
-            _absorb_words(
-                words, mix(key), mix(key + np.uint64(1)), room[2], room[3], first, second
-            )
+            _absorb_words(words, mix(key), mix(key + np.uint64(1)), room[2], room[3], first, second)
         for i in range(used):
             for k in range(valid[top + i], width):
                 first[i * width + k], second[i * width + k] = _ZERO, _ZERO
@@ -174,13 +170,15 @@ class RowHashes:
     def absorb(self, valid: NDArray[np.int64] | None, *arrays: NDArray[Any]) -> None:
         """Take in the first `valid[i]` numbers of each row of up to three arrays (n, W) of one
         width, integers before floats; None: all of them.
+
+        Together is faster: adding up each row is the larger part of the work.
         """
         words = [np.ascontiguousarray(one).view(np.uint64) for one in arrays]
         n, width = arrays[0].shape
         used = np.full(n, width) if valid is None else valid
         integers = sum(one.dtype.kind == "i" for one in arrays)
-        three = (*words, words[0], words[0])[:_TOGETHER]
-        absorb(self._state, *three, len(words), integers, used, self._taken)
+        one, two, three = words[0], words[min(1, len(words) - 1)], words[-1]
+        absorb(self._state, one, two, three, len(words), integers, used, self._taken)
         self._taken += len(words)
 
     @property
