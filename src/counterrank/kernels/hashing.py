@@ -110,14 +110,13 @@ def _add_rows(words: Words, spare: Words, width: int, out: Words) -> None:
 
 @jit
 def absorb(
-    state: Words, one: Words, two: Words, three: Words, count: int, integers: int, valid: NDArray[np.int64],
-    salt: int,
+    state: Words, one: Words, two: Words, three: Words, integers: int, valid: NDArray[np.int64], keys: Words,
+    places: Words,
 ) -> None:  # fmt: skip
-    """Take the first `valid[i]` words of each row of the first `count` of three arrays (n, W) into
-    the state (2, n); they are floats, but for those of the first `integers` arrays.
+    """Take the first `valid[i]` words of each row of as many of three arrays (n, W) as there are
+    keys (arrays, 2) into the state (2, n); they are floats, but for those of the first `integers`.
 
-    A lane is the sum of hashes of the words, each with the keys of its array (numbered from `salt`
-    on) and place.
+    A lane is the sum of hashes of the words, each with the keys of its array and place (2, W).
     """
     n, width = one.shape
     flat_one, flat_two, flat_three = one.reshape(-1), two.reshape(-1), three.reshape(-1)
@@ -125,22 +124,20 @@ def absorb(
     clean = np.empty(rows * width)
     room = np.empty((5, rows * width), np.uint64)
     for j in range(rows * width):
-        place = np.uint64(2 * (j % width))
-        room[2, j], room[3, j] = mix(~place), mix(~(place + np.uint64(1)))
+        room[2, j], room[3, j] = places[0, j % width], places[1, j % width]
     for top in range(0, n, rows):
         used = min(rows, n - top)
         start, size = top * width, used * width
         first, second = room[0, :size], room[1, :size]
         for j in range(size):
             first[j], second[j] = _ZERO, _ZERO
-        for a in range(count):
+        for a in range(keys.shape[0]):
             flat = flat_one if a == 0 else flat_two if a == 1 else flat_three
             words = flat[start : start + size]
             if a >= integers:
                 _one_form(words.view(np.float64), clean[:size])
                 words = clean[:size].view(np.uint64)
-            key = np.uint64(2 * (salt + a))
-            _absorb_words(words, mix(key), mix(key + np.uint64(1)), room[2], room[3], first, second)
+            _absorb_words(words, keys[a, 0], keys[a, 1], room[2], room[3], first, second)
         for i in range(used):
             for k in range(valid[top + i], width):
                 first[i * width + k], second[i * width + k] = _ZERO, _ZERO
@@ -178,7 +175,10 @@ class RowHashes:
         used = np.full(n, width) if valid is None else valid
         integers = sum(one.dtype.kind == "i" for one in arrays)
         one, two, three = words[0], words[min(1, len(words) - 1)], words[-1]
-        absorb(self._state, one, two, three, len(words), integers, used, self._taken)
+        numbers = np.arange(2 * self._taken, 2 * (self._taken + len(words)), dtype=np.uint64)
+        keys = np.asarray(mixed(numbers)).reshape(-1, 2)
+        places = np.asarray(mixed(~np.arange(2 * width, dtype=np.uint64))).reshape(-1, 2).T.copy()
+        absorb(self._state, one, two, three, integers, used, keys, places)
         self._taken += len(words)
 
     @property
