@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ from counterrank.policies import Scored
 from counterrank.propensity import Propensity
 from counterrank.source import Source
 
-Words = NDArray[np.uint64]
-
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
@@ -29,10 +27,10 @@ class Fingerprint:
 
     sums: tuple[int, int]
     n: int
-    shape: str
+    shape: Mapping[str, Any]
     #: The same without the target policies: equal for one log with other targets.
-    row_sums: tuple[int, int] = (0, 0)
-    row_shape: str = ""
+    row_sums: tuple[int, int]
+    row_shape: Mapping[str, Any]
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -54,8 +52,8 @@ def _sum(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
     return (left[0] + right[0]) % 2**64, (left[1] + right[1]) % 2**64
 
 
-def _digest(sums: tuple[int, int], n: int, shape: str) -> str:
-    content = f"{sums[0]:016x}{sums[1]:016x}:{n}:{shape}"
+def _digest(sums: tuple[int, int], n: int, shape: Mapping[str, Any]) -> str:
+    content = f"{sums[0]:016x}{sums[1]:016x}:{n}:{json.dumps(shape, sort_keys=True)}"
     return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
@@ -77,47 +75,45 @@ def fingerprint(log: RankingLog | Source) -> str:
 
 def fingerprint_of(log: RankingLog) -> Fingerprint:
     """Return the fingerprint state of one batch."""
-    state = np.zeros((log.n, 2), dtype=np.uint64)  # (n, 2)
-    hashing.start(state)
-    hashing.absorb_integers(state, log.action)
-    hashing.absorb_floats(state, log.reward, log.lengths)
-    _absorb_policy(state, log.propensity, log.lengths)
+    hashes = hashing.RowHashes(log.n)
+    logging = log.propensity
+    by_position = isinstance(logging, Propensity) and logging.kind != "joint"
+    numbers = [logging.values] if isinstance(logging, Propensity) and by_position else []
+    hashes.absorb(log.lengths, log.action, log.reward, *numbers)
+    if not by_position:
+        _absorb_policy(hashes, logging, log.lengths)
     if log.context is not None:
-        hashing.absorb_floats(state, log.context, np.full(log.n, log.context.shape[1]))
-    rows = hashing.total(state)
+        hashes.absorb(None, log.context)
+    rows = hashes.total()
     for name in sorted(log.targets):
-        _absorb_policy(state, log.targets[name], log.lengths)
-    sums = hashing.total(state)
-    return Fingerprint(
-        (int(sums[0]), int(sums[1])),
-        log.n,
-        _shape(log, log.targets),
-        (int(rows[0]), int(rows[1])),
-        _shape(log, {}),
-    )
+        _absorb_policy(hashes, log.targets[name], log.lengths)
+    return Fingerprint(hashes.total(), log.n, _shape(log, log.targets), rows, _shape(log, {}))
 
 
-def _absorb_policy(state: Words, policy: Probabilities, lengths: NDArray[np.int64]) -> None:
+def _absorb_policy(
+    hashes: hashing.RowHashes, policy: Probabilities, lengths: NDArray[np.int64]
+) -> None:
     if isinstance(policy, Propensity):
         joint = policy.kind == "joint"
-        values = policy.values[:, None] if joint else policy.values
-        hashing.absorb_floats(state, values, np.ones_like(lengths) if joint else lengths)
+        hashes.absorb(
+            None if joint else lengths, policy.values[:, None] if joint else policy.values
+        )
     elif isinstance(policy, Scored):
         sets = policy.candidates
-        for listed in (sets.items, policy.scores):
-            hashing.absorb_floats(state, sets.dense(listed, 0.0), sets.counts)
+        hashes.absorb(
+            sets.counts, *(sets.dense(listed, 0.0) for listed in (sets.items, policy.scores))
+        )
 
 
-def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> str:
-    kinds = {name: _kind(policy) for name, policy in {"": log.propensity, **targets}.items()}
-    content = {
+def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> dict[str, Any]:
+    """Return what the numbers mean; it is written out once, for the digest of the whole log."""
+    return {
         "K": log.K,
-        "kinds": kinds,
+        "kinds": {name: _kind(policy) for name, policy in {"": log.propensity, **targets}.items()},
         "context": log.context_names,
-        "categories": {name: list(labels) for name, labels in log.categories.items()},
+        "categories": log.categories,
         "actions": log.action_names,
     }
-    return json.dumps(content, sort_keys=True)
 
 
 def _kind(policy: Probabilities) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank import validation
 from counterrank.errors import LogError
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
-from counterrank.propensity import Propensity
+from counterrank.propensity import Propensity, rows_of
 
 if TYPE_CHECKING:
     import os
@@ -303,7 +303,9 @@ class RankingLog:
             and value.candidates is self.candidates
         ):
             return value.over(candidates, rows)
-        return value.take(rows) if isinstance(value, (Propensity, Policy)) else value[rows]
+        if isinstance(value, (Propensity, Policy)):
+            return value.take(rows)
+        return rows_of(value, rows)
 
     def _selected(self, rows: Rows) -> Ints | None:
         if self.selected is not None:

@@ -1,7 +1,7 @@
 """Moments: all an estimate, its interval and its diagnostics need, in arrays that add."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -176,6 +176,21 @@ def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Mo
     return _moments(tall, alpha, sums), sums.totals
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StandardMoments:
+    """Lean moments and row totals (n,) by kind of weight; for the joint one, where it is among them,
+    also its weight and row total (n, 2), and in its moments the Gram matrix if that was wanted.
+    """
+
+    by_kind: dict[str, tuple[Moments, Floats]]
+    joint: Floats
+
+    def has(self, kinds: Iterable[str], *, full: bool) -> bool:
+        """Whether moments of all these kinds are here, with the Gram matrix where it is wanted."""
+        whole = not full or self.by_kind["joint"][0].gram is not None
+        return whole and all(kind in self.by_kind for kind in kinds)
+
+
 def moments_of_ratios(
     target: Floats,
     logging: Floats,
@@ -184,38 +199,46 @@ def moments_of_ratios(
     *,
     alpha: Floats,
     kinds: Iterable[str],
-) -> dict[str, tuple[Moments, Floats]]:
+    full: bool = False,
+) -> StandardMoments:
     """Return the lean moments and row totals for weights that are products of target / logging, in
     one pass.
 
-    `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k. Arrays
-    (n, K), C order.
+    `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k, and
+    interaction orders "order-2" and "order-3". `full` adds the Gram matrix of the joint weight.
+    Arrays (n, K), C order.
 
     >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
     >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
-    >>> found["prefix"][0].mean("w").round(9).tolist()
+    >>> found.by_kind["prefix"][0].mean("w").round(9).tolist()
     [2.0, 6.0]
     """
     from counterrank.kernels import accumulate as kernels
     from counterrank.kernels.accumulate import KINDS, standard
 
     n, length = reward.shape
-    wanted = np.array([kind in kinds for kind in KINDS])
-    sums, rows = (
-        np.zeros((3, length, len(kernels.POSITION_SUMS))),
-        np.zeros((3, len(kernels.ROW_SUMS))),
-    )
-    top, counts = np.zeros((3, length + 1), dtype=np.int64), np.zeros((3, kernels.BINS, 2))
-    totals = np.empty((3, n))
+    wanted = np.array([kind in kinds or full and kind == "joint" for kind in KINDS])
+    sums = np.zeros((len(KINDS), length, len(kernels.POSITION_SUMS)))
+    rows = np.zeros((len(KINDS), len(kernels.ROW_SUMS)))
+    top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
+    counts = np.zeros((len(KINDS), kernels.BINS, 2))
+    totals = np.empty((len(KINDS) + 2, n))
+    half = np.zeros((length + 2, length + 2) if full else (0, 0))
     one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
-    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals)
+    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals, half)
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
-    return {
-        kind: (Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T), totals[i])
+    found = {
+        kind: (Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T), totals[2 + i])
         for i, kind in enumerate(KINDS)
         if wanted[i]
     }
+    if full:
+        # One weight stands for those of all positions.
+        places = np.r_[:length, [length] * length, length + 1]
+        gram = (half + np.tril(half, -1).T)[np.ix_(places, places)]
+        found["joint"] = replace(found["joint"][0], gram=gram), found["joint"][1]
+    return StandardMoments(found, totals[1:3].T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

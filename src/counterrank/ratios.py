@@ -45,6 +45,11 @@ class Ratios:
         whole = self.kind == "policy" or self.rho.shape[1] == 1
         return SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
 
+    def part(self, rows: slice) -> "Ratios":
+        """Return the ratios of some rows, for products of ratios."""
+        rho = np.ascontiguousarray(self.rho[rows].T).T
+        return Ratios(self.kind, rho, self.batch.take(rows), self.target)
+
     def full(self) -> Floats:
         """Return w_k = prod_l rho_l at every position (n, K)."""
         from counterrank.kernels import weights

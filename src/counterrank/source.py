@@ -50,15 +50,19 @@ class Source(Protocol):
 #: Numbers in one (n, K) array of a chunk: 1 MB, so that a few of them stay in the cache. Half as
 #: many cost a tenth more, for Python between the kernels.
 _NUMBERS = 131_072
+#: Parts of a long log, for which chunks may be longer, up to four times: whatever passes over them
+#: in blocks of its own then has less Python between.
+_PARTS = 16
 
 
-def chunk_rows(length: int) -> int:
-    """Return how many rankings of `length` positions go through a partial at a time.
+def chunk_rows(length: int, n: int = 0) -> int:
+    """Return how many rankings of `length` positions, of n in all, go through a partial at a time.
 
-    >>> chunk_rows(8)
-    16384
+    >>> chunk_rows(8), chunk_rows(8, 500_000), chunk_rows(8, 10_000_000)
+    (16384, 31250, 65536)
     """
-    return max(256, _NUMBERS // length)
+    usual = max(256, _NUMBERS // length)
+    return min(max(usual, n // _PARTS), 4 * usual)
 
 
 def summed(batches: Iterable[RankingLog], partial: Partial[State]) -> tuple[State | None, int]:
@@ -66,7 +70,7 @@ def summed(batches: Iterable[RankingLog], partial: Partial[State]) -> tuple[Stat
     total: State | None = None
     rows = 0
     for batch in batches:
-        for chunk in batch.chunks(chunk_rows(batch.K)):
+        for chunk in batch.chunks(chunk_rows(batch.K, batch.n)):
             state = partial(chunk)
             total = state if total is None else total + state
         rows += batch.n
@@ -99,7 +103,7 @@ class MemorySource:
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial` over the chunks."""
-        size = chunk_rows(self.log.K)
+        size = chunk_rows(self.log.K, self.log.n)
         # Threads for a handful of chunks cost more than they save.
         threads = self.threads if self.log.n > 2 * size else 1
         report = reporter()

@@ -9,9 +9,10 @@ import counterrank as cr
 from counterrank.audit import findings
 from counterrank.audit.auditor import CHECKS, audit
 from counterrank.audit.findings import Subject, examples_at
-from counterrank.audit.groups import Cut, GroupWeights, inverse_sums
-from counterrank.audit.propensities import items_seen, shown, steps
+from counterrank.audit.groups import Cut, GroupWeights, Weights, inverse_sums
+from counterrank.audit.propensities import Meaning, Replacement, items_seen, shown, steps
 from counterrank.audit.rows import Rewards
+from counterrank.estimators import View
 from counterrank.sources import MemorySource
 
 
@@ -133,10 +134,76 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
     long = subject.stretch(log, 12_000)
     assert long is not None and long.n == 3 * findings.STRETCH_ROWS
     assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
-    lent = replace(subject, whole=log, known={})
-    total = GroupWeights().partial(long, lent).sums["all\tnew"]
+    total = GroupWeights().partial(long, subject).sums["all\tnew"]
     w = log.targets["new"].values[: long.n, 0] / 0.5
     np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
+
+
+@pytest.mark.parametrize("lengths", [[3, 3, 3, 3], [3, 1, 2, 3]])
+def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    action = np.where(np.arange(3) < np.array(lengths)[:, None], 1, -1)
+    log = cr.RankingLog(
+        action=action, reward=np.ones((4, 3)), propensity=rng.uniform(0.2, 1, (4, 3)),
+        targets={"new": rng.uniform(0.2, 1, (4, 3))},
+    )  # fmt: skip
+    view = View(log, "new")
+    assert view.position_sums is None
+    view.standard({"position"})
+    plain = Subject(log, targets=("new",))
+    lent = replace(plain, weighed=lambda name: view.position_sums)
+    mine, theirs = (Weights().partial(log, subject).sums["all\tnew"] for subject in (plain, lent))
+    np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+def many(n: int, **changes: np.ndarray) -> cr.RankingLog:
+    rng = np.random.default_rng(0)
+    start = {
+        "action": np.tile(np.arange(3), (n, 1)),
+        "reward": np.ones((n, 3)),
+        "propensity": np.sort(rng.uniform(0.2, 1, (n, 3)))[:, ::-1].copy(),
+    }
+    return cr.RankingLog(**{**start, **changes})
+
+
+def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -> None:
+    n = findings.HEAD_ROWS + 100
+    check = Replacement()
+
+    def found(log: cr.RankingLog) -> tuple[int, int, str]:
+        tally = check.partial(log, Subject(log))
+        outcome = check.finish(tally, Subject(log))[0]
+        return tally.count("repeats"), tally.count("n"), outcome.found
+
+    action = many(n).action.copy()
+    # Three items at three fixed places: independent positions would never repeat either.
+    assert found(many(n)) == (
+        0,
+        n,
+        f"none of {n} rankings repeat an item, as independent draws may",
+    )
+    late, early = action.copy(), action.copy()
+    late[-1], early[3] = 0, 0
+    assert found(many(n, action=late))[:2] == (1, n)
+    assert found(many(n, action=early))[:2] == (1, findings.HEAD_ROWS)
+    shuffled = np.array([np.roll([0, 1, 2], i % 3) for i in range(n)])
+    assert found(many(n, action=shuffled))[2].startswith("no ranking repeats an item")
+
+
+def test_numbers_that_fall_in_all_but_the_last_ranking_are_no_products() -> None:
+    n = findings.HEAD_ROWS + 100
+    check = Meaning()
+
+    def found(log: cr.RankingLog) -> tuple[int, str]:
+        tally = check.partial(log, Subject(log))
+        return tally.count("full"), str(check.finish(tally, Subject(log))[0].status)
+
+    assert found(many(n)) == (n, "warned")
+    numbers = np.asarray(many(n).propensity.values).copy()  # type: ignore[union-attr]
+    late, early = numbers.copy(), numbers.copy()
+    late[-1], early[3] = (0.2, 0.3, 0.4), (0.2, 0.3, 0.4)
+    assert found(many(n, propensity=late)) == (n, "passed")
+    assert found(many(n, propensity=early)) == (findings.HEAD_ROWS, "passed")
 
 
 def test_the_first_few_places_are_found_wherever_they_are() -> None:

@@ -7,10 +7,13 @@ import json
 import numpy as np
 import pytest
 from conftest_evaluation import gentle_log
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.errors import ConfigError, CounterrankError, PropensityError
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
+from counterrank.evaluation.passing import reward_range, totals_of
 from counterrank.inference.multiplicity import benjamini_hochberg, holm
 
 
@@ -264,3 +267,27 @@ def test_a_frame_has_a_row_for_each_estimate_with_value_and_lift():
 def test_a_seed_that_is_no_whole_number_is_refused(seed):
     with pytest.raises(ConfigError, match=f"seed is {seed!r}; it is a whole number, 0 or more"):
         cr.evaluate(joint_log(), estimators=["ips"], seed=seed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 5))
+def test_the_range_of_rewards_is_that_of_every_row_and_zero(n, length):
+    reward = np.random.default_rng(n).normal(size=(n, length))
+    found = reward_range(reward)
+    np.testing.assert_array_equal(found.low, np.minimum(reward.min(axis=0), 0.0))
+    np.testing.assert_array_equal(found.high, np.maximum(reward.max(axis=0), 0.0))
+
+
+@pytest.mark.parametrize("units", [False, True])
+def test_totals_are_summed_as_by_hand(units):
+    rng = np.random.default_rng(0)
+    columns, bucket = rng.normal(size=(3, 500)), rng.integers(0, 1024, 500)
+    found = totals_of(columns, bucket if units else None)
+    np.testing.assert_allclose(found.gram, columns @ columns.T, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found.sums, columns.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found.absolute, np.abs(columns).sum(axis=1), rtol=1e-12)
+    assert (found.buckets is not None) == units
+    if units:
+        table = np.zeros((1024, 4))
+        np.add.at(table, bucket, np.column_stack([columns.T, np.ones(500)]))
+        np.testing.assert_allclose(found.buckets, table, rtol=1e-12)

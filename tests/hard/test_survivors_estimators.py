@@ -238,7 +238,11 @@ def test_plans_on_one_workspace_are_summed_in_one_pass():
         {"joint", "prefix", "position"},
         ["joint", "prefix", "position"],
     )
-    assert wanted(cr.IPS(aggregate="ratio")) == (set(), ["joint"])
+    assert wanted(cr.IPS(aggregate="ratio")) == ({"joint", "gram"}, ["joint"])
+    # Only the joint weight has its Gram matrix from that pass.
+    assert wanted(cr.RIPS(aggregate="ratio")) == (set(), ["prefix"])
+    assert wanted(cr.OrderIPS(order=2), cr.OrderIPS(order=K)) == ({"order-2"}, ["order-2", None])
+    assert wanted(cr.OrderIPS(order=2, behavior="C")) == (set(), [None])
     assert wanted(Neighbours()) == (set(), [None])
     same(Neighbours().estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
     same(AIPS(behavior="N1").estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)

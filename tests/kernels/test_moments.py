@@ -2,6 +2,8 @@
 tables.
 """
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,7 +73,7 @@ def assert_same_but_for_edges(moments, totals, w, r, alpha):
     """The same, where a mean weight on the edge of a bin may fall on either side of it after
     rounding.
     """
-    scale = len(w) * max(1.0, float(np.abs(w * r).max() ** 2), float(w.max() ** 2))
+    scale = len(w) * max(1.0, float(np.abs(w * r).max() ** 2), float(np.abs(w).max() ** 2))
     expected = twin(w * r, w, r, alpha)
     got, wanted = moments.histogram[0], expected["histogram"][0]
     assert got.sum() == len(w) and np.abs(got - wanted).sum() <= 4
@@ -81,16 +83,26 @@ def assert_same_but_for_edges(moments, totals, w, r, alpha):
 
 
 def products(rho):
+    """Weights of each kind; those of interaction orders term by term."""
+    others = [[m for m in range(rho.shape[1]) if m != k] for k in range(rho.shape[1])]
+    excess = rho - 1.0
+    single = [sum((excess[:, m] for m in rest), np.zeros(len(rho))) for rest in others]
+    pairs = [
+        sum((excess[:, a] * excess[:, b] for a, b in combinations(rest, 2)), np.zeros(len(rho)))
+        for rest in others
+    ]
     return {
         "position": rho,
         "prefix": np.cumprod(rho, axis=1),
         "joint": np.broadcast_to(rho.prod(axis=1, keepdims=True), rho.shape),
+        "order-2": rho * np.column_stack([1 + one for one in single]),
+        "order-3": rho * np.column_stack([1 + a + b for a, b in zip(single, pairs, strict=True)]),
     }
 
 
 @settings(max_examples=40, deadline=None)
-@given(SHAPES, st.sets(st.sampled_from(["position", "prefix", "joint"]), min_size=1))
-def test_standard_weights_in_one_pass(shape, kinds):
+@given(SHAPES, st.sets(st.sampled_from(kernels.KINDS), min_size=1), st.booleans())
+def test_standard_weights_in_one_pass(shape, kinds, full):
     n, length, seed = shape
     target, r, alpha, rng = batch(n, length, seed)
     logging = rng.uniform(0.2, 1, (n, length))
@@ -98,10 +110,39 @@ def test_standard_weights_in_one_pass(shape, kinds):
     padding = np.arange(length) >= lengths[:, None]
     r[padding], target[padding], logging[padding] = 0.0, np.nan, 0.0
     rho = np.where(padding, 1.0, target / np.where(padding, 1.0, logging))
-    found = moments_of_ratios(target, logging, lengths, r, alpha=alpha, kinds=kinds)
-    assert set(found) == kinds
-    for kind, (moments, totals) in found.items():
+    found = moments_of_ratios(target, logging, lengths, r, alpha=alpha, kinds=kinds, full=full)
+    assert set(found.by_kind) == (kinds | {"joint"} if full else kinds)
+    for kind, (moments, totals) in found.by_kind.items():
         assert_same_but_for_edges(moments, totals, products(rho)[kind], r, alpha)
+        assert (moments.gram is not None) == (full and kind == "joint")
+    if full:
+        w = products(rho)["joint"]
+        columns = np.column_stack([w * r, w, r @ alpha])
+        scale = float(np.abs(columns).max() ** 2) * n
+        moments, totals = found.by_kind["joint"]
+        np.testing.assert_allclose(
+            moments.gram, columns.T @ columns, rtol=1e-10, atol=1e-12 * scale
+        )
+        np.testing.assert_allclose(found.joint, np.column_stack([w[:, 0], totals]), rtol=1e-12)
+
+
+def test_an_order_keeps_its_digits_beside_a_large_ratio():
+    # Taking 1e12 out of the sum of all again would leave four digits of the others.
+    rho = np.array([[1e12, 1.25, 0.5]])
+    found = moments_of_ratios(
+        rho, np.ones((1, 3)), np.array([3]), np.ones((1, 3)), alpha=np.ones(3), kinds=["order-2"]
+    )
+    assert found.by_kind["order-2"][0].mean("w")[0] == 1e12 * 0.75
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 700))
+def test_products_of_columns(width, n):
+    columns = np.random.default_rng(n).normal(size=(width, n))
+    gram, absolute = np.zeros((width, width)), np.zeros(width)
+    kernels.products(columns, gram, absolute)
+    np.testing.assert_allclose(gram, columns @ columns.T, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(absolute, np.abs(columns).sum(axis=1), rtol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)

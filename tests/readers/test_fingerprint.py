@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.fingerprint import fingerprint, fingerprint_of
+from counterrank.kernels import hashing
 from counterrank.log import RankingLog
 from counterrank.propensity import Propensity
 from counterrank.readers import from_frame, read_log
@@ -62,7 +63,7 @@ def test_a_frozen_value():
     log = RankingLog(
         action=[[0, 1], [1, 0]], reward=[[1, 0], [0.5, 2]], propensity=[[0.5, 0.5], [0.25, 0.5]]
     )
-    assert fingerprint(log) == "58505695da0abce4ef9a871db3ee2aa1"
+    assert fingerprint(log) == "6d6b168befccca98bb9483bc6ab25ae0"
 
 
 MASK = 2**64 - 1
@@ -80,22 +81,54 @@ def naive_sums(log):
     first = second = 0
     for i in range(log.n):
         used = int(log.lengths[i])
-        words = [int(a) & MASK for a in log.action[i]]
+        arrays = [[int(a) & MASK for a in log.action[i, :used]]]
         for array in (log.reward[i, :used], log.propensity.values[i, :used], log.context[i]):
-            words += [0 if v == 0 else int(np.float64(v).view(np.uint64)) for v in array]
-        one, two = 0x243F6A8885A308D3, 0x13198A2E03707344
-        for word in words:
-            one = mixed(one ^ word)
-            two = ((two ^ ((word + 0xA4093822299F31D0) & MASK)) * 0x9FB21C651E98DF25) & MASK
-            two ^= two >> 32
+            arrays.append([0 if v == 0 else int(np.float64(v).view(np.uint64)) for v in array])
+        lanes = [0, 0]
+        for salt, words in enumerate(arrays):
+            for place, word in enumerate(words):
+                for lane in range(2):
+                    keyed = word ^ mixed(2 * salt + lane) ^ mixed(~(2 * place + lane) & MASK)
+                    lanes[lane] += (keyed & 0xFFFFFFFF) * (keyed >> 32) + word
+        one, two = (mixed(lane & MASK) for lane in lanes)
         first = (first + mixed(one ^ two)) & MASK
-        second = (second + mixed((two + 0x082EFA98EC4E6C89) & MASK)) & MASK
+        second = (second + mixed((one + two) & MASK)) & MASK
     return first, second
 
 
 def test_the_kernel_against_its_naive_twin(kit):
     log = from_frame(kit.make(n=25, ragged=True), targets=())
     assert fingerprint_of(log).sums == naive_sums(log)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 8, 700])
+def test_a_changed_word_shows_wherever_it_stands_and_nothing_behind_the_end_does(width):
+    rng = np.random.default_rng(width)
+    values, valid = rng.random((40, width)), rng.integers(0, width + 1, 40)
+
+    def hashes(numbers):
+        found = hashing.RowHashes(40)
+        found.absorb(valid, numbers)
+        return found.values
+
+    before = hashes(values)
+    for k in {0, width // 2, width - 1}:
+        changed = values.copy()
+        changed[:, k] = np.nextafter(changed[:, k], 2.0)
+        assert ((hashes(changed) != before) == (k < valid)).all()
+    if width > 1:
+        swapped = values[:, [1, 0, *range(2, width)]]
+        assert ((hashes(swapped) != before) == (valid > 0)).all()
+
+
+def test_every_nan_and_both_zeros_are_the_same():
+    odd = np.array([0x7FF8000000000001, 0xFFF8000000000000, 1 << 63], np.uint64).view(np.float64)
+    found = []
+    for numbers in (odd, np.array([np.nan, np.nan, 0.0])):
+        one = hashing.RowHashes(3)
+        one.absorb(None, numbers[:, None])
+        found.append(one.values.tolist())
+    assert found[0] == found[1]
 
 
 def test_joint_propensities_add_too():

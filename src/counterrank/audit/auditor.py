@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.audit import groups, propensities, rows, scores
 from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
 from counterrank.diagnostics import MAX_GROUPS, SKIPPED, column_of, segmentation
 from counterrank.log import RankingLog
-from counterrank.ratios import Ratios
+from counterrank.ratios import Ratios, ratios_of
 from counterrank.source import Source
 
 #: Checks on which a verdict rests.
@@ -63,11 +64,15 @@ class Auditor:
     checks: tuple[Check, ...]
 
     def partial(
-        self, batch: RankingLog, ratios: Callable[[RankingLog, str], Ratios] | None = None
+        self,
+        batch: RankingLog,
+        ratios: Callable[[RankingLog, str], Ratios] = ratios_of,
+        weighed: Callable[[str], NDArray[np.float64] | None] = lambda name: None,
     ) -> Tallies:
-        """Return the counts of a batch; `ratios` lends those that a pass has already formed."""
-        ratios = ratios or self.subject.ratios
-        subject = replace(self.subject, ratios=ratios, whole=batch, known={}, seen=[])
+        """Return the counts of a batch; `ratios` and `weighed` lend what a pass has already formed
+        (see `Subject`).
+        """
+        subject = replace(self.subject, ratios=ratios, weighed=weighed, seen=[])
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
         looked = [parts[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.

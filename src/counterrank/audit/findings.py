@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 #: The share of each batch that is looked at when the length of the log is not known.
 UNKNOWN_SHARE = 1 / 8
 #: Rows, in stretches spread over the log, of checks that no verdict rests on ...
-SAMPLED_ROWS = 65_536
+SAMPLED_ROWS = 32_768
 #: ... and of those that compare groups: an eighth of them shows a mean weight off by a twentieth.
 GROUPED_ROWS = 131_072
 #: The length of a stretch: each costs the same few calls, however many rows it has.
 STRETCH_ROWS = 4096
+#: Rows of a batch on which checks begin that one row may settle.
+HEAD_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,9 @@ class Subject:
     cuts: Sequence[Any] = field(default=())
     #: Where the ratios of a batch and target come from; a pass that has them lends its own.
     ratios: Callable[[RankingLog, str], Ratios] = ratios_of
-    #: The batch whose first rows are looked at, and the weights of all its rows by target, for
-    #: checks that take turns on it.
-    whole: RankingLog | None = None
-    known: dict[str, NDArray[np.float64] | None] | None = None
+    #: Sums of w and w^2 by position (2, K) of the lightest weights of the whole batch and a target,
+    #: padding as ones, where a pass has them; else None.
+    weighed: Callable[[str], NDArray[np.float64] | None] = lambda name: None
     #: What `used` found for the batches at hand, where checks take turns on the same ones.
     seen: "list[tuple[RankingLog, np.ndarray[Any, np.dtype[np.bool_]]]] | None" = None
 
@@ -126,6 +127,10 @@ class Subject:
         rows = min(batch.n, size * (after - before))
         return batch if rows == batch.n else batch.take(slice(0, rows)) if rows else None
 
+    def head(self, batch: RankingLog) -> RankingLog:
+        """Return the first rows of a batch, on which checks begin that one row may settle."""
+        return batch if batch.n <= HEAD_ROWS else batch.take(slice(0, HEAD_ROWS))
+
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""
         for known, cells in self.seen or ():
@@ -143,13 +148,15 @@ class Subject:
         >>> Subject(log).items(log).tolist()
         [2, 1]
         """
+        if complete(batch):
+            return np.full(batch.K, batch.n)
         ended: NDArray[np.int64] = np.bincount(batch.lengths, minlength=batch.K + 1).cumsum()
         return batch.n - ended[: batch.K]
 
 
 def complete(batch: RankingLog) -> bool:
     """Whether every cell holds an item: picking out those that do costs more than most checks."""
-    return bool((batch.lengths == batch.K).all())
+    return int(batch.lengths.min()) == batch.K
 
 
 Example = dict[str, Any]

@@ -93,10 +93,14 @@ class Cut:
         else:
             # A handful of comparisons of whole columns is quicker than a search for each value.
             values = np.ascontiguousarray(values)
-            code = np.zeros(len(values), np.int64)
+            small = np.zeros(len(values), np.int8)
             for edge in self.edges:
-                code += values >= edge
-        return np.where(np.isnan(values), len(self.names) - 1, code).astype(np.int64)
+                small += values >= edge
+            code = small.astype(np.int64)
+        missing = np.isnan(values)
+        if missing.any():
+            code[missing] = len(self.names) - 1
+        return code
 
 
 def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
@@ -150,9 +154,7 @@ class Weights(Check):
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum count, w and w^2 by position; 1/p of the logger too."""
-        sums = {
-            f"all\t{name}": weight_sums(w, batch, subject) for name, w in _weights(batch, subject)
-        }
+        sums = {f"all\t{name}": one for name, one in _summed(batch, subject)}
         mine = logged_numbers(batch, LOGGING)
         if mine is not None and subject.kind in ("factored", "position"):
             sums["1/p"] = np.zeros((3, batch.K))
@@ -200,14 +202,22 @@ class GroupWeights(Check):
         return _by_group(tally, subject)
 
 
+def _summed(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, Floats]]:
+    """Yield the targets whose weights can be formed, and their `weight_sums`."""
+    items = subject.items(batch)
+    for name in subject.targets:
+        if (lent := subject.weighed(name)) is not None:
+            # Padding was summed as ones.
+            yield name, np.concatenate([items[None], lent - (batch.n - items)])
+        elif (w := _formed(batch, name, subject)) is not None:
+            yield name, weight_sums(w, batch, subject)
+
+
 def _weights(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, Floats]]:
     """Yield the targets whose weights can be formed, and the lightest weights (n, K) of each."""
-    known = {} if subject.known is None else subject.known
     for name in subject.targets:
-        if name not in known:
-            known[name] = _formed(batch if subject.whole is None else subject.whole, name, subject)
-        if (w := known[name]) is not None:
-            yield name, w[: batch.n]
+        if (w := _formed(batch, name, subject)) is not None:
+            yield name, w
 
 
 def _formed(batch: RankingLog, name: str, subject: Subject) -> Floats | None:

@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 #: Rounded numbers are recognised up to this many decimals.
 DECIMALS = 4
+#: Full rankings from which numbers may show what they mean.
+FULL = 50
 
 
 def logged_numbers(batch: RankingLog, name: str) -> Floats | None:
@@ -213,8 +215,13 @@ class Meaning(Check):
         if values is None or values.shape[1] < 2:
             return Tally()
         # The extremes of first numbers are those of all, where rankings hold one number each.
-        counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
-        steps(np.ascontiguousarray(values), batch.lengths, counts, span)
+        values = np.ascontiguousarray(values)
+        for rows in (subject.head(batch).n, batch.n):
+            counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
+            steps(values[:rows], batch.lengths[:rows], counts, span)
+            # One ranking that is neither settles it for the whole log.
+            if counts[0] >= FULL and counts[0] > counts[1] + counts[2]:
+                break
         return Tally(
             sums=dict(zip(("full", "same", "falling"), counts[:, None], strict=True)),
             peaks={"span": span * (1, -1)},
@@ -224,7 +231,7 @@ class Meaning(Check):
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail on one number for all positions, warn on products."""
         full = tally.count("full")
-        if full < 50 or subject.kind == "joint":
+        if full < FULL or subject.kind == "joint":
             return self.skipped("too few full rankings, or one number for each, to tell")
         # One number in the whole log is a uniform policy, not a joint probability repeated.
         constant = float(tally.peaks["span"].sum()) == 0.0
@@ -495,9 +502,14 @@ class Replacement(Check):
         """Count rankings with a repeat, pairs, and items by position."""
         if subject.kind != "factored":
             return Tally()
-        seen, repeats = items_seen(batch, int(batch.action.max(initial=0)) + 1)
+        # One repeat settles it for the whole log: only where the first rows have none, all are
+        # looked at.
+        for part in (subject.head(batch), batch):
+            seen, repeats = items_seen(part, int(part.action.max(initial=0)) + 1)
+            if repeats:
+                break
         return Tally(
-            sums={"repeats": np.array([repeats]), "n": np.array([batch.n]), "seen": seen},
+            sums={"repeats": np.array([repeats]), "n": np.array([part.n]), "seen": seen},
             examples={
                 "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
             },
@@ -529,6 +541,6 @@ class Replacement(Check):
                 f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
                 + say("--propensity-kind", "position"),
             )
-        return self.passed(
-            f"{repeats:,} of {n:,} rankings repeat an item, as independent draws may"
-        )
+        # How many do was counted as far as the first: a number would depend on the batches.
+        shown = "some" if repeats else f"none of {n:,}"
+        return self.passed(f"{shown} rankings repeat an item, as independent draws may")

@@ -286,8 +286,8 @@ def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) ->
 
 Ints = NDArray[np.int64]
 
-#: How many rows are kept, and in how many stretches of a batch they are looked for.
-KEPT, _STRETCHES = 10, 128
+#: How many rows are kept, and how many of a batch share a peak by which they are looked for.
+KEPT, _TOGETHER = 10, 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -315,11 +315,16 @@ def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
     """
     near = np.arange(len(totals))
     if len(totals) > KEPT:
-        # The tenth of the largest of short stretches is no larger than the tenth of all. What ties
-        # with it goes on, so that ties are settled by row number and not by the cut of the log.
-        size, parts = np.abs(totals), min(len(totals), _STRETCHES)
-        peaks = size[: len(size) // parts * parts].reshape(parts, -1).max(axis=1)
-        near = np.flatnonzero(size >= np.partition(peaks, -KEPT)[-KEPT])
+        # Some rows far apart share a peak, and the tenth of the peaks is no larger than
+        # the tenth of all: only peaks that reach it are looked behind. What ties with it goes on,
+        # so that ties are settled by row number and not by the cut of the log.
+        many = max(len(totals) // _TOGETHER, KEPT)
+        whole = len(totals) // many * many
+        parts = totals[:whole].reshape(-1, many)
+        peaks = np.maximum(parts.max(axis=0), -parts.min(axis=0))
+        line = np.partition(peaks, -KEPT)[-KEPT]
+        behind = np.flatnonzero(peaks >= line) + many * np.arange(len(parts))[:, None]
+        near = np.append(behind.ravel(), np.arange(whole, len(totals)))
     return TopRows(
         *_largest(near + rows.start if isinstance(rows, slice) else rows[near], totals[near])
     )

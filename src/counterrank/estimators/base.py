@@ -6,7 +6,7 @@ with equal keys share a pass.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.diagnostics import ONE_UNIT
 from counterrank.log import Probabilities, RankingLog
-from counterrank.moments import Moments, Rewards, moments_of_ratios, rewards_of
+from counterrank.moments import (
+    Moments,
+    Rewards,
+    StandardMoments,
+    moments_of_ratios,
+    rewards_of,
+)
 from counterrank.ratios import Ratios, common_numbers, ratios_of
 from counterrank.source import Source, Summand
 
@@ -242,7 +248,7 @@ class View:
     def __init__(self, batch: RankingLog, target: str) -> None:
         self.batch = batch
         self.target = target
-        self._standard: dict[str, tuple[Moments, Floats]] = {}
+        self._standard: StandardMoments | None = None
         self._memo: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
@@ -272,20 +278,26 @@ class View:
         """Rewards, their sums and what the logger earned: the same for every estimator."""
         return rewards_of(self.batch.reward, self.batch.position_weights)
 
-    def standard(self, kind: str, also: Iterable[str] = ()) -> tuple[Moments, Floats]:
-        """Return moments and row totals of a standard weight ("joint", "prefix", "position").
-
-        Those of the kinds in `also` are made in the same pass and kept for when they are asked for.
+    def standard(self, kinds: Collection[str], *, full: bool = False) -> StandardMoments:
+        """Return moments and row totals of standard weights (`kernels.accumulate.KINDS`), with the
+        Gram matrix of the joint one if `full`: made in one pass and kept.
         """
-        if kind not in self._standard:
+        found = self._standard
+        if found is None or not found.has(kinds, full=full):
             batch = self.batch
             _, logging, target = self.numbers
-            alpha, kinds = batch.position_weights, {kind, *also}
-            found = moments_of_ratios(
-                target, logging, batch.lengths, batch.reward, alpha=alpha, kinds=kinds
-            )
-            self._standard.update(found)
-        return self._standard[kind]
+            found = self._standard = moments_of_ratios(
+                target, logging, batch.lengths, batch.reward, alpha=batch.position_weights, kinds=kinds, full=full
+            )  # fmt: skip
+        return found
+
+    @property
+    def position_sums(self) -> Floats | None:
+        """Sums of w and w^2 (2, K) of each item's own weight, padding as ones, where they were made."""
+        if self._standard is None or "position" not in self._standard.by_kind:
+            return None
+        moments, _ = self._standard.by_kind["position"]
+        return moments.n * np.stack([moments.mean("w"), moments.mean("ww")])
 
 
 @dataclass(frozen=True)

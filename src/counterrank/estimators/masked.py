@@ -4,7 +4,7 @@ everything between.
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,11 @@ Floats = NDArray[np.float64]
 #: Logs with fewer rankings do without the one pass over all standard weights: it saves them a few
 #: milliseconds, and a first run on a machine seconds of compiling.
 _FUSED_ROWS = 50_000
-#: Where a workspace keeps the kinds of standard weights its plans want.
-_FUSED = "standard weights"
+#: Where a workspace keeps the kinds of standard weights its plans want, and whether one of them
+#: wants the Gram matrix.
+_FUSED, _GRAM = "standard weights", "gram"
+#: Interaction orders that it makes too.
+_FUSED_ORDERS = (2, 3)
 
 
 class WeightPlan(ContributionPlan):
@@ -47,6 +50,10 @@ class WeightPlan(ContributionPlan):
         self.weigh = weigh
         self.flags = flags
         self.fused = fused
+        if fused is not None and (not self.detail or fused == "joint"):
+            # Estimators that plan on the same workspace are summed in one pass.
+            together: set[str] = workspace.once(_FUSED, set)
+            together |= {fused, _GRAM} if self.detail else {fused}
         #: The behaviour model behind the weights, when it was fitted: shown in the report.
         self.behavior_model: Any = None
 
@@ -61,12 +68,10 @@ class WeightPlan(ContributionPlan):
             )
             return Part(state, totals[:, None])
         assert self.fused is not None
-        kinds: set[str] = self.workspace.once(_FUSED, set)
-        state, totals = view.standard(self.fused, also=kinds)
-        if not self.detail:
-            return Part(state, totals[:, None])
-        gram, columns = _one_weight_gram(view, totals)
-        return Part(replace(state, gram=gram), columns.T)
+        together: set[str] = self.workspace.once(_FUSED, set)
+        found = view.standard(together - {_GRAM}, full=_GRAM in together)
+        state, totals = found.by_kind[self.fused]
+        return Part(state, found.joint if self.detail else totals[:, None])
 
     @property
     def _in_one_pass(self) -> bool:
@@ -80,33 +85,19 @@ class WeightPlan(ContributionPlan):
 
     def combination(self, state: Moments) -> Floats:
         """Return the combination of the row's total or, where all positions have one weight, of
-        its total, y and that weight (2+K,).
+        that weight and its total (2,).
         """
         own = super().combination(state)
         if state.gram is None or not self._one_weight:
             return own
-        return np.append(own[: 1 + state.K], own[1 + state.K :].sum())
+        # One weight has one slope in all y_k, up to alpha_k: that of the total.
+        on_y, alpha = own[1 : 1 + state.K], state.alpha
+        return np.array([own[1 + state.K :].sum(), own[0] + on_y @ alpha / (alpha @ alpha)])
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return w r and w."""
         w = self.weigh(view)
         return w * view.reward, w
-
-
-def _one_weight_gram(view: View, totals: Floats) -> tuple[Floats, Floats]:
-    """Return the Gram matrix (2K+1, 2K+1) of y, w and b where w_k is prod_l rho_l at every k, and
-    the columns total, y and w (K+2, n).
-    """
-    length = view.batch.K
-    columns = np.empty((length + 3, view.batch.n))
-    columns[0], columns[-1] = totals, view.rewards.base
-    y, w = columns[1 : length + 1], columns[length + 1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.multiply.reduce(view.ratios.rho.T, axis=0, out=w)
-        np.multiply(view.reward.T, w, out=y)
-        small = columns[1:] @ columns[1:].T
-    places = np.r_[:length, [length] * length, length + 1]
-    return small[np.ix_(places, places)], columns[:-1]
 
 
 @dataclass(frozen=True)
@@ -137,10 +128,6 @@ class MaskEstimator(Estimator):
         # Marginals of rankings without replacement are no product of the prefix ratios.
         if fused == "position" and ratios.kind == "policy":
             fused = None
-        if fused is not None and self.aggregate == "mean":
-            # Estimators that plan on the same workspace are summed in one pass.
-            kinds: set[str] = workspace.once(_FUSED, set)
-            kinds.add(fused)
         weigh = weights_of_mask(usable)
         return WeightPlan(
             self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused
@@ -448,4 +435,9 @@ class OrderIPS(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return order-m weights inside the mask."""
         weigh, key = weights_for(workspace, self.order, behavior=self.behavior)
-        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
+        length = workspace.first.K
+        usual = self.order in _FUSED_ORDERS and self.order < length
+        fused = f"order-{self.order}" if usual and as_mask(self.behavior, length).all() else None
+        return WeightPlan(
+            self.name, workspace, weigh, key=key, aggregate=self.aggregate, fused=fused
+        )

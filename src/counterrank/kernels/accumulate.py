@@ -1,6 +1,6 @@
 """The pass that turns contributions and weights of a batch into additive moments, and the one that
-makes the weights of IPS, RIPS and IIPS on its way (`standard`): ratios, weights and moments of a
-block never leave the cache.
+makes the weights of IPS, RIPS, IIPS and two interaction orders on its way (`standard`): ratios,
+weights and moments of a block never leave the cache.
 
 Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and
 vectorises. Rows come in blocks that stay in the first-level cache. Contributions that are products
@@ -33,8 +33,9 @@ _FIRST_BIN = (1023 + LOWEST_EXPONENT) * BINS_PER_OCTAVE - 1
 _WITHOUT_SIGN = 0x7FFFFFFFFFFFFFFF
 
 #: Which product of ratios is the weight: one for the whole ranking, one for the items so far, one
-#: for the own item.
-KINDS = ("joint", "prefix", "position")
+#: for the own item; or the own item's times sums of products of one, or of one and two, of the
+#: others' (less 1).
+KINDS = ("joint", "prefix", "position", "order-2", "order-3")
 
 # Rows of `positions` and entries of `rows`, in the order the kernel fills them.
 POSITION_SUMS = ("y", "w", "r", "yy", "ww", "rr", "yw", "yr")
@@ -257,6 +258,44 @@ def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None
     out[1] += second
 
 
+@vector_helper
+def _dot(one: Floats, other: Floats) -> float:
+    total = 0.0
+    for i in range(one.shape[0]):
+        total += one[i] * other[i]
+    return total
+
+
+@helper
+def _products(columns: Floats, first: int, stop: int, gram: Floats) -> None:
+    """Add the products of every two columns from `first` to `stop` to the lower half of gram."""
+    for a in range(gram.shape[0]):
+        for b in range(a + 1):
+            gram[a, b] += _dot(columns[a, first:stop], columns[b, first:stop])
+
+
+@vector_helper
+def _absolute(values: Floats) -> float:
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += abs(values[i])
+    return total
+
+
+@jit
+def products(columns: Floats, gram: Floats, absolute: Floats) -> None:
+    """Add sum_i c_ai c_bi of columns (T, n) to gram (T, T), sum_i |c_ai| to absolute (T,)."""
+    width, n = columns.shape
+    for first in range(0, n, BLOCK):
+        stop = min(first + BLOCK, n)
+        _products(columns, first, stop, gram)
+        for a in range(width):
+            absolute[a] += _absolute(columns[a, first:stop])
+    for a in range(width):
+        for b in range(a):
+            gram[b, a] = gram[a, b]
+
+
 @helper
 def _joint(
     rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
@@ -271,6 +310,62 @@ def _joint(
         total[i] = base[i] * w[i]
     top[0] = largest(w, top[0])
     top[length] = largest(total, top[length])
+
+
+@helper
+def _joint_gram(reward: Floats, w: Floats, base: Floats, columns: Floats, gram: Floats) -> None:
+    """Add the products of w r_k, w and what the logger earned to the lower half of gram (K+2, K+2)."""
+    length, used = reward.shape[0], w.shape[0]
+    for k in range(length):
+        y, r = columns[k], reward[k]
+        for i in range(used):
+            y[i] = w[i] * r[i]
+    for i in range(used):
+        columns[length, i], columns[length + 1, i] = w[i], base[i]
+    _products(columns, 0, used, gram)
+
+
+@helper
+def _before(rho: Floats, singles: Floats, pairs: Floats, second: Floats, third: Floats) -> None:
+    """Turn what stands after an item into the weights of both orders, and take the item among those
+    before it (`singles`, `pairs`).
+    """
+    for i in range(singles.shape[0]):
+        one, after, excess = singles[i], second[i], rho[i] - 1.0
+        others = 1.0 + (one + after)
+        third[i] = rho[i] * (others + (pairs[i] + one * after + third[i]))
+        second[i] = rho[i] * others
+        pairs[i] += excess * one
+        singles[i] = one + excess
+
+
+@helper
+def _after(rho: Floats, singles: Floats, pairs: Floats, above: Floats, above_pairs: Floats) -> None:
+    for i in range(above.shape[0]):
+        excess = rho[i] - 1.0
+        above_pairs[i] = pairs[i] + excess * singles[i]
+        above[i] = singles[i] + excess
+
+
+@helper
+def _orders(rho: Floats, used: int, room: Floats, out: Floats) -> None:
+    """Fill out (2, K, used) with rho_k (1 + e_1) and rho_k (1 + e_1 + e_2), the elementary
+    symmetric polynomials of rho_l - 1 over l != k.
+
+    From those of the items before and after k: sums alone, so that no digit is lost by taking a
+    large ratio out again.
+    """
+    length = rho.shape[0]
+    second, third = out[0], out[1]
+    fill(second[length - 1], 0.0)
+    fill(third[length - 1], 0.0)
+    for k in range(length - 1, 0, -1):
+        _after(rho[k], second[k], third[k], second[k - 1, :used], third[k - 1, :used])
+    singles, pairs = room[0, :used], room[1, :used]
+    fill(singles, 0.0)
+    fill(pairs, 0.0)
+    for k in range(length):
+        _before(rho[k], singles, pairs, second[k], third[k])
 
 
 @helper
@@ -297,13 +392,15 @@ def _by_position(
 @jit
 def standard(
     target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, sums: Floats,
-    rows: Floats, top: Ints, histogram: Floats, totals: Floats,
+    rows: Floats, top: Ints, histogram: Floats, totals: Floats, gram: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of each wanted kind of weight.
 
-    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (3,) in the order of KINDS.
-    OUT (zeros) sums (3, K, 8), rows (3, 7), histogram (3, BINS, 2), totals (3, n), each as in
-        `accumulate`; top (3, K+1): the largest |w_k|, last the largest |row total|, as bits.
+    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (5,) in the order of KINDS.
+    OUT (zeros) sums (5, K, 8), rows (5, 7), histogram (5, BINS, 2), each as in `accumulate`; top
+        (5, K+1): the largest |w_k|, last the largest |row total|, as bits; totals (7, n): what the
+        logger earned, the joint weight, and the totals of each kind; gram (K+2, K+2), the lower half of
+        the products of y_1..y_K, w and what the logger earned, for the joint weight, or (0, 0).
     """
     n, length = target.shape
     flat_target, flat_logging, flat_reward = (
@@ -311,28 +408,39 @@ def standard(
         logging.reshape(-1),
         reward.reshape(-1),
     )
+    kinds = wanted.shape[0]
     rho, tall = np.empty((length, BLOCK)), np.empty((length, BLOCK))
-    quotient, room = np.empty(length * BLOCK), np.empty((3, BLOCK))
+    quotient, room = np.empty(length * BLOCK), np.empty((2, BLOCK))
     of_rewards = np.zeros((length, 2))
+    columns = np.empty((gram.shape[0], BLOCK))
+    ordered = np.empty((2, length if wanted[3] or wanted[4] else 0, BLOCK))
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
         used = stop - first
-        base, w, weight = room[0, :used], room[1, :used], room[2, :used]
+        base, w, weight = totals[0, first:stop], room[0, :used], room[1, :used]
         _turn_ratios(flat_target, flat_logging, lengths[first:stop], first, quotient, rho)
         _turn(flat_reward, first, used, tall)
         fill(base, 0.0)
         for k in range(length):
             reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
-        for kind in range(3):
+        if ordered.shape[1]:
+            _orders(rho, used, room, ordered)
+        for kind in range(kinds):
             if not wanted[kind]:
                 continue
-            total = totals[kind, first:stop]
+            total = totals[2 + kind, first:stop]
             if kind == 0:
-                _joint(rho, tall, base, weight, total, sums[0], top[0])
+                joint = totals[1, first:stop]
+                _joint(rho, tall, base, joint, total, sums[0], top[0])
+                if columns.shape[0]:
+                    _joint_gram(tall, joint, base, columns, gram)
+                for i in range(used):
+                    weight[i] = joint[i]
             else:
-                _by_position(rho, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
+                table = rho if kind < 3 else ordered[kind - 3]
+                _by_position(table, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
             close_block(total, base, weight, rows[kind], histogram[kind])
-    for kind in range(3):
+    for kind in range(kinds):
         # The joint weight is the same at every position: its sums and its peak were made once.
         if kind == 0:
             for k in range(length):

@@ -3,7 +3,7 @@ buckets; and 128-bit hashes of rows, built up array by array and added over rows
 """
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,77 +63,132 @@ def row_buckets(start: int, buckets: NDArray[np.int64]) -> None:
         )
 
 
-def start(state: Words) -> None:
-    """Give the two lanes of `state` (n, 2) different beginnings."""
-    state[:] = 0x243F6A8885A308D3, 0x13198A2E03707344
+#: Words of a block of rows, in scratch that stays in the first-level cache.
+_BLOCK = 512
+_ZERO, _LOW, _HALF = np.uint64(0), np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 @helper
-def _first(lane: np.uint64, word: np.uint64) -> np.uint64:
-    return mix(lane ^ word)
+def _one_form(values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill `out` with the values; every NaN is the same, and so are 0 and -0."""
+    for j in range(out.shape[0]):
+        out[j] = values[j] + 0.0 if values[j] == values[j] else np.nan
 
 
 @helper
-def _second(lane: np.uint64, word: np.uint64) -> np.uint64:
-    lane = (lane ^ (word + np.uint64(0xA4093822299F31D0))) * np.uint64(0x9FB21C651E98DF25)
-    return lane ^ (lane >> np.uint64(32))
+def _absorb_words(
+    words: Words, key: np.uint64, other_key: np.uint64, places: Words, other_places: Words, out: Words, other: Words
+) -> None:  # fmt: skip
+    """Add both hashes of each word to `out` and `other`."""
+    for j in range(out.shape[0]):
+        # Half times half, as in UMAC's NH: a multiplication of 32 bits is one that vectorises.
+        word = words[j]
+        one, two = word ^ key ^ places[j], word ^ other_key ^ other_places[j]
+        out[j] += (one & _LOW) * (one >> _HALF) + word
+        other[j] += (two & _LOW) * (two >> _HALF) + word
+
+
+@helper
+def _add_pairs(words: Words, out: Words) -> None:
+    for j in range(out.shape[0]):
+        out[j] = words[2 * j] + words[2 * j + 1]
+
+
+@helper
+def _add_rows(words: Words, spare: Words, width: int, out: Words) -> None:
+    """Add the sum of each row of flat words (n * width) to out (n,); both rooms are used up."""
+    n = out.shape[0]
+    # Neighbours first, as long as they come in pairs: that has no strides.
+    while width % 2 == 0:
+        width //= 2
+        _add_pairs(words, spare[: n * width])
+        words, spare = spare, words
+    for k in range(width):
+        for i in range(n):
+            out[i] += words[i * width + k]
 
 
 @jit
-def absorb_integers(state: Words, values: NDArray[np.int64]) -> None:
-    """Take the integers of each row of `values` (n, K) into the state of that row."""
-    for i in range(values.shape[0]):
-        first, second = state[i, 0], state[i, 1]
-        for k in range(values.shape[1]):
-            word = np.uint64(values[i, k])
-            first, second = _first(first, word), _second(second, word)
-        state[i, 0], state[i, 1] = first, second
+def absorb(
+    state: Words, one: Words, two: Words, three: Words, integers: int, valid: NDArray[np.int64], keys: Words,
+    places: Words,
+) -> None:  # fmt: skip
+    """Take the first `valid[i]` words of each row of as many of three arrays (n, W) as there are
+    keys (arrays, 2) into the state (2, n); they are floats, but for those of the first `integers`.
 
-
-@helper
-def _word(value: np.float64, bits: np.uint64) -> np.uint64:
-    # Choices instead of branches: zeros among rewards cannot be foreseen.
-    word = np.uint64(0) if value == 0.0 else bits
-    return np.uint64(0x7FF8000000000000) if value != value else word
-
-
-@helper
-def _absorb_row(
-    first: np.uint64, second: np.uint64, values: NDArray[np.float64], bits: Words
-) -> tuple[np.uint64, np.uint64]:
-    for k in range(values.shape[0]):
-        word = _word(values[k], bits[k])
-        first, second = _first(first, word), _second(second, word)
-    return first, second
+    A lane is the sum of hashes of the words, each with the keys of its array and place (2, W).
+    """
+    n, width = one.shape
+    flat_one, flat_two, flat_three = one.reshape(-1), two.reshape(-1), three.reshape(-1)
+    rows = max(1, _BLOCK // width)
+    clean = np.empty(rows * width)
+    room = np.empty((5, rows * width), np.uint64)
+    for j in range(rows * width):
+        room[2, j], room[3, j] = places[0, j % width], places[1, j % width]
+    for top in range(0, n, rows):
+        used = min(rows, n - top)
+        start, size = top * width, used * width
+        first, second = room[0, :size], room[1, :size]
+        for j in range(size):
+            first[j], second[j] = _ZERO, _ZERO
+        for a in range(keys.shape[0]):
+            flat = flat_one if a == 0 else flat_two if a == 1 else flat_three
+            words = flat[start : start + size]
+            if a >= integers:
+                _one_form(words.view(np.float64), clean[:size])
+                words = clean[:size].view(np.uint64)
+            _absorb_words(words, keys[a, 0], keys[a, 1], room[2], room[3], first, second)
+        for i in range(used):
+            for k in range(valid[top + i], width):
+                first[i * width + k], second[i * width + k] = _ZERO, _ZERO
+        for lane in range(2):
+            _add_rows(room[lane], room[4], width, state[lane, top : top + used])
 
 
 @jit
-def absorb_floats(state: Words, values: NDArray[np.float64], valid: NDArray[np.int64]) -> None:
-    """Take the first `valid[i]` floats of each row; every NaN is the same, and so are 0 and -0."""
-    bits, i, n = values.view(np.uint64), 0, values.shape[0]
-    while i < n:
-        count = valid[i]
-        if i + 2 < n and valid[i + 1] == count and valid[i + 2] == count:
-            # Each word waits for the one before it: three rows at a time wait together.
-            a, b, c = state[i, 0], state[i + 1, 0], state[i + 2, 0]
-            d, e, f = state[i, 1], state[i + 1, 1], state[i + 2, 1]
-            for k in range(count):
-                x = _word(values[i, k], bits[i, k])
-                y = _word(values[i + 1, k], bits[i + 1, k])
-                z = _word(values[i + 2, k], bits[i + 2, k])
-                a, b, c = _first(a, x), _first(b, y), _first(c, z)
-                d, e, f = _second(d, x), _second(e, y), _second(f, z)
-            state[i, 0], state[i + 1, 0], state[i + 2, 0] = a, b, c
-            state[i, 1], state[i + 1, 1], state[i + 2, 1] = d, e, f
-            i += 3
-        else:
-            row = values[i, :count], bits[i, :count]
-            state[i, 0], state[i, 1] = _absorb_row(state[i, 0], state[i, 1], row[0], row[1])
-            i += 1
+def add_finished(state: Words, sums: Words) -> None:
+    """Add the finished hashes of all rows, modulo 2^64, to sums (2,)."""
+    for i in range(state.shape[1]):
+        one, two = mix(state[0, i]), mix(state[1, i])
+        # Each half depends on both lanes.
+        sums[0] += mix(one ^ two)
+        sums[1] += mix(one + two)
 
 
-def total(state: Words) -> Words:
-    """Return the sums (2,) of the finished hashes, modulo 2^64."""
-    one, two = state.T
-    finished = mixed(one ^ two), mixed(two + np.uint64(0x082EFA98EC4E6C89))
-    return np.array([np.sum(part) for part in finished])
+class RowHashes:
+    """A hash of 128 bits for each of n rows, built up array by array; it depends on every word and
+    its place.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._state = np.zeros((2, n), np.uint64)
+        self._taken = 0
+
+    def absorb(self, valid: NDArray[np.int64] | None, *arrays: NDArray[Any]) -> None:
+        """Take in the first `valid[i]` numbers of each row of up to three arrays (n, W) of one
+        width, integers before floats; None: all of them.
+
+        Together is faster: adding up each row is the larger part of the work.
+        """
+        words = [np.ascontiguousarray(one).view(np.uint64) for one in arrays]
+        n, width = arrays[0].shape
+        used = np.full(n, width) if valid is None else valid
+        integers = sum(one.dtype.kind == "i" for one in arrays)
+        one, two, three = words[0], words[min(1, len(words) - 1)], words[-1]
+        numbers = np.arange(2 * self._taken, 2 * (self._taken + len(words)), dtype=np.uint64)
+        keys = np.asarray(mixed(numbers)).reshape(-1, 2)
+        places = np.asarray(mixed(~np.arange(2 * width, dtype=np.uint64))).reshape(-1, 2).T.copy()
+        absorb(self._state, one, two, three, integers, used, keys, places)
+        self._taken += len(words)
+
+    @property
+    def values(self) -> Words:
+        """64 bits of each finished hash (n,)."""
+        one, two = self._state
+        return np.asarray(mixed(np.asarray(mixed(one)) ^ np.asarray(mixed(two))))
+
+    def total(self) -> tuple[int, int]:
+        """Return the sums of the finished hashes, modulo 2^64."""
+        sums = np.zeros(2, np.uint64)
+        add_finished(self._state, sums)
+        return int(sums[0]), int(sums[1])

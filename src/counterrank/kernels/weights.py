@@ -14,20 +14,27 @@ Ints = NDArray[np.int64]
 
 #: Rows handled at a time where polynomials of ratios are built: a few degrees fit the same cache.
 _ORDER_BLOCK = 512
+#: Rows turned position-major at a time.
+_TURNED = 4096
 
 
 def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
     """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding:
     products skip it.
     """
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        quotient = target / logging
-    # Position by position: a third faster than turning the whole array.
-    for k, row in enumerate(out):
-        row[:] = quotient[:, k]
-    padding = np.arange(len(out))[:, None] >= lengths
-    if padding.any():
-        out[padding] = 1.0
+    n, length = target.shape
+    quotient = np.empty((min(_TURNED, n), length))
+    # In parts that stay in the cache while they are turned.
+    for first in range(0, n, _TURNED):
+        rows = slice(first, min(first + _TURNED, n))
+        part = quotient[: rows.stop - first]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            np.divide(target[rows], logging[rows], out=part)
+        # Position by position: a third faster than turning all at once.
+        for k in range(length):
+            out[k, rows] = part[:, k]
+    if lengths.min(initial=length) < length:
+        out[np.arange(length)[:, None] >= lengths] = 1.0
 
 
 def prefix(rho: Floats, out: Floats) -> None:

@@ -43,6 +43,8 @@ from counterrank.source import (
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64
+#: Rankings kept of a large sample, for smaller ones: as many as an evaluation looks at.
+_KEPT_ROWS = 20_000
 
 
 def scan_log(
@@ -99,6 +101,8 @@ class FileSource:
     workers: int = 2
     #: The first rankings, once they were read.
     _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
+    #: Some of the rankings of a large sample, once one was drawn: smaller ones are drawn from it.
+    _drawn: list[RankingLog] = field(default_factory=list, init=False, repr=False)
 
     @property
     def first(self) -> RankingLog:
@@ -146,17 +150,24 @@ class FileSource:
 
         Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64
         randomly drawn ones. Fewer than asked for where a ranking has tens of thousands of numbers.
+        A small sample is drawn from a large one, where there was one: that saves a pass.
         """
         parts, rows = self.parts, sample_rows(self.spec, rows)
+        if self._drawn and rows <= self._drawn[0].n:
+            return _some(self._drawn[0], rows, rng)
         # Opening every file of a large folder for a sample would be a pass over the log.
         if len(parts) > _SAMPLED_PARTS:
             chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
             parts = tuple(parts[i] for i in chosen)
-        drawn = _Reservoir(rows, rng)
+        known = self.n if parts is self.parts else None
+        drawn = _Reservoir(rows, rng) if known is None else _Chosen(rows, known, rng)
         for part in parts:
             for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
                 drawn.add(log)
-        return drawn.log()
+        sample = drawn.log()
+        if sample.n > _KEPT_ROWS:
+            self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
+        return sample
 
     def _read_first(self) -> RankingLog:
         rows = min(4096 * rows_each(self.spec), batch_rows(self.spec))
@@ -164,6 +175,34 @@ class FileSource:
             for log in read_part(part, self.spec, where=self.where, rows=rows):
                 return log
         raise LogError(f"no ranking matches {dict(self.where or {})}")
+
+
+def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
+    return log.take(np.sort(rng.choice(log.n, rows, replace=False)))
+
+
+class _Chosen:
+    """Rows of a log of known length, chosen before any is read: the same as of a log in memory."""
+
+    def __init__(self, rows: int, n: int, rng: np.random.Generator) -> None:
+        self.rows = np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
+        self.logs: list[RankingLog] = []
+        self.seen = 0
+
+    def pick(self, n: int) -> NDArray[np.int64]:
+        """Return which of the next n rankings were chosen."""
+        first, last = np.searchsorted(self.rows, [self.seen, self.seen + n])
+        picked: NDArray[np.int64] = self.rows[first:last] - self.seen
+        self.seen += n
+        return picked
+
+    def add(self, log: RankingLog) -> None:
+        """Take the rankings that were picked last."""
+        self.logs.append(log)
+
+    def log(self) -> RankingLog:
+        """Return the sample, in the order of the log."""
+        return concat(self.logs)
 
 
 class _Reservoir:

@@ -192,6 +192,10 @@ def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Int
     )
 
 
+#: Rows whose contributions are filled at a time.
+_PART_ROWS = 8192
+
+
 def contributions(
     ratios: Ratios, candidates: tuple[Candidate, ...], *, per_position: bool = True
 ) -> tuple[list[Floats], Floats]:
@@ -199,24 +203,28 @@ def contributions(
 
     Trees are those of `models_of`: one a position, or one for the sum over positions.
     """
-    log, trees = ratios.batch, models_of(candidates, per_position=per_position)
-    fill, seen = _weights_at(ratios, candidates), np.ones((log.K, len(candidates)))
-    out = [np.empty((log.n, len(tree.models))) for tree in trees]
-    w, y = np.empty(log.n), np.empty(log.n)
-    for k in range(log.K):
-        tree = k if per_position else 0
-        reward = np.ascontiguousarray(log.reward[:, k])
-        if not per_position:
-            reward *= log.position_weights[k]
-        # Models that coincide in a tree are one: rounding would choose between equals.
-        for place, m in enumerate(trees[tree].models):
-            fill(k, int(m), w)
-            seen[k, m] = w @ w / log.n
-            np.multiply(w, reward, out=y)
-            if per_position or k == 0:
-                out[tree][:, place] = y
-            else:
-                out[tree][:, place] += y
+    log, models = ratios.batch, models_of(candidates, per_position=per_position)
+    # The tree that each position belongs to.
+    trees = range(log.K) if per_position else [0] * log.K
+    alpha = np.ones(log.K) if per_position else log.position_weights
+    out = [np.zeros((log.n, len(tree.models))) for tree in models]
+    seen = np.ones((log.K, len(candidates)))
+    for k, tree in enumerate(trees):
+        seen[k, models[tree].models] = 0.0
+    # In parts that stay in the cache: a column of each table is written at a time.
+    size = log.n if ratios.kind == "policy" else _PART_ROWS
+    for first in range(0, log.n, size):
+        rows = slice(first, min(first + size, log.n))
+        part = ratios if size >= log.n else ratios.part(rows)
+        fill, w, y = _weights_at(part, candidates), np.empty(part.batch.n), np.empty(part.batch.n)
+        for k, tree in enumerate(trees):
+            reward = alpha[k] * part.batch.reward[:, k]
+            # Models that coincide in a tree are one: rounding would choose between equals.
+            for place, m in enumerate(models[tree].models):
+                fill(k, int(m), w)
+                seen[k, m] += w @ w / log.n
+                np.multiply(w, reward, out=y)
+                out[tree][rows, place] += y
     if not np.isfinite(seen).all():
         k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
         raise BehaviorError(
