@@ -156,7 +156,7 @@ class Subject:
 
 def complete(batch: RankingLog) -> bool:
     """Whether every cell holds an item: picking out those that do costs more than most checks."""
-    return int(batch.lengths.min()) == batch.K
+    return int(batch.lengths.min(initial=batch.K)) == batch.K
 
 
 Example = dict[str, Any]
