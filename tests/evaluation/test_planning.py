@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest_evaluation import gentle_log
+from scipy import special
 
 import counterrank as cr
 from counterrank.diagnostics.exploration import (
@@ -13,6 +14,7 @@ from counterrank.diagnostics.exploration import (
     stderr_ratios,
 )
 from counterrank.estimators import parse
+from counterrank.inference import bias_aware_half
 from counterrank.log import LOGGING
 
 
@@ -35,6 +37,28 @@ def test_rows_needed_give_that_lift():
     assert 0.03 in [row["relative"] for row in plan["rows_for"]]
     at_n = next(row for row in plan["curve"] if row["rows"] == 1000)
     assert at_n["lift"] == plan["detectable_lift"]
+
+
+def test_what_rows_cannot_show_is_said_where_a_bias_is_allowed_for():
+    """An interval that allows for bias .01 tells no smaller lift from zero, however many rows; with
+    the rows that are named, the lift is found four times in five, and an A/B test of the traffic
+    named has an interval of the same length.
+    """
+    plan = plan_for(
+        1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, practical=0.03, allowance=0.01
+    )
+    rows = {row["relative"]: row["rows"] for row in plan["rows_for"]}
+    assert [r for r, found in rows.items() if found is None] == [0.005, 0.01, 0.02]
+    assert plan["allowance_relative"] == 0.02
+    for relative, found in rows.items():
+        if found is not None:
+            error = 0.02 * np.sqrt(1000 / found)
+            half = bias_aware_half(error, 0.01, 0.95)
+            power = special.ndtr((relative * 0.5 - half) / error)
+            assert power == pytest.approx(0.8, abs=0.01)
+    assert plan["curve"][-1]["lift"] > 0.01 and plan["detectable_lift"] > detectable(0.02)
+    length = 1.959964 * np.sqrt(4 * 1000 * 0.01**2 / plan["ab_rows"])
+    assert length == pytest.approx(bias_aware_half(0.02, 0.01, 0.95), rel=1e-2)
 
 
 def test_ab_traffic_has_the_same_precision():

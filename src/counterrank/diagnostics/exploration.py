@@ -226,18 +226,22 @@ RELATIVE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 POWER = 0.8
 
 
-def detectable(stderr: float, *, level: float = 0.95, power: float = POWER) -> float:
-    """Return the smallest true lift that a two-sided test at 1 - level finds with probability
-    `power`.
+def detectable(
+    stderr: float, *, allowance: float = 0.0, level: float = 0.95, power: float = POWER
+) -> float:
+    """Return the smallest true lift that the interval tells from zero with probability `power`.
 
-    (z_{1-alpha/2} + z_power) * stderr (Cohen 1988); the other tail's chance is ignored.
+    h + z_power stderr, h the half-length of the interval, (z_{1-alpha/2} + z_power) stderr where no
+    bias is allowed for (Cohen 1988); the other tail's chance is ignored.
 
-    >>> round(detectable(1.0), 3)
-    2.802
+    >>> round(detectable(1.0), 3), round(detectable(1.0, allowance=10.0), 3)
+    (2.802, 12.486)
     """
     from scipy import special
 
-    return float(special.ndtri(0.5 + level / 2) + special.ndtri(power)) * stderr
+    from counterrank.inference import bias_aware_half
+
+    return bias_aware_half(stderr, allowance, level) + float(special.ndtri(power)) * stderr
 
 
 def plan_for(
@@ -248,18 +252,28 @@ def plan_for(
     logged_stderr: float,
     level: float,
     practical: float | None = None,
+    allowance: float = 0.0,
 ) -> dict[str, Any]:
     """Return detectable lifts, the rows needed, and the A/B traffic of equal precision.
 
-    `stderr` is that of the lift from n rows. An A/B test with N rankings in two halves, both with
-    the logger's spread s, has variance 4 s^2 / N; equal precision takes N = 4 n logged_stderr^2 /
-    stderr^2 (s^2 = n logged_stderr^2).
+    `stderr` is that of the lift from n rows, `allowance` the bias that its interval allows for, which
+    rows do not take away. An A/B test with N rankings in two halves, both with the logger's spread s,
+    has variance 4 s^2 / N; an interval of the same length takes N = 4 n logged_stderr^2 / (h / z)^2
+    (s^2 = n logged_stderr^2, h / z = stderr without allowance). Rows that no log can have are None.
 
     >>> plan = plan_for(1000, 0.1, logged=2.0, logged_stderr=0.05, level=0.95)
     >>> plan["ab_rows"], round(plan["detectable_relative"], 4), plan["rows_for"][-1]
     (1000, 0.1401, {'relative': 0.2, 'rows': 491})
     """
-    lift = detectable(stderr, level=level)
+    from scipy import special
+
+    from counterrank.inference import bias_aware_half
+
+    def lift_of(multiple: float) -> float:
+        return detectable(stderr / math.sqrt(multiple), allowance=allowance, level=level)
+
+    lift = lift_of(1.0)
+    precision = bias_aware_half(stderr, allowance, level) / float(special.ndtri(0.5 + level / 2))
     # Shares of a value that is not positive have no meaning; lifts have none there either.
     scale = max(logged, 0.0)
     # One row or unit has no error to plan with.
@@ -268,14 +282,36 @@ def plan_for(
     return {
         "detectable_lift": lift,
         "detectable_relative": lift / scale if scale > 0 else math.nan,
-        "curve": [{"rows": max(round(n * m), 1), "lift": lift / math.sqrt(m)} for m in MULTIPLES],
-        "ab_rows": math.ceil(4 * n * (logged_stderr / stderr) ** 2) if stderr > 0 else None,
+        "curve": [{"rows": max(round(n * m), 1), "lift": lift_of(m)} for m in MULTIPLES],
+        "ab_rows": math.ceil(4 * n * (logged_stderr / precision) ** 2) if precision > 0 else None,
         "rows_for": [
-            {"relative": r, "rows": math.ceil(n * (lift / (r * scale)) ** 2)} for r in wanted
+            {"relative": r, "rows": _rows(n, lift_of, r * scale, allowance)} for r in wanted
         ]
         if counts
         else [],
+        "allowance_relative": allowance / scale if scale > 0 else math.nan,
     }
+
+
+def _rows(n: int, lift_of: Callable[[float], float], wanted: float, allowance: float) -> int | None:
+    """Return the rows from which the detectable lift is the wanted one; None where the allowance alone
+    is larger.
+    """
+    from scipy.optimize import brentq
+
+    if wanted <= allowance:
+        return None
+    if not allowance:
+        return math.ceil(n * (lift_of(1.0) / wanted) ** 2)
+
+    def above(logarithm: float) -> float:
+        return lift_of(math.exp(logarithm)) - wanted
+
+    # Lifts fall from many times the wanted one to the allowance, which is below it.
+    ends = [side * 46.0 for side in (-1, 1)]
+    if above(ends[0]) <= 0 or above(ends[1]) >= 0:
+        return None
+    return math.ceil(n * math.exp(brentq(above, *ends, xtol=1e-9)))
 
 
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

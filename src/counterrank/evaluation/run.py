@@ -68,7 +68,7 @@ def planning(
     """Return detectable lifts, rows needed, A/B traffic and the gain from exploration."""
     plan = plan_for(
         chosen.n, chosen.lift.stderr, logged=logged, logged_stderr=logged_stderr, level=options.level,
-        practical=options.practical,
+        practical=options.practical, allowance=chosen.allowance or 0.0,
     )  # fmt: skip
     basis = parse(chosen.basis)
     return {

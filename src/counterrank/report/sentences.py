@@ -213,6 +213,12 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
         needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
         found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
+    if any(row.get("rows") is None for row in plan.get("rows_for") or ()):
+        found.append(
+            f"However many {ranking}s are logged, lifts below about "
+            f"{percent(plan.get('allowance_relative'))} stay within the allowance for bias; more "
+            "exploration or an A/B test can show them."
+        )
     if known(plan.get("ab_rows")):
         found.append(
             f"An A/B test with {roughly(plan['ab_rows'])} {ranking}s in total would be as precise "

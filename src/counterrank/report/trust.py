@@ -306,7 +306,11 @@ def _detectable(reading: Reading, target: str, plan: Mapping[str, Any]) -> Marku
     drawn = Plot(series, frame, "Detectable lift").svg()
     body = [(count(r["rows"]), short(r["lift"])) for r in found]
     data = table((f"{ranking}s", "detectable lift"), body, texts=0)
-    aid = "Four times the rows halve the smallest lift that can be told from noise."
+    aid = "Four times the rows halve the smallest lift that can be told from noise"
+    bias = plan.get("allowance_relative")
+    if known(bias) and bias > 0:
+        aid += f", but not the allowance for bias, {percent(bias)}"
+    aid += "."
     return figure_of(reading, target, aid, drawn, data, "detectable lift")
 
 
