@@ -160,6 +160,7 @@ def test_planning_is_part_of_the_result(gentle):
         "curve",
         "ab_rows",
         "rows_for",
+        "allowance_relative",
         "exploration",
     } == set(result)
     assert result["exploration"][0] == {"epsilon": 0.0, "stderr_ratio": 1.0}
