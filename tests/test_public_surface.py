@@ -1,5 +1,6 @@
 """The public names, and what importing them costs."""
 
+import inspect
 import subprocess
 import sys
 
@@ -64,3 +65,11 @@ def test_an_unknown_name_is_an_attribute_error():
         assert "nothing" in str(problem)
     else:
         raise AssertionError("an unknown name was found")
+
+
+def test_the_source_of_every_public_class_is_found():
+    """What a notebook's `??` shows: lost where a class says that it stands in `counterrank`."""
+    for name in cr.__all__:
+        found = getattr(cr, name)
+        if inspect.isclass(found):
+            assert inspect.getsource(found).lstrip().startswith(("class ", "@")), name

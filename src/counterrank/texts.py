@@ -4,6 +4,18 @@ import difflib
 import re
 from collections.abc import Iterable
 
+#: Between a number and its sign of per cent, so that no line breaks there.
+NARROW = "\N{NARROW NO-BREAK SPACE}"
+
+
+def in_percent(share: float, digits: int = 1) -> str:
+    """Return a share as messages, flags and reasons write it: as the report does.
+
+    >>> in_percent(0.5), in_percent(0.123, 0)
+    ('50.0\u202f%', '12\u202f%')
+    """
+    return f"{share * 100:.{digits}f}{NARROW}%"
+
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the closest known name, or nothing.

@@ -110,7 +110,9 @@ def test_calibration_takes_out_what_rewards_explain(log, fitted):
 
 def test_the_estimate_says_so_and_hardly_widens(log, few):
     found = cr.Auto().estimate(log, "new")
-    assert found.flags[1].startswith("sampled-rows: ") and "20.0% of the 1,500" in found.flags[1]
+    assert (
+        found.flags[1].startswith("sampled-rows: ") and "20.0\u202f% of the 1,500" in found.flags[1]
+    )
     assert [m["member"] for m in found.details["members"]] == ["models", "iips", "rips", "ips"]
 
 

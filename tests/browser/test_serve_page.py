@@ -47,7 +47,7 @@ def test_from_the_list_to_a_report_and_a_comparison(
     page = visit(context, url, watch)
     page.click("text=monday.json")
     expect(page.locator("h1")).to_contain_text("personalised beats")
-    page.click("text=All evaluations")
+    page.click("text=All results")
     page.check("input[name=a][value='monday.json']")
     page.check("input[name=b][value='tuesday.json']")
     page.click("text=Compare A and B")

@@ -118,7 +118,7 @@ def test_precision_is_relative_to_the_logger_or_to_the_lift(lift, half, status):
 
 def test_precision_counts_in_what_the_logger_earns_and_says_how_many_rows_would_do():
     found = row_of("precision", estimate(lift_half=0.2), logged=-2.0)
-    assert found["status"] == "warn" and found["rows"] == 4000 and "10.0%" in found["reason"]
+    assert found["status"] == "warn" and found["rows"] == 4000 and "10.0\u202f%" in found["reason"]
     assert row_of("precision", estimate(value=8.0, lift_half=0.4), logged=0.0)["status"] == "pass"
     assert row_of("precision", estimate(value=8.0, lift_half=0.41), logged=0.0)["status"] == "warn"
     assert row_of("precision", estimate(value=0.0, lift_half=0.0), logged=0.0)["status"] == "pass"
@@ -144,7 +144,9 @@ def test_what_matters_in_practice_sets_the_lines(half, status):
 )
 def test_support_is_that_of_the_worst_position(share, status):
     found = row_of("support", unsupported=[0.0, share, 0.005])
-    assert found["status"] == status and f"{share:.1%} of position 2" in found["reason"]
+    assert (
+        found["status"] == status and f"{100 * share:.1f}\u202f% of position 2" in found["reason"]
+    )
     assert status == "pass" or found["help"].endswith("position 2")
 
 
@@ -255,7 +257,7 @@ def test_a_contradiction_is_counted_in_half_widths_beyond_what_is_allowed():
 def test_precision_at_its_lines():
     assert row_of("precision", estimate(lift_half=0.02), logged=0.5)["status"] == "pass"
     nothing = row_of("precision", estimate(value=0.0, lift_half=0.0), logged=0.0)
-    assert "± 0.0%" in nothing["reason"]
+    assert "± 0.0\u202f%" in nothing["reason"]
     assert row_of("precision", estimate(lift=0.5, lift_half=0.25))["status"] == "pass"
     assert row_of("precision", estimate(lift_half=0.15))["rows"] == 9000
 

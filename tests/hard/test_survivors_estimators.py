@@ -93,7 +93,7 @@ def test_taming(name, limit):
         assert found.details["limit"] == pytest.approx(used)
         np.testing.assert_allclose(found.details["weight_lost"], lost, rtol=1e-10, atol=1e-12)
         assert found.details["bias_if_rewards_are_typical"] == pytest.approx(bias, rel=1e-10)
-        assert f"above {used:.4g}; {lost.max():.1%} of the weight" in found.flags[0]
+        assert f"above {used:.4g}; {100 * lost.max():.1f}\u202f% of the weight" in found.flags[0]
         assert f"roughly {bias:.2g} " in found.flags[0]
 
 
@@ -124,7 +124,7 @@ def test_switching_keeps_weights_up_to_the_limit(limit):
     )
     assert (
         f"above {used:.4g} " in found.flags[0]
-        and f"model, {(1 - kept.mean(0)).max():.1%} of the weight" in found.flags[0]
+        and f"model, {100 * (1 - kept.mean(0)).max():.1f}\u202f% of the weight" in found.flags[0]
     )
     order = np.abs(RHO * (1 + sum(np.roll(RHO - 1, j, axis=1) for j in (1, 2))))
     negative = Switch(2, limit=1e-9, model=Known()).estimate(

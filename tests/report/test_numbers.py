@@ -1,12 +1,16 @@
 """Numbers as text."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import counterrank
 from counterrank.report import numbers
+from counterrank.texts import in_percent
 
 FINITE = st.floats(-1e9, 1e9).filter(lambda v: v == 0 or abs(v) > 1e-6)
 
@@ -45,3 +49,19 @@ def test_percent_has_unit_and_sign() -> None:
 
 def test_large_counts_are_words() -> None:
     assert [numbers.count(v) for v in (999, 1e6, 2.5e9)] == ["999", "1 million", "2.5 billion"]
+
+
+def test_shares_are_written_in_one_way_everywhere() -> None:
+    """A format such as `:.1%` has no space before its sign; the report and all other texts have
+    one. Pages of the paper are Markdown with tables of their own.
+    """
+    package = Path(counterrank.__file__).parent
+    found = [
+        f"{path.relative_to(package)}: {line.strip()}"
+        for path in sorted(package.rglob("*.py"))
+        if "paper" not in path.parts
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r":[^{}]*\.\d%\}", line)
+    ]
+    assert found == []
+    assert in_percent(0.5) == numbers.percent(0.5, digits=1) == "50.0\u202f%"

@@ -211,3 +211,22 @@ def test_the_second_path_is_called_what_it_is(model: dict[str, Any], flags, name
     best["details"] = {"order_path": [{"order": k, "value": 1.0, "stderr": 0.1} for k in (1, 2)]}
     drawn = path_drawing(Reading(model), "clickbait")
     assert drawn is not None and name in drawn.names
+
+
+def test_advice_is_given_once(model: dict[str, Any]) -> None:
+    explore = "a logging policy that explores more"
+    told = [
+        {"check": "units", "help": f"more rows, or {explore}"},
+        {"check": "precision", "help": "more rows"},
+        {"check": "agreement", "help": f"more rows, or {explore}; or run more estimators"},
+        {"check": "tail", "help": "lighter weights, or a higher order"},
+    ]
+    both = {"target": "clickbait", "status": "fail", "reason": "so"}
+    model["verdict"]["reasons"] = [{**both, **one} for one in told]
+    last = ["Run more estimators.", "Lighter weights, or a higher order."]
+    found = sentences.settle(Reading(model), "clickbait")
+    assert found[:3] == ["More rows, or a logging policy that explores more.", *last]
+    # A number of rows says more than "more rows", wherever it stands.
+    model["verdict"]["reasons"].append({**both, "check": "ess", "help": "about 9 rows", "rows": 9})
+    found = sentences.settle(Reading(model), "clickbait")
+    assert found[:4] == ["A logging policy that explores more.", *last, "About 9 rows."]

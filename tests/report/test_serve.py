@@ -13,7 +13,7 @@ from tests.report import sample
 from counterrank.errors import ConfigError
 from counterrank.serve import make_server, pages
 from counterrank.serve.app import Server
-from counterrank.serve.store import Store
+from counterrank.serve.store import Store, record
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +167,42 @@ def test_a_difference_has_the_digits_of_what_it_is_between(tmp_path: Path) -> No
     text = pages.compare(first, second)
     # Both errors together are 0.042, which by itself would be told with two decimals.
     assert ">+0.100</td>" in text and ">0.042</td>" in text
+
+
+#: What `learn --json` and `validate --json` write, in short.
+LEARNED = {
+    "schema": "counterrank/learning/1", "certified": True, "sentence": "Best of 4 <b>earns</b> more.", "name": "best",
+    "path": [{"step": 0.5, "m": 2, "value": 0.1, "low": 0.05, "ess": 90}],
+}  # fmt: skip
+VALIDATED = {
+    "schema": "counterrank/validation/1", "summary": {"level": 0.95},
+    "pairs": [{"from": "a", "to": "b", "predicted": 1.0, "stderr": 0.1, "low": 0.8, "high": 1.2, "earned": 1.1,
+               "earned_stderr": 0.1, "covered": True, "sign_right": True}],
+}  # fmt: skip
+
+
+def test_what_was_learned_and_validated_is_listed_with_its_page(tmp_path: Path) -> None:
+    (tmp_path / "learned.json").write_text(json.dumps(LEARNED))
+    (tmp_path / "arms.json").write_text(json.dumps(VALIDATED))
+    (tmp_path / "cut.json").write_text(json.dumps({**LEARNED, "segments": [{"column": "x"}]}))
+    with make_server(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            status, page, _ = ask(server, "/")
+            assert status == 200 and "No results here" not in page
+            assert "Best of 4 &lt;b&gt;earns&lt;/b&gt; more." in page and "1 of 1 intervals" in page
+            for name, words in (("learned", "with a certificate"), ("arms", "Each arm, predicted")):
+                assert f'href="/report?name={name}.json"' in page
+                status, report, _ = ask(server, f"/report?name={name}.json")
+                assert status == 200 and words in report and 'href="/"' in report
+            status, report, _ = ask(server, "/report?name=cut.json")
+            assert status == 500 and "is damaged" in report
+            # Only evaluations have estimates to compare.
+            assert ask(server, "/compare?a=learned.json&b=arms.json")[0] == 404
+            assert "No results here yet" in ask(server, "/history")[1]
+        finally:
+            server.shutdown()
+            thread.join()
+    with pytest.raises(ConfigError, match="is no evaluation"):
+        record(tmp_path / "learned.json", 1.0)

@@ -38,6 +38,7 @@ from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
 from counterrank.log import LOGGING, RankingLog
 from counterrank.ratios import Ratios
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -465,7 +466,9 @@ def _overall_finding(
     if name not in wrong:
         worst = float(np.nanmax(np.abs(mean - 1)))
         return Finding(
-            check, PASSED, f"weights of '{name}' average 1 within chance (within {worst:.1%})"
+            check,
+            PASSED,
+            f"weights of '{name}' average 1 within chance (within {in_percent(worst)})",
         )
     worst_at = int(np.nanargmin(np.where(np.isnan(p), 2.0, p)))
     weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= SIGNIFICANT)]

@@ -19,7 +19,7 @@ from counterrank.diagnostics import FAILED, PASSED, WARNED
 from counterrank.kernels.jit import jit
 from counterrank.log import LOGGING, RankingLog
 from counterrank.propensity import Propensity
-from counterrank.texts import say
+from counterrank.texts import in_percent, say
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,7 +73,7 @@ class Range(Check):
             if zeros > 0.5 * cells:
                 found += self.finds(
                     WARNED,
-                    f"'{name}' gives {zeros / cells:.0%} of the shown items probability 0",
+                    f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
                     cause="the target was joined to other rankings, or is (nearly) deterministic",
                     remedy="check the join; a deterministic target keeps only the rows that "
                     "show its own items",
@@ -127,7 +127,7 @@ class Rounding(Check):
         return self.finds(
             status,
             f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
-            f"{lowest:g}, may be off by {error:.0%}",
+            f"{lowest:g}, may be off by {in_percent(error, 0)}",
             cause="" if status == PASSED else "probabilities were rounded when they were written",
             remedy=""
             if status == PASSED
@@ -179,7 +179,9 @@ class Deterministic(Check):
                 cause="the logger does not explore there",
                 remedy="the target must show the same items there; explore these positions too",
             )
-        return self.passed(f"{1 - one.sum() / cells.sum():.1%} of shown items were a random choice")
+        return self.passed(
+            f"{in_percent(1 - one.sum() / cells.sum())} of shown items were a random choice"
+        )
 
 
 @jit
@@ -423,7 +425,7 @@ class Consistency(Check):
                 continue
             found += self.finds(
                 FAILED,
-                f"'{name}' differs from its entry in '{name}_dist' for {wrong / cells:.1%} of "
+                f"'{name}' differs from its entry in '{name}_dist' for {in_percent(wrong / cells)} of "
                 "shown items",
                 tally.examples[name],
                 "the two were written at different moments, after different filters, or "

@@ -21,7 +21,7 @@ from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
 from counterrank.kernels import hashing
 from counterrank.log import RankingLog
 from counterrank.policies import Scored
-from counterrank.texts import say
+from counterrank.texts import in_percent, say
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
@@ -156,7 +156,7 @@ class Duplicates(Check):
         # differ.
         if not tally.count("identified") or _distinct(keys) < 0.2 * len(keys):
             return self.skipped(
-                f"{share:.1%} of rankings equal another one, but nothing (context, unit, time) "
+                f"{in_percent(share)} of rankings equal another one, but nothing (context, unit, time) "
                 "tells rankings apart, so they need not be duplicates"
             )
         if share < 0.001:
@@ -171,7 +171,7 @@ class Duplicates(Check):
         )
         return self.finds(
             FAILED if share > 0.05 else WARNED,
-            f"{share:.1%} of rankings equal an earlier one, context and all",
+            f"{in_percent(share)} of rankings equal an earlier one, context and all",
             examples,
             "events delivered twice, or a join that multiplied rows",
             "drop repeated rows: they make intervals too short",
@@ -253,7 +253,7 @@ class Rewards(Check):
             example = tally.examples.get(f"{float(tally.peaks['row'][0]):.17g}", ())
             return self.finds(
                 WARNED,
-                f"one ranking has {share:.0%} of all reward",
+                f"one ranking has {in_percent(share, 0)} of all reward",
                 example,
                 "an outlier, a test order, or another unit of money",
                 "cap rewards at a sensible value, or check that row",
@@ -295,7 +295,7 @@ class Units(Check):
         if used < 50 or share > 0.1:
             return self.finds(
                 WARNED,
-                f"one of {used:,} groups of units has {share:.0%} of the rankings",
+                f"one of {used:,} groups of units has {in_percent(share, 0)} of the rankings",
                 cause="few users, a robot, or a default id for unknown users",
                 remedy="drop robots and default ids; with few units intervals are only rough",
             )
@@ -342,7 +342,7 @@ class Robots(Check):
         if share > RECURRING:
             found += self.finds(
                 FAILED,
-                f"{share:.0%} of the rankings have one of {count:,} contexts that recur again "
+                f"{in_percent(share, 0)} of the rankings have one of {count:,} contexts that recur again "
                 "and again, while most contexts do not",
                 cause="robots, or users who come often and whose rows belong together",
                 remedy="drop robots; name the user or session with "
@@ -359,8 +359,8 @@ class Robots(Check):
         ):
             found += self.finds(
                 FAILED,
-                f"{rewarded[K] / n:.1%} of rankings are rewarded at every position, but only "
-                f"{rewarded[K - 1] / n:.1%} at all but one, and {typical:.2g} of {K} is usual",
+                f"{in_percent(rewarded[K] / n)} of rankings are rewarded at every position, but only "
+                f"{in_percent(rewarded[K - 1] / n)} at all but one, and {typical:.2g} of {K} is usual",
                 cause="robots that click on everything, or a page view counted as a click on "
                 "each item",
                 remedy="drop these rankings, or correct the rewards",

@@ -8,7 +8,7 @@ from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_
 from counterrank.diagnostics import FAILED, SIGNIFICANT, WARNED
 from counterrank.log import RankingLog
 from counterrank.policies import Scored, candidate_fit
-from counterrank.texts import say
+from counterrank.texts import in_percent, say
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000
@@ -134,7 +134,7 @@ class Scores(Check):
             f"the item with the {_nth(rank + 1)} highest score left was shown "
             f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
             f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
-            f"{moved:.1%} of choices are affected",
+            f"{in_percent(moved)} of choices are affected",
             cause="another temperature, scores before boosts or filters, or a policy of "
             "another kind",
             remedy="give the temperature that was drawn with, "
@@ -147,7 +147,7 @@ def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: f
     return Finding(
         name, FAILED if moved > TOLERATED else WARNED,
         f"the item with the {_nth(rank + 1)} highest estimated utility left was shown {seen:,.0f} "
-        f"times, where the estimate expects {wanted:,.0f} (z = {z:.1f}); {moved:.1%} of choices are "
+        f"times, where the estimate expects {wanted:,.0f} (z = {z:.1f}); {in_percent(moved)} of choices are "
         "affected",
         cause="the logger is no Plackett-Luce policy, or ranks by more than the log's scores and "
               "features, or not in proportion to them",

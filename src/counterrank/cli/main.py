@@ -27,7 +27,7 @@ _COMMANDS = {
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "simulate": ("simulate", "Write a simulated log with a known true value."),
     "reproduce": ("simulate", "Reproduce the figures and tables of the paper."),
-    "serve": ("tools", "Browse and compare past evaluations on this machine."),
+    "serve": ("tools", "Browse past results on this machine and compare evaluations."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
     "warmup": ("tools", "Compile ahead of time what an evaluation needs."),
     "demo": ("tools", "Evaluate two policies on the log of a shop, and learn a third."),

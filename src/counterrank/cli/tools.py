@@ -75,9 +75,10 @@ def _sentence(name: str) -> str:
 )
 @click.option("--open/--no-open", "open_browser", default=False, help="Open the page in a browser.")
 def serve(directory: str, port: int, open_browser: bool) -> None:
-    """List the evaluations in DIRECTORY, show their reports, compare two; for this machine only.
+    """List the results in DIRECTORY, show their reports, compare two; for this machine only.
 
-    An evaluation is a JSON file written by `counterrank evaluate --json`.
+    A result is a JSON file written by `counterrank evaluate --json`, `learn --json` or `validate
+    --json`; evaluations are what can be compared and looked at over time.
     """
     from counterrank.serve import run
 

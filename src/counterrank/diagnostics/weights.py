@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.inference import clustered_variances
 from counterrank.moments import Moments, spread
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 
@@ -211,7 +212,7 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
         )
     share = largest_weight_share(moments)
     if share > large and moments.n > 1 / large:
-        found.append(f"one-row: a single ranking carries {share:.0%} of the weight")
+        found.append(f"one-row: a single ranking carries {in_percent(share, 0)} of the weight")
     test = mean_weight_test(moments)
     if not test.passed:
         worst = int(abs(test.z).argmax())

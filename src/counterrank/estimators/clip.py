@@ -15,6 +15,7 @@ from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.moments import Moments
 from counterrank.source import Source
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ class TamedPlan(ContributionPlan):
         # logged stands in, hence "roughly".
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
         self.flags = (
-            f"biased: weights are tamed above {self.limit:.4g}; {float(lost.max()):.1%} of the "
+            f"biased: weights are tamed above {self.limit:.4g}; {in_percent(float(lost.max()))} of the "
             f"weight is gone at the worst position, a bias of roughly {bound:.2g} if the lost "
             "rankings earn like the logged ones",
         )
@@ -151,7 +152,7 @@ class SwitchPlan(DoublyRobustPlan):
         lost = float(np.max(1.0 - state.mean("w")))
         self.flags = (
             f"biased: rankings of weight above {self.limit:.4g} are left to the reward model, "
-            f"{lost:.1%} of the weight at the worst position; the bias there is the model's",
+            f"{in_percent(lost)} of the weight at the worst position; the bias there is the model's",
         )
         estimate = super().finish(state)
         estimate.details["limit"] = self.limit

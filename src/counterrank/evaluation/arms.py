@@ -282,9 +282,13 @@ def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
     if isinstance(log, RankingLog):
         refuse_unread(reading)
         return log
-    if isinstance(log, (str, os.PathLike)):
-        return read_log(log, segments=[arm], **reading)
-    return from_frame(log, segments=[arm], **reading)
+    read = read_log if isinstance(log, (str, os.PathLike)) else from_frame
+    try:
+        return read(log, segments=[arm], **reading)
+    except LogError as problem:
+        # The reader knows the column as a segment, a word that nobody used who asked for an arm.
+        told = str(problem).replace(f"column '{arm}' for segment", f"column '{arm}' for the arm")
+        raise LogError(told) from problem
 
 
 def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:

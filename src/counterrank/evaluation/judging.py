@@ -30,7 +30,7 @@ from counterrank.evaluation.passing import Pairing
 from counterrank.evaluation.result import Verdict
 from counterrank.inference import Looks, holm, two_sided
 from counterrank.moments import Moments
-from counterrank.texts import say
+from counterrank.texts import in_percent, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def concentration(e: Evidence) -> Found:
         status = _softened(THRESHOLDS["concentration"].status(value), e)
         yield Judged(
             status,
-            f"one ranking carries at most {value:.1%} of the weight",
+            f"one ranking carries at most {in_percent(value)} of the weight",
             f"more rows, or {EXPLORE}",
         )
 
@@ -249,7 +249,7 @@ def support(e: Evidence) -> Found:
     line = THRESHOLDS["support"]
     weak = np.flatnonzero(shares > line.reliable) + 1
     reason = (
-        f"the target puts {shares[worst]:.1%} of position {worst + 1} on items the logger "
+        f"the target puts {in_percent(shares[worst])} of position {worst + 1} on items the logger "
         "hardly ever shows"
     )
     yield Judged(
@@ -326,7 +326,7 @@ def precision(e: Evidence) -> Found:
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
-    reason = f"the lift is known to ± {relative:.1%} of what the logger earns"
+    reason = f"the lift is known to ± {in_percent(relative)} of what the logger earns"
     # Half-widths fall with the root of the rows; the goal is met relative to the logger or to the
     # lift, whichever comes first.
     factor = min(

@@ -43,6 +43,7 @@ from counterrank.models import (
     squared_loss,
 )
 from counterrank.policies import Policy, drawn_weight
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -369,7 +370,7 @@ def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
         if _misplaced(drawn, _units(side.log)):
             raise LogError(
                 "the logged rankings are not what today's policy, as described, would draw: the "
-                f"logged one ranks {(drawn.below / drawn.draws).mean():.1%} of the way up among "
+                f"logged one ranks {in_percent((drawn.below / drawn.draws).mean())} of the way up among "
                 "fresh draws, and should rank in the middle. Is the temperature right, are all "
                 "candidates listed, did rules change the page afterwards?"
             )

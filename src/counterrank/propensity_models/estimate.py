@@ -24,6 +24,7 @@ from counterrank.propensity_models.model import (
     with_propensity,
 )
 from counterrank.source import MemorySource, Source, mapped
+from counterrank.texts import in_percent
 
 _TABULATED = 50_000_000
 
@@ -74,7 +75,7 @@ def _refuse_single(owner: NDArray[np.int64], columns: tuple[str, ...]) -> None:
 def _note_on_lists(lists: int, groups: int, unseen: float) -> str:
     return (
         f"estimated-propensity: each list's frequency ({lists:,} lists in {groups:,} contexts) "
-        f"stands for its propensity; about {unseen:.1%} of requests would show a list not seen "
+        f"stands for its propensity; about {in_percent(unseen)} of requests would show a list not seen "
         "here (Good-Turing), and choices that depended on more than these columns bias the result"
     )
 

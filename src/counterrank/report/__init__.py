@@ -15,6 +15,7 @@ from counterrank.report.parts import figure, grid, style_of, table
 from counterrank.report.provenance import describe, made_with
 from counterrank.report.reading import Reading
 from counterrank.report.sentences import EVIDENCE, SIGNS, headline, relative_ends
+from counterrank.report.validating import sentences as validation_sentences
 from counterrank.report.validating import (
     validation_fragment,
     validation_page,
@@ -58,5 +59,6 @@ __all__ = [
     "validation_fragment",
     "validation_page",
     "validation_picture",
+    "validation_sentences",
     "validation_terminal",
 ]

@@ -9,8 +9,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.numbers import NARROW, known, short
+from counterrank.report.numbers import known, short
 from counterrank.report.parts import labelled, line, marker, place, tag, text
+from counterrank.texts import NARROW
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
 

@@ -131,8 +131,8 @@ def losers(model: Model) -> list[str]:
     return [f"{column_name(row.get('column'))} = {row.get('label')}" for row in found]
 
 
-def learning_page(model: Model) -> str:
-    """Return one self-contained page."""
+def learning_page(model: Model, *, back: str | None = None) -> str:
+    """Return one self-contained page; `back` links to a list."""
     path_table = parts.table(
         (_path_words(model)[0], "estimated lift", "bound to expect", "effective rows"),
         [(_step_name(s), plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
@@ -167,6 +167,7 @@ def learning_page(model: Model) -> str:
         next_time=_NEXT_TIME,
         rows=_rows_in_words(model),
         file=model.get("policy"),
+        back=back,
     )
 
 

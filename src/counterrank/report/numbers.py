@@ -5,6 +5,8 @@ always.
 import math
 from typing import Any, TypeGuard
 
+from counterrank.texts import NARROW
+
 #: Shown where a number is missing.
 NONE = "–"
 MINUS = "−"
@@ -16,7 +18,6 @@ _TINY, _ROUNDING = 1e-6, 1e-15
 #: Of an error from here on, the digits below a million mean nothing either.
 _ROUGH = 1e6
 _WORDS = ((1e12, "trillion", "T"), (1e9, "billion", "B"), (1e6, "million", "M"))
-NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
 def known(value: Any) -> TypeGuard[float]:

@@ -2,7 +2,8 @@
 of the page, where outcome and evidence stand side by side and are never mixed.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ EVIDENCE = {
 #: Never colour alone: each level has its own sign.
 SIGNS = {"reliable": "●", "directional": "◐", "insufficient": "○"}
 
+#: The advice that any number of rows makes needless.
+_ROWS = "more rows"
 NO_INTERVAL = "these rows give no interval"
 
 
@@ -188,7 +191,22 @@ def _advice(reading: Reading, target: str) -> list[str]:
     counted = [reason for reason in doubts if known(reason.get("rows"))]
     most = max(counted, key=lambda reason: reason["rows"], default=None)
     kept = (reason for reason in doubts if reason is most or reason not in counted)
-    return [_sentence(str(reason["help"])) for reason in kept]
+    said = {_ROWS} if counted else set[str]()
+    return list(map(_sentence, _once([str(reason["help"]) for reason in kept], said)))
+
+
+def _once(advice: Sequence[str], said: Set[str] = frozenset()) -> Iterator[str]:
+    """Yield advice; of alternatives that stood in advice before, only what is new.
+
+    >>> list(_once(["more rows, or more luck", "more rows", "more rows; or more cores"]))
+    ['more rows, or more luck', 'more cores']
+    """
+    for one in advice:
+        parts = re.split("[,;] or ", one)
+        fresh = [part for part in parts if part not in said]
+        if fresh:
+            yield one if fresh == parts else ", or ".join(fresh)
+        said = {*said, *parts}
 
 
 def _sentence(text: str) -> str:

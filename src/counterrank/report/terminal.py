@@ -15,8 +15,9 @@ from rich.text import Text
 
 from counterrank.report import sentences
 from counterrank.report.behavior import kinds as kinds_of
-from counterrank.report.numbers import NARROW, NONE, count, known, percent, plain, span
+from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.reading import Model, Reading, column_name, family, rows, table, texts
+from counterrank.texts import NARROW
 
 STYLES = {
     "reliable": "bold black on green",

@@ -122,8 +122,8 @@ def drawing(model: Model) -> Plot:
     return Plot(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
 
 
-def validation_page(model: Model) -> str:
-    """Return one self-contained page."""
+def validation_page(model: Model, *, back: str | None = None) -> str:
+    """Return one self-contained page; `back` links to a list."""
     aid, drawn = (
         "On the dashed line predictions are right; bars are their intervals.",
         drawing(model),
@@ -133,6 +133,7 @@ def validation_page(model: Model) -> str:
         sentences=sentences(model),
         chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
         pairs=parts.table(HEAD, lines_of(model), texts=2),
+        back=back,
     )
 
 

@@ -1,4 +1,4 @@
-"""A small server for past evaluations: loopback only, reading only, known names only."""
+"""A small server for past results: loopback only, reading only, known names only."""
 
 import sys
 import webbrowser
@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from counterrank.errors import ConfigError
-from counterrank.report import render
 from counterrank.serve import pages
 from counterrank.serve.store import Store
 
@@ -42,7 +41,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the list of evaluations is."""
+        """Where the list of results is."""
         return f"http://{HOST}:{self.server_port}/"
 
 
@@ -83,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         store = self.server.store
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/":
-            return HTTPStatus.OK, pages.listing(store.entries(), store.folder.name)
+            return HTTPStatus.OK, pages.listing(store.entries(), store.folder.name, store.others())
         if parts.path == "/history":
             return HTTPStatus.OK, pages.history(store.entries(), store.outcomes())
         if parts.path == "/report":
@@ -102,11 +101,18 @@ class Handler(BaseHTTPRequestHandler):
     def _report(self, name: str) -> tuple[HTTPStatus, str]:
         entry = self.server.store.get(name)
         if entry is None:
-            return _missing(f"There is no evaluation '{name}'.")
-        return HTTPStatus.OK, render(entry.model, back="/")
+            return _missing(f"There is no result '{name}'.")
+        try:
+            return HTTPStatus.OK, pages.report(entry)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # Its schema is ours and its content is not: edited by hand, or cut and mended.
+            return HTTPStatus.INTERNAL_SERVER_ERROR, pages.problem(
+                "Cannot be shown", f"'{name}' is damaged; write it anew."
+            )
 
     def _compare(self, a: str, b: str) -> tuple[HTTPStatus, str]:
-        first, second = self.server.store.get(a), self.server.store.get(b)
+        known = {entry.name: entry for entry in self.server.store.entries()}
+        first, second = known.get(a), known.get(b)
         if first is None or second is None:
             return _missing("Choose two evaluations on the list to compare them.")
         return HTTPStatus.OK, pages.compare(first, second)
@@ -133,7 +139,7 @@ def make_server(directory: "str | PathLike[str]", port: int = 0) -> Server:
 def run(directory: "str | PathLike[str]", port: int = 0, open_browser: bool = False) -> None:
     """Serve until interrupted."""
     with make_server(directory, port) as server:
-        print(f"Evaluations in {directory}: {server.url} (Ctrl-C to stop)", flush=True)
+        print(f"Results in {directory}: {server.url} (Ctrl-C to stop)", flush=True)
         if open_browser:
             webbrowser.open(server.url)
         try:

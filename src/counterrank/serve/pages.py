@@ -1,4 +1,4 @@
-"""The pages: the list of evaluations, two side by side, and runs over time with predictions beside
+"""The pages: the list of results, two side by side, and runs over time with predictions beside
 what was earned.
 """
 
@@ -28,22 +28,42 @@ from counterrank.report import (
     figure,
     headline,
     known,
+    learning_page,
     made_with,
     page,
     percent,
     plain,
     relative_ends,
+    render,
     span,
     style_of,
     table,
+    validation_page,
+    validation_sentences,
 )
 from counterrank.serve.store import Entry, Outcome
 
 
-def listing(entries: Sequence[Entry], folder: str) -> str:
-    """Return the page that lists all evaluations, the newest first."""
-    entries = sorted(entries, key=_age, reverse=True)
-    return page("list.html.j2", folder=folder, entries=[_entry_line(entry) for entry in entries])
+def listing(entries: Sequence[Entry], folder: str, others: Sequence[Entry] = ()) -> str:
+    """Return the page that lists all evaluations, and below them what was learned and validated;
+    the newest first.
+    """
+    evaluations, rest = (sorted(found, key=_age, reverse=True) for found in (entries, others))
+    return page(
+        "list.html.j2",
+        folder=folder,
+        entries=[_entry_line(entry) for entry in evaluations],
+        others=[_other_line(entry) for entry in rest],
+    )
+
+
+def report(entry: Entry) -> str:
+    """Return the page of one result, with a way back to the list."""
+    if entry.kind == "learning":
+        return learning_page(entry.model, back="/")
+    if entry.kind == "validation":
+        return validation_page(entry.model, back="/")
+    return render(entry.model, back="/")
 
 
 def _age(entry: Entry) -> tuple[datetime, float]:
@@ -62,8 +82,25 @@ def _entry_line(entry: Entry) -> dict[str, Any]:
         **_named(entry, level),
         "headline": headline(reading),
         "size": count(reading.log.get("n")),
-        "written": entry.written.strftime("%Y-%m-%d %H:%M"),
+        "written": _written(entry),
     }
+
+
+def _other_line(entry: Entry) -> dict[str, Any]:
+    learned = entry.kind == "learning"
+    return {
+        "name": entry.name,
+        "link": _link(entry),
+        "kind": "learned policy" if learned else "validation",
+        "headline": entry.model.get("sentence")
+        if learned
+        else validation_sentences(entry.model)[0],
+        "written": _written(entry),
+    }
+
+
+def _written(entry: Entry) -> str:
+    return entry.written.strftime("%Y-%m-%d %H:%M")
 
 
 def _named(entry: Entry, level: str) -> dict[str, str]:

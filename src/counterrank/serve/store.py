@@ -1,4 +1,4 @@
-"""The evaluations in a folder: found by scanning, looked up by exact name, never opened by a path
+"""The results in a folder: found by scanning, looked up by exact name, never opened by a path
 from outside; and what a policy earned once it was shown, kept beside the run that predicted it,
 never inside it.
 """
@@ -17,7 +17,9 @@ from counterrank.atomic import write_text
 from counterrank.errors import ConfigError
 from counterrank.report import Reading, known
 
-EVALUATION, OUTCOME = "counterrank/evaluation/", "counterrank/outcome/1"
+OUTCOME = "counterrank/outcome/1"
+#: Results that have a page; their schema is counterrank/KIND/VERSION.
+EVALUATION, OTHERS = "evaluation", ("learning", "validation")
 SUFFIX = ".outcome.json"
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
@@ -62,6 +64,11 @@ class Entry:
     model: Mapping[str, Any]
 
     @property
+    def kind(self) -> str:
+        """What was done: evaluation, learning or validation."""
+        return _kind(self.model)
+
+    @property
     def written(self) -> datetime:
         """When the file was written."""
         return datetime.fromtimestamp(self.modified)
@@ -100,13 +107,20 @@ class Store:
         return cls(folder.resolve())
 
     def entries(self) -> list[Entry]:
-        """Return all results, the newest first."""
-        found = [entry for path in self._files() if (entry := self._entry(path)) is not None]
-        return sorted(found, key=lambda entry: (-entry.modified, entry.name))
+        """Return all evaluations, the newest first."""
+        return [entry for entry in self._all() if entry.kind == EVALUATION]
+
+    def others(self) -> list[Entry]:
+        """Return what `learn` and `validate` wrote, the newest first."""
+        return [entry for entry in self._all() if entry.kind in OTHERS]
 
     def get(self, name: str) -> Entry | None:
         """Return the result of that exact name, None when there is none."""
-        return next((entry for entry in self.entries() if entry.name == name), None)
+        return next((entry for entry in self._all() if entry.name == name), None)
+
+    def _all(self) -> list[Entry]:
+        found = [entry for path in self._files() if (entry := self._entry(path)) is not None]
+        return sorted(found, key=lambda entry: (-entry.modified, entry.name))
 
     def outcomes(self) -> dict[tuple[str, str], Outcome]:
         """Return what A/B tests found, by run and target."""
@@ -144,7 +158,12 @@ class Store:
 
 def _model(path: Path) -> Mapping[str, Any] | None:
     found = _read_json(path)
-    return found if str(found.get("schema", "")).startswith(EVALUATION) else None
+    return found if _kind(found) in (EVALUATION, *OTHERS) else None
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    maker, _, rest = str(model.get("schema", "")).partition("/")
+    return rest.partition("/")[0] if maker == "counterrank" else ""
 
 
 def record(
@@ -155,7 +174,7 @@ def record(
     if not path.exists():
         raise ConfigError(f"there is no file {path}; `counterrank evaluate --json` writes one")
     model = _model(path)
-    if model is None:
+    if model is None or _kind(model) != EVALUATION:
         raise ConfigError(
             f"{path} is no evaluation; give a file written by `counterrank evaluate --json`"
         )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior import draw
+from counterrank.texts import in_percent
 from counterrank.tree.forest import Forest
 
 if TYPE_CHECKING:
@@ -209,9 +210,9 @@ def text(forest: Forest) -> str:
             mask = forest.candidates[group.model].mask
             items = draw(mask[tree][None]) if forest.per_position else ""
             head = title if number == 0 else ""
-            share = f"{group.share:4.0%}" if np.isfinite(group.share) else "    "
+            share = in_percent(group.share, 0) if np.isfinite(group.share) else ""
             lines.append(
-                f"{head:13} {share}  {forest.candidates[group.model].label:12} {items}  "
+                f"{head:13} {share:>5}  {forest.candidates[group.model].label:12} {items}  "
                 f"{group.value:18} {group.rule}"
             )
     return "\n".join(lines)
@@ -235,7 +236,9 @@ def rich_table(forest: Forest) -> "RenderableType":
         title = str(tree + 1) if forest.per_position else "all"
         for number, group in enumerate(groups(forest, tree)):
             table.add_row("" if number else title, *_cells(forest, tree, group))
-    used = [f"{name} {share:.0%}" for name, share in importance(forest).items() if share > 0]
+    used = [
+        f"{name} {in_percent(share, 0)}" for name, share in importance(forest).items() if share > 0
+    ]
     table.caption = "features: " + (", ".join(used) if used else "none is used")
     return table
 
@@ -245,7 +248,7 @@ def _cells(forest: Forest, tree: int, group: Group) -> tuple[str, ...]:
     candidate = forest.candidates[group.model]
     return (
         group.rule,
-        f"{group.share:.0%}" if np.isfinite(group.share) else "",
+        in_percent(group.share, 0) if np.isfinite(group.share) else "",
         candidate.label,
         draw(candidate.mask[tree][None] if forest.per_position else candidate.mask),
         group.value,
@@ -316,7 +319,7 @@ def _box(forest: Forest, at: int, x: float, y: float, row: int | None) -> str:
     candidate = forest.candidates[int(forest.model[at])]
     leaf = forest.nodes[at, 0] < 0
     facts = forest.facts[at]
-    lines = [f"{facts[SHARE]:.0%} of rankings" if np.isfinite(facts[SHARE]) else ""]
+    lines = [f"{in_percent(facts[SHARE], 0)} of rankings" if np.isfinite(facts[SHARE]) else ""]
     if leaf and np.isfinite(facts[ESTIMATE]):
         lines += [f"value {facts[ESTIMATE]:.4g}", f"± {_Z * facts[STDERR]:.2g} (95 %)"]
     left = x - _WIDTH / 2

@@ -42,6 +42,7 @@ from counterrank.models import (
 )
 from counterrank.policies import RowRandom
 from counterrank.ratios import ratios_of
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -303,7 +304,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     if can_sample(first, target) or has_distribution(first, target):
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
         drawn = _DRAWN.format(kind=kind, draws=found.draws)
-        sampled = _SAMPLED.format(share=found.rate, n=workspace.source.n or 0)
+        sampled = _SAMPLED.format(share=in_percent(found.rate), n=workspace.source.n or 0)
         return found, (drawn, sampled) if found.rate < 1.0 else (drawn,)
     return None, (_why(target, kind, factored=kind == "factored"),)
 
@@ -317,7 +318,7 @@ _DRAWN = (
     "over {draws} drawn rankings a row, whose error is inside the standard error"
 )
 _SAMPLED = (
-    "sampled-rows: what the models and own-position weights say is asked of {share:.1%} of the "
+    "sampled-rows: what the models and own-position weights say is asked of {share} of the "
     "{n:,} rankings, drawn at random, and added to what all of them earned; the standard error "
     "includes it"
 )

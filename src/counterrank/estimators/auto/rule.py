@@ -15,6 +15,7 @@ from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue, Workspace
 from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -182,7 +183,7 @@ def _unknown(summary: Summary) -> str:
         return "no logged ranking has a positive weight under the target"
     if summary.alone > SETTINGS["reach"].value:
         return (
-            f"{summary.alone:.0%} of what the target shows was never or hardly ever shown at its "
+            f"{in_percent(summary.alone, 0)} of what the target shows was never or hardly ever shown at its "
             "position; a reward model alone would speak for it. Log more exploration, or choose a "
             "target closer to the logger"
         )
@@ -238,12 +239,12 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     missing = float(summary.unsupported.max(initial=0.0))
     if missing > 0:
         found.append(
-            f"no-support: {missing:.1%} of the target's rankings hold what the logger never shows "
+            f"no-support: {in_percent(missing)} of the target's rankings hold what the logger never shows "
             "there; the models alone speak for them"
         )
     if summary.alone > SETTINGS["told"].value:
         found.append(
-            f"model-alone: {summary.alone:.0%} of what the target shows has too little weight in "
+            f"model-alone: {in_percent(summary.alone, 0)} of what the target shows has too little weight in "
             "the log and rests on the reward models alone"
         )
     if decision.allowance > 0:
@@ -298,7 +299,11 @@ def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str,
 
 
 def _why(decision: Decision) -> str:
-    moved = [f"{step.member} ({step.share:.0%})" for step in decision.steps if step.share >= 0.005]
+    moved = [
+        f"{step.member} ({in_percent(step.share, 0)})"
+        for step in decision.steps
+        if step.share >= 0.005
+    ]
     way = "moved towards " + ", then ".join(moved) if moved else "no richer weights moved it"
     return (
         f"{way}; the interval rests on '{decision.basis}' and allows for a bias of "
