@@ -293,7 +293,7 @@ def lifts(cells: list[Row], logs: int) -> None:
     and its width beside that of an A/B test with as many rankings in each arm.
     """
     n, first = 2_000, 11  # logs of other numbers than those that were judged
-    held, width = [], []
+    held, width, silent = [], [], 0
     for cell in cells:
         if cell["family"] in ("far", "top"):
             continue
@@ -301,12 +301,19 @@ def lifts(cells: list[Row], logs: int) -> None:
         new, old = (true_value(world, which, relative_error=1e-3).value for which in WHICH)
         for index in range(first, first + logs):
             log = world.log(n, index)
-            lift = cr.Auto().estimate(log, "new").lift
+            found = cr.Auto().estimate(log, "new")
+            if not found.estimable:
+                silent += 1
+                continue
+            lift = found.lift
             test = 1.96 * np.sqrt(2 / n) * log.reward.sum(axis=1).std()
             held.append(lift.low <= new - old <= lift.high)
             width.append((lift.high - lift.low) / 2 / test)
         print(f"world {cell['id']} {cell['family']}: {sum(held)} of {len(held)} held", flush=True)
-    print(f"lift: coverage {np.mean(held):.3f} of {len(held)}, width / A-B {np.median(width):.2f}")
+    print(
+        f"lift: coverage {np.mean(held):.3f} of {len(held)}, width / A-B {np.median(width):.2f}, "
+        f"{silent} logs not estimable"
+    )
 
 
 def main() -> None:
