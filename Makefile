@@ -47,9 +47,10 @@ types: setup
 	$(BIN)/mypy
 
 # Clusters and the browser start slowly, so the suite runs in two processes, a file at a time, each
-# with one thread of BLAS and OpenMP: more would wait for each other on two cores.
+# with one thread of BLAS and OpenMP: more would wait for each other on two cores. The order of the
+# files is that of tests/conftest.py.
 test: setup browser lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # Debian's chromium for the browser tests; where it cannot be installed the tests say so.
 .PHONY: browser

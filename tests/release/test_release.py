@@ -219,3 +219,14 @@ def test_the_checklist_names_targets_that_exist():
     named = set(re.findall(r"`make (\w+)`", (ROOT / "docs" / "releasing.md").read_text()))
     there = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M))
     assert {"test", "versions", "lock", "dist", "audit"} <= named <= there
+
+
+def test_the_files_that_are_tested_first_are_there():
+    """A file that was moved would quietly go to the end of the suite, where one core waits for it."""
+    from tests.conftest import LONGEST, place
+
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
+    first, last = f"tests/{LONGEST[0]}::test_a", "src/counterrank/log.py::counterrank.log"
+    assert place(first) == 0 and place(last) == len(LONGEST)
+    test = (ROOT / "Makefile").read_text().partition("\ntest:")[2].partition("\n\n")[0]
+    assert "--no-loadscope-reorder" in test

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import counterrank as cr
 from counterrank import simulate
 from counterrank.policies import Candidates, parse_policy
 from counterrank.readers import ReadOptions, read_log
@@ -123,6 +124,21 @@ def make(request, folders, built):
         return built[key]
 
     return build
+
+
+@pytest.fixture
+def in_memory(make, built):
+    """Return a function from (log, options, what is asked) to what memory gives; all engines are
+    held against one evaluation.
+    """
+
+    def evaluated(log="unit", options=None, **asked):
+        key = "in memory", log, repr(options), repr(asked)
+        if key not in built:
+            built[key] = cr.evaluate(make("memory", log, **(options or {})), ["new"], **asked)
+        return built[key]
+
+    return evaluated
 
 
 def _source(engine, folder, options, request):

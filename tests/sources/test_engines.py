@@ -35,8 +35,8 @@ def numbers(result):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("log", ["unit", "plain"])
-def test_fixed_estimators_and_clustered_errors_equal_those_in_memory(make, engine, log):
-    expected = cr.evaluate(make("memory", log), ["new"], estimators=FIXED)
+def test_fixed_estimators_and_clustered_errors_equal_those_in_memory(make, in_memory, engine, log):
+    expected = in_memory(log, estimators=FIXED)
     found = cr.evaluate(make(engine, log), ["new"], estimators=FIXED)
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
     assert found.log["n"] == PARTS * ROWS
@@ -48,19 +48,19 @@ UNKNOWN = {"require_propensity": False, "policies": {"new": "plackett-luce"}}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_scores_of_candidates_equal_those_in_memory(make, engine):
+def test_scores_of_candidates_equal_those_in_memory(make, in_memory, engine):
     wanted = ["ips", "snips", "rips", "iips"]
-    expected = cr.evaluate(make("memory", "scored", **SCORED), ["new"], estimators=wanted)
+    expected = in_memory("scored", SCORED, estimators=wanted)
     found = cr.evaluate(make(engine, "scored", **SCORED), ["new"], estimators=wanted)
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
     assert found.log["fingerprint"] == expected.log["fingerprint"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_propensities_learnt_from_scores_equal_those_in_memory(make, engine):
+def test_propensities_learnt_from_scores_equal_those_in_memory(make, in_memory, engine):
     """Rows come in another order, so the fit agrees as far as its own stopping rule goes."""
     asked = {"estimators": ["iips"], "estimate_propensity": "plackett-luce", "audit": False}
-    expected = cr.evaluate(make("memory", "scored", **UNKNOWN), ["new"], **asked)
+    expected = in_memory("scored", UNKNOWN, **asked)
     found = cr.evaluate(make(engine, "scored", **UNKNOWN), ["new"], **asked)
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-5)
 
@@ -71,12 +71,12 @@ def test_the_laws_of_sources_hold(make, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_tree_and_automatic_choice_equal_those_in_memory(make, engine):
+def test_tree_and_automatic_choice_equal_those_in_memory(make, in_memory, engine):
     """Rows of a distributed frame have no numbers, so what `auto` draws for them is other draws:
     then it agrees within a fiftieth of its standard error, and everything else to the last digits.
     """
     wanted = ["aips", "dr-order-2", "auto"]
-    expected = cr.evaluate(make("memory"), ["new"], estimators=wanted)
+    expected = in_memory(estimators=wanted)
     found = cr.evaluate(make(engine), ["new"], estimators=wanted)
     if engine.endswith("-frame"):
         mine, theirs = (result.estimate("new", "auto") for result in (found, expected))
@@ -90,9 +90,9 @@ def test_tree_and_automatic_choice_equal_those_in_memory(make, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_segments_equal_those_in_memory(make, engine):
+def test_segments_equal_those_in_memory(make, in_memory, engine):
     options = {"estimators": ["rips"], "segments": ["device", "x_0"]}
-    expected = cr.evaluate(make("memory"), ["new"], **options)
+    expected = in_memory(**options)
     found = cr.evaluate(make(engine, segments=["device"]), ["new"], **options)
     keys = ("column", "label", "n")
     assert [[s[k] for k in keys] for s in found.segments] == [
