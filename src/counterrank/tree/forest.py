@@ -164,7 +164,9 @@ class Forest:
         values, missing = rows.column(int(self.nodes[at, 0])), self.missing_left[at]
         if self.nodes[at, 3] == 0:
             # A missing value compares as false.
-            return ~(values > self.threshold[at]) if missing else values <= self.threshold[at]
+            limit = self.threshold[at]
+            left: Bools = ~(values > limit) if missing else values <= limit
+            return left
         members = self.sets[self.nodes[at, 3] - 1]
         known = (values > -1) & (values < len(members))
         return np.append(members, missing)[np.where(known, values, len(members)).astype(np.intp)]
