@@ -39,22 +39,25 @@ def add_histogram(rows: "Rows", out: Floats) -> None:
     # Once: taking an array out of a tuple counts references.
     chosen, codes, columns, pairs, replicates, averaged = rows
     alone, width = columns.shape[0], out.shape[2]
-    formed = np.empty((_BLOCK, width))
+    formed, near = np.empty((_BLOCK, width)), np.empty((alone, _BLOCK))
     for first in range(0, chosen.shape[0], _BLOCK):
         some = chosen[first : first + _BLOCK]
-        # All of them before any is added: numbers just written one by one are slow to read as a
-        # vector.
-        for r in range(some.shape[0]):
-            i, row = some[r], formed[r]
-            for c in range(alone):
-                row[c] = columns[c, i]
-            for p in range(pairs.shape[0]):
-                row[alone + p] = row[1 + pairs[p, 0]] * row[1 + pairs[p, 1]]
-            end = alone + pairs.shape[0]
-            for b in range(replicates.shape[0]):
-                for m in range(averaged.shape[0]):
-                    row[end] = replicates[b, i] * averaged[m, i]
-                    end += 1
+        # All of them before any is added, column by column: numbers just written one by one are slow
+        # to read as a vector.
+        for c in range(alone):
+            for r in range(some.shape[0]):
+                near[c, r] = columns[c, some[r]]
+                formed[r, c] = near[c, r]
+        for p in range(pairs.shape[0]):
+            one, two = near[1 + pairs[p, 0]], near[1 + pairs[p, 1]]
+            for r in range(some.shape[0]):
+                formed[r, alone + p] = one[r] * two[r]
+        end = alone + pairs.shape[0]
+        for b in range(replicates.shape[0]):
+            for m in range(averaged.shape[0]):
+                for r in range(some.shape[0]):
+                    formed[r, end] = replicates[b, some[r]] * averaged[m, some[r]]
+                end += 1
         for f in range(out.shape[0]):
             for r in range(some.shape[0]):
                 row, cell = formed[r], out[f, codes[f, some[r]]]
