@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import helper, jit
 from counterrank.tree.objective import TIE, Goal, Objective
 from counterrank.tree.settings import SWEEPS, Limits
 from counterrank.tree.training import Codes
@@ -28,6 +28,30 @@ Bools = NDArray[np.bool_]
 _BLOCK = 64
 
 
+@helper
+def _form(
+    some: Ints, columns: Floats, pairs: Ints, replicates: Floats, averaged: Floats, near: Floats, formed: Floats
+) -> None:  # fmt: skip
+    """Fill formed (r, L) with the statistics of some rows (r,), column by column: products then run
+    over consecutive rows; near (1 + M, r) is room.
+    """
+    used, end = some.shape[0], columns.shape[0]
+    for c in range(end):
+        for r in range(used):
+            near[c, r] = columns[c, some[r]]
+            formed[r, c] = near[c, r]
+    for p in range(pairs.shape[0]):
+        one, two = near[1 + pairs[p, 0]], near[1 + pairs[p, 1]]
+        for r in range(used):
+            formed[r, end + p] = one[r] * two[r]
+    end += pairs.shape[0]
+    for b in range(replicates.shape[0]):
+        for m in range(averaged.shape[0]):
+            for r in range(used):
+                formed[r, end + m] = replicates[b, some[r]] * averaged[m, some[r]]
+        end += averaged.shape[0]
+
+
 @jit
 def add_histogram(rows: "Rows", out: Floats) -> None:
     """Add the statistics of the chosen rows into out (d, bins, L).
@@ -38,26 +62,13 @@ def add_histogram(rows: "Rows", out: Floats) -> None:
     """
     # Once: taking an array out of a tuple counts references.
     chosen, codes, columns, pairs, replicates, averaged = rows
-    alone, width = columns.shape[0], out.shape[2]
-    formed, near = np.empty((_BLOCK, width)), np.empty((alone, _BLOCK))
+    width = out.shape[2]
+    formed, near = np.empty((_BLOCK, width)), np.empty((columns.shape[0], _BLOCK))
     for first in range(0, chosen.shape[0], _BLOCK):
         some = chosen[first : first + _BLOCK]
-        # All of them before any is added, column by column: numbers just written one by one are slow
-        # to read as a vector.
-        for c in range(alone):
-            for r in range(some.shape[0]):
-                near[c, r] = columns[c, some[r]]
-                formed[r, c] = near[c, r]
-        for p in range(pairs.shape[0]):
-            one, two = near[1 + pairs[p, 0]], near[1 + pairs[p, 1]]
-            for r in range(some.shape[0]):
-                formed[r, alone + p] = one[r] * two[r]
-        end = alone + pairs.shape[0]
-        for b in range(replicates.shape[0]):
-            for m in range(averaged.shape[0]):
-                for r in range(some.shape[0]):
-                    formed[r, end] = replicates[b, some[r]] * averaged[m, some[r]]
-                end += 1
+        # All of them before any is added: numbers just written one by one are slow to read as a
+        # vector.
+        _form(some, columns, pairs, replicates, averaged, near, formed)
         for f in range(out.shape[0]):
             for r in range(some.shape[0]):
                 row, cell = formed[r], out[f, codes[f, some[r]]]
