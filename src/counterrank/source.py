@@ -119,7 +119,9 @@ class MemorySource:
         """Return `rows` rankings without replacement, in their order."""
         if rows >= self.log.n:
             return self.log
-        return self.log.take(np.sort(rng.choice(self.log.n, size=rows, replace=False)))
+        drawn = np.zeros(self.log.n, dtype=bool)
+        drawn[rng.choice(self.log.n, size=rows, replace=False)] = True
+        return self.log.take(np.flatnonzero(drawn))
 
 
 def map_in_order(

@@ -34,8 +34,9 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     objective = mse_estimate(mse).objective(position)
     y = data.y[tree]
     rows = rows_of(objective, y, data.is_logged(), data.codes)
-    node = np.concatenate([choice, np.zeros(len(y) - len(choice))]).astype(np.int32)
-    sums = rows.totals(node, len(y[0]))
+    node = np.concatenate([choice, np.zeros(len(y) - len(choice))])
+    places = [np.flatnonzero(node == m) for m in range(len(y[0]))]
+    sums = np.stack([rows._replace(chosen=place).totals() for place in places])
     channels = objective.goal.channels(sums)
     total = sum(channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
     value = objective.goal.score(total)

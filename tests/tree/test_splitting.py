@@ -138,10 +138,10 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum():
     slow = Grower(goal, fast.limits, *fast.features)
     rows = rows_of(goal, y, np.ones(500), codes)
     node = np.zeros(500, dtype=np.int32)
-    slow.start(rows.totals(node, 1)[0])
+    slow.start(rows.totals())
     while len(slow.wants):
         hist = np.zeros((len(slow.wants), 2, 6, goal.width))
-        stats = rows.totals(np.arange(500, dtype=np.int32), 500)
+        stats = [rows._replace(chosen=np.array([i])).totals() for i in range(500)]
         for place, at in enumerate(slow.wants):
             for i in np.flatnonzero(node == at):
                 for f in range(2):

@@ -8,8 +8,12 @@ both.
 import numpy as np
 import pytest
 
+import counterrank as cr
+from counterrank.ratios import ratios_of
 from counterrank.tree import growing
-from counterrank.tree.objective import TIE, Goal
+from counterrank.tree.forest import Forest
+from counterrank.tree.objective import TIE, Goal, Objective
+from counterrank.tree.settings import Limits
 
 BINS = 6
 seeds = pytest.mark.parametrize("seed", range(40))
@@ -124,37 +128,35 @@ def scoring(rule: np.ndarray, targets: np.ndarray) -> Goal:
 def test_each_row_walks_down_and_is_added_at_its_leaf(seed):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng)
-    goes_left = rng.random((tree.shape[1], BINS)) < 0.5
-    codes = rng.integers(0, BINS, (50, 2)).astype(np.uint8)
-    y, use = rng.integers(-4, 5, (50, 2)) / 4, rng.integers(0, 2, 50).astype(float)
-    weight, other = rng.integers(0, 3, (50, 2)) / 2, rng.integers(-4, 5, (50, 2)) / 4
+    n = 150  # more than are formed at a time
+    codes = rng.integers(0, BINS, (n, 2)).astype(np.uint8)
+    y, use = rng.integers(-4, 5, (n, 2)) / 4, rng.integers(0, 2, n).astype(float)
+    weight, other = rng.integers(0, 3, (2, n)) / 2, rng.integers(-4, 5, (n, 2)) / 4
     pairs = np.array([[0, 0], [1, 1], [0, 1]])
-    chosen = rng.permutation(50)[:40]
-    rows = growing.Rows(chosen, codes, y, use, pairs, weight, other)
-    found = np.zeros(40, np.int32)
-    found[:5] = -1  # rows of no node stay where they are
-    place = rng.permutation(tree.shape[1]) - 1  # one leaf, or none, is passed over
+    index = rng.permutation(n)[:140]
+    goal = Objective(
+        models=2, n_grow=n, n_apply=n, tails=np.ones(2), replicates=weight, averaged=other,
+        compare=np.array([0]), against=np.array([[False, True]]),
+    )  # fmt: skip
+    rows = growing.rows_of(goal, y, use, codes[index], index)
+    assert rows.pairs.tolist() == pairs.tolist()
+    grower = growing.Grower(goal, Limits(), np.array([BINS, BINS]), np.zeros(2, dtype=bool))
+    grower.tree, grower.count = tree, tree.shape[1]
+    grower.goes_left = rng.random((tree.shape[1], BINS)) < 0.5
     expected = np.zeros((tree.shape[1], 2, BINS, rows.width))
-    out, totals = np.zeros_like(expected), np.zeros((tree.shape[1], 1, 1, rows.width))
-    leaves = [-1] * 5
-    for i in chosen[5:]:
+    for i in index:
         at = 0
         while tree[0, at] >= 0:
-            at = tree[1 if goes_left[at, codes[i, tree[0, at]]] else 2, at]
-        leaves.append(at)
+            at = tree[1 if grower.goes_left[at, codes[i, tree[0, at]]] else 2, at]
         products = [y[i, a] * y[i, b] for a, b in pairs]
         own = use[i] * np.array([1, *y[i], *products])
         for f in range(2):
-            if place[at] >= 0:
-                expected[place[at], f, codes[i, f]] += [
-                    *own,
-                    *np.outer(weight[i], other[i]).ravel(),
-                ]
-    growing.add_histogram(rows, found, tree, goes_left, place, out)
-    assert found.tolist() == leaves
-    np.testing.assert_array_equal(out, expected)
-    growing.add_histogram(rows, found, tree, goes_left, place, totals)
-    np.testing.assert_array_equal(totals[:, 0, 0], expected[:, 0].sum(axis=1))
+            expected[at, f, codes[i, f]] += [*own, *np.outer(weight[:, i], other[i]).ravel()]
+    ends = naive_leaves(tree, 0)
+    np.testing.assert_array_equal(grower.histograms(rows, np.array(ends)), expected[ends])
+    sums = grower.node_sums(rows)
+    np.testing.assert_array_equal(sums[ends], expected[ends, 0].sum(axis=1))
+    np.testing.assert_array_equal(sums[0], expected[:, 0].sum(axis=(0, 1)))
 
 
 @seeds
@@ -261,3 +263,46 @@ def test_compacted_is_the_same_tree_without_the_rest(seed):
     split = out[0] >= 0
     assert np.all(out[1:3, split] > np.flatnonzero(split))
     assert np.all(out[1:3, ~split] == -1)
+
+
+@seeds
+def test_each_row_comes_to_the_leaf_that_a_walk_finds(seed):
+    """Numbers, categories, missing and unknown values, and a forest for each fold."""
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng) for _ in range(4)]  # two folds, two positions
+    starts = np.cumsum([0, *(tree.shape[1] for tree in trees)])
+    nodes = np.concatenate([tree[[0, 1, 2, 0]].T for tree in trees])
+    for tree, first in zip(trees, starts, strict=False):
+        part = nodes[first : first + tree.shape[1]]
+        part[part[:, 0] >= 0, 1:3] += first
+    sets = rng.random((len(nodes), 3)) < 0.5
+    nodes[:, 3] = np.where(nodes[:, 0] == 1, np.arange(1, len(nodes) + 1), 0)
+    threshold, missing = rng.normal(size=len(nodes)), rng.random(len(nodes)) < 0.5
+    model = rng.integers(0, 3, len(nodes))
+    candidates = cr.candidates(2)[:3]
+    forest = Forest(
+        candidates=tuple(candidates), context_names=("x", "c"), categories={"c": ("a", "b", "d", "e")},
+        roots=starts[:4].reshape(2, 2), nodes=nodes, threshold=threshold, missing_left=missing, sets=sets,
+        model=model, facts=np.zeros((len(nodes), 5)), mse="gl", n_grown=1,
+    )  # fmt: skip
+    context = np.column_stack([rng.normal(size=60), rng.integers(0, 4, 60)])
+    context[rng.random((60, 2)) < 0.2] = np.nan
+    fold = rng.integers(0, 8, 60)
+    expected = np.empty((60, 2), dtype=np.int64)
+    for i, k in np.ndindex(60, 2):
+        at = forest.roots[fold[i] % 2, k]
+        while nodes[at, 0] >= 0:
+            value, left = context[i, nodes[at, 0]], missing[at]
+            if nodes[at, 0] == 0 and not np.isnan(value):
+                left = value <= threshold[at]
+            if nodes[at, 0] == 1 and value < 3:  # 3 was never seen
+                left = sets[nodes[at, 3] - 1, int(value)]
+            at = nodes[at, 1 if left else 2]
+        expected[i, k] = model[at]
+    assert (forest.choice(context, 60, fold) == expected).all()
+    half = np.full((60, 2), 0.5)
+    log = cr.RankingLog(action=rng.integers(0, 2, (60, 2)), reward=half, propensity=half)
+    ratios = ratios_of(log.with_targets({"new": rng.random((60, 2))}), "new")
+    masks = np.stack([c.mask for c in candidates])
+    weights = ratios.by_choice(masks, expected)
+    np.testing.assert_allclose(forest.weights(context, ratios, fold), weights, rtol=1e-12)

@@ -25,7 +25,7 @@ from counterrank.tree.growing import (
 )
 from counterrank.tree.objective import DEFAULT, MSEEstimate, Objective, mse_estimate
 from counterrank.tree.settings import BINNING_STREAM, MOST_REWARD, Limits
-from counterrank.tree.training import TrainingSet, prepare, supported
+from counterrank.tree.training import Part, TrainingSet, prepare, supported
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -114,19 +114,19 @@ class BehaviorTree:
                 trees.append(self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed))
         return [assemble(trees, data, mse=estimate.name, notes=notes) for trees in growers]
 
-    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Bools, Bools | None]:
+    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
         """Return the rows that grow and those that confirm, if any."""
         held = rows & data.held_out(self.limits.prune)
         if not held.any() or not (rows & ~held).any():
-            return rows, None  # so few units that all of them would only confirm
-        return rows & ~held, held
+            return data.part(rows), None  # so few units that all of them would only confirm
+        return data.part(rows & ~held), data.part(held)
 
     def _grow_one(
         self,
         data: TrainingSet,
         tree: int,
-        growing: Bools,
-        held: Bools | None,
+        growing: Part,
+        held: Part | None,
         *,
         n_apply: int,
         seed: int,
@@ -136,21 +136,26 @@ class BehaviorTree:
         """
         estimate, use = mse_estimate(self.mse), data.is_logged()
 
-        def view(some: Bools) -> tuple[Objective, Rows]:
-            objective = estimate.objective(data.position(tree, some, n_apply=n_apply, seed=seed))
-            return objective, rows_of(objective, data.y[tree], use, data.codes, data.part(some))
+        def view(rows: Bools) -> Objective:
+            return estimate.objective(data.position(tree, rows, n_apply=n_apply, seed=seed))
 
-        objective, rows = view(growing)
+        def rows_in(part: Part, objective: Objective) -> Rows:
+            return rows_of(objective, data.y[tree], use, part.codes, part.numbers)
+
+        objective = view(growing.rows)
         grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
-        grower.grow(rows)
+        grower.grow(rows_in(growing, objective))
         if held is not None:
-            objective, rows = view(held)
-            confirming = grower.node_sums(rows)
-            confirm(grower, objective, confirming)
-            objective, rows = view(growing | held)
-            # Row weights of replicates differ from part to part: their sums do not add.
-            adds = not len(objective.replicates)
-            sums = grower.stats[: grower.count] + confirming if adds else grower.node_sums(rows)
+            objective = view(held.rows)
+            sums = grower.node_sums(rows_in(held, objective))
+            confirm(grower, objective, sums)
+            both = growing.rows | held.rows
+            objective = view(both)
+            if len(objective.replicates):
+                # Their row weights differ from part to part: sums of parts do not add.
+                sums = grower.node_sums(rows_in(data.part(both), objective))
+            else:
+                sums += grower.stats[: grower.count]
             choose(grower, objective, sums)
         finish(grower)
         return grower

@@ -205,7 +205,7 @@ def _grow_levels(stream: Stream, growers: Sequence[Sequence[Grower]]) -> None:
     """Grow every tree to its end: a pass for the roots, and one for each level."""
     # All folds and positions grow in the same passes: reading costs more than summing.
     for grower, sums in _collected(stream, growers, _roots, "root"):
-        grower.start(sums[0])
+        grower.start(sums)
     while any(len(g.wants) for g in _flat(growers)):
         for grower, sums in _collected(stream, growers, _histograms, "level"):
             if len(grower.wants):
@@ -242,15 +242,15 @@ def _collected(
 
 
 def _roots(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
-    return rows.totals(np.where(parts[0], 0, -1).astype(np.int32), 1)
+    return rows._replace(chosen=np.flatnonzero(parts[0])).totals()
 
 
 def _histograms(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:
-    wanted = grower.wants
     # A finished tree reads no row, but keeps its place among the sums. The others walk down from
     # the root each time: a stream remembers nobody's node.
-    some = rows._replace(chosen=np.flatnonzero(parts[0]) if len(wanted) else wanted)
-    return grower.histograms(some, np.zeros(len(some.chosen), dtype=np.int32), wanted)
+    if not len(grower.wants):
+        return np.zeros(0)
+    return grower.histograms(rows._replace(chosen=np.flatnonzero(parts[0])), grower.wants)
 
 
 def _confirmations(grower: Grower, rows: Rows, parts: tuple[Bools, Bools]) -> Floats:

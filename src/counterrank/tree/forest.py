@@ -2,7 +2,7 @@
 each row.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.behavior import Candidate
 from counterrank.errors import BehaviorError
-from counterrank.kernels.jit import jit
 from counterrank.ratios import Ratios
 from counterrank.tree.growing import Grower
 from counterrank.tree.training import TrainingSet
@@ -20,43 +19,6 @@ from counterrank.tree.training import TrainingSet
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-
-@jit
-def assign(
-    context: Floats,
-    fold: Ints,
-    roots: Ints,
-    nodes: Ints,
-    threshold: Floats,
-    missing_left: Bools,
-    sets: Bools,
-    label: Ints,
-) -> Ints:
-    """Return the label (n, T) of each row's leaf in tree t of its fold (n,); roots (F, T).
-
-    nodes (N, 4) = feature (-1 in a leaf), left, right, first row of `sets` + 1 (0 for a number); a
-    number goes left when it is at most the threshold, a category when it is in its set; missing and
-    unknown ones by `missing_left`.
-    """
-    out = np.empty((fold.shape[0], roots.shape[1]), np.int64)
-    for i in range(out.shape[0]):
-        first = roots[fold[i] % roots.shape[0]]
-        for t in range(out.shape[1]):
-            at = first[t]
-            while nodes[at, 0] >= 0:
-                value = context[i, nodes[at, 0]]
-                go_left = missing_left[at]
-                if not np.isnan(value):
-                    if nodes[at, 3] == 0:
-                        go_left = value <= threshold[at]
-                    else:
-                        code = int(value)
-                        if 0 <= code < sets.shape[1]:
-                            go_left = sets[nodes[at, 3] - 1, code]
-                at = nodes[at, 1] if go_left else nodes[at, 2]
-            out[i, t] = label[at]
-    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,28 +93,27 @@ class Forest:
         values = self._context(context, len(ratios.rho))
         for m in {m for used in self._used for m in used}:
             ratios.need_model(self.candidates[m].mask, self.candidates[m].order)
-        out = np.empty((self.K, len(values)))
+        roots = np.atleast_2d(self.roots)
+        rows = Contexts(values, fold, len(roots))
+        out, w = np.empty((self.K, rows.n)), np.empty(rows.n)
         for tree, used in enumerate(self._used):
             # Where all leaves have one model there is nothing to ask the context.
-            label = self._label(values, fold, tree) if len(used) > 1 else None
+            where = self._by_model(rows, roots[:, tree], used[1:])
             for k in (tree,) if self.per_position else range(self.K):
-                self._weigh(out[k], k, used, label, ratios)
+                self._fill(out[k], k, used[0], ratios)
+                for m, some in where.items():
+                    self._fill(w, k, m, ratios)
+                    out[k][some] = w.take(some)
         return out.T
 
-    def _label(self, context: Floats, fold: Ints | None, tree: int) -> Ints:
-        """Return each row's model in one tree (n,)."""
-        roots = np.ascontiguousarray(np.atleast_2d(self.roots)[:, tree : tree + 1])
-        return self._assigned(context, fold, self.model, roots)[:, 0]
-
-    def _weigh(
-        self, out: Floats, k: int, used: list[int], label: Ints | None, ratios: Ratios
-    ) -> None:
-        """Fill out (n,) with the weights at one position of the models used, as labelled (n,)."""
-        self._fill(out, k, used[0], ratios)
-        for m in used[1:]:
-            w = np.empty_like(out)
-            self._fill(w, k, m, ratios)
-            np.copyto(out, w, where=label == m)
+    def _by_model(self, rows: "Contexts", roots: Ints, models: list[int]) -> dict[int, Ints]:
+        """Return the numbers of the rows that have each of some models in trees with roots (F,)."""
+        found: dict[int, list[Bools]] = {m: [] for m in models}
+        for leaf, reached in self._reached(rows, roots) if models else ():
+            if self.model[leaf] in found:
+                found[int(self.model[leaf])].append(reached)
+        # Copying by number takes a third of copying by mask, which has a branch for each row.
+        return {m: np.flatnonzero(np.logical_or.reduce(parts)) for m, parts in found.items()}
 
     def _fill(self, out: Floats, k: int, m: int, ratios: Ratios) -> None:
         model = self.candidates[m]
@@ -173,17 +134,42 @@ class Forest:
 
     def _assigned(self, context: Floats, fold: Ints | None, label: Ints, roots: Ints) -> Ints:
         """Return the label of each row's leaf (n, T) in the trees roots (F, T) of its fold."""
-        which = np.zeros(len(context), dtype=np.int64) if fold is None else fold
-        return assign(
-            context,
-            which,
-            roots,
-            self.nodes,
-            self.threshold,
-            self.missing_left,
-            self.sets,
-            label,
-        )
+        rows = Contexts(context, fold, len(roots))
+        out = np.empty((roots.shape[1], rows.n), dtype=np.int64)
+        for tree, found in enumerate(out):
+            for leaf, reached in self._reached(rows, roots[:, tree]):
+                np.copyto(found, label[leaf], where=reached)
+        return out.T
+
+    def _reached(self, rows: "Contexts", roots: Ints) -> Iterator[tuple[int, Bools]]:
+        """Yield each leaf of the trees with roots (F,), one for each fold, and the rows (n,) that
+        come to it.
+
+        Node by node rather than row by row: a comparison with one threshold runs over consecutive
+        rows, where a walk waits for every branch that it did not foresee.
+        """
+        waiting = list(zip(roots.tolist(), rows.folds, strict=True))
+        while waiting:
+            at, reached = waiting.pop()
+            if self.nodes[at, 0] < 0:
+                yield at, reached
+                continue
+            left = reached & self._goes_left(at, rows)
+            waiting += [(int(self.nodes[at, 1]), left), (int(self.nodes[at, 2]), reached ^ left)]
+
+    def _goes_left(self, at: int, rows: "Contexts") -> Bools:
+        """Return which rows (n,) go left at a node: a number that is at most the threshold, a
+        category in its set; missing and unknown ones by `missing_left`.
+        """
+        values, missing = rows.column(int(self.nodes[at, 0])), self.missing_left[at]
+        if self.nodes[at, 3] == 0:
+            # A missing value compares as false.
+            limit = self.threshold[at]
+            left: Bools = ~(values > limit) if missing else values <= limit
+            return left
+        members = self.sets[self.nodes[at, 3] - 1]
+        known = (values > -1) & (values < len(members))
+        return np.append(members, missing)[np.where(known, values, len(members)).astype(np.intp)]
 
     def _context(self, context: "ArrayLike | None", n: int | None) -> Floats:
         width = len(self.context_names)
@@ -200,6 +186,24 @@ class Forest:
                 f"got an array of shape {values.shape}"
             )
         return values
+
+
+class Contexts:
+    """Contexts (n, d) by column, each made contiguous once when it is asked for, and the rows (n,)
+    of each fold.
+    """
+
+    def __init__(self, values: Floats, fold: Ints | None, folds: int) -> None:
+        self._values, self.n = values, len(values)
+        self._columns: dict[int, Floats] = {}
+        which = np.zeros(self.n, dtype=np.int64) if fold is None else fold % folds
+        self.folds = [which == f for f in range(folds)]
+
+    def column(self, feature: int) -> Floats:
+        """Return the values of one feature (n,)."""
+        if feature not in self._columns:
+            self._columns[feature] = np.ascontiguousarray(self._values[:, feature])
+        return self._columns[feature]
 
 
 def joined(forests: Sequence[Forest]) -> Forest:

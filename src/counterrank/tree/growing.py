@@ -21,71 +21,72 @@ from counterrank.tree.training import Codes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Places = NDArray[np.int32]
+
+
+#: Rows whose statistics are formed at a time: they, and the histogram of one feature, stay in the
+#: nearest cache.
+_BLOCK = 64
 
 
 @helper
-def _leaf_of(row: Codes, at: int, tree: Ints, goes_left: Bools) -> int:
-    """Return the leaf below node `at` that a row with bins (d,) belongs to."""
-    while tree[0, at] >= 0:
-        at = tree[1 if goes_left[at, row[tree[0, at]]] else 2, at]
-    return at
+def _form(
+    some: Ints, columns: Floats, pairs: Ints, replicates: Floats, averaged: Floats, near: Floats, formed: Floats
+) -> None:  # fmt: skip
+    """Fill formed (r, L) with the statistics of some rows (r,), column by column: products then run
+    over consecutive rows; near (1 + M, r) is room.
+    """
+    used, end = some.shape[0], columns.shape[0]
+    for c in range(end):
+        for r in range(used):
+            near[c, r] = columns[c, some[r]]
+            formed[r, c] = near[c, r]
+    for p in range(pairs.shape[0]):
+        one, two = near[1 + pairs[p, 0]], near[1 + pairs[p, 1]]
+        for r in range(used):
+            formed[r, end + p] = one[r] * two[r]
+    end += pairs.shape[0]
+    for b in range(replicates.shape[0]):
+        for m in range(averaged.shape[0]):
+            for r in range(used):
+                formed[r, end + m] = replicates[b, some[r]] * averaged[m, some[r]]
+        end += averaged.shape[0]
 
 
 @jit
-def add_histogram(
-    rows: "Rows", node: Places, tree: Ints, goes_left: Bools, place: Ints, out: Floats
-) -> None:
-    """Move each row from its node (r,) down to the leaf it belongs to, and add its statistics into
-    out (nodes, d, bins, L) at that leaf's place (nodes,).
+def add_histogram(rows: "Rows", out: Floats) -> None:
+    """Add the statistics of the chosen rows into out (d, bins, L).
 
-    Rows of node -1, and leaves whose place is -1, are passed over. One bin of one feature holds
-    totals. Statistics are one vector a row, [u, u y_m (M), u y_a y_b (P), v_b z_m (B x M)], so that
-    a bin is one contiguous addition; formed here, since reading it back would cost more than the
+    Statistics are one vector a row, [u, u y_m (M), u y_a y_b (P), v_b z_m (B x M)], so that a bin
+    is one contiguous addition; formed here, since reading it back would cost more than the
     products.
     """
     # Once: taking an array out of a tuple counts references.
-    chosen, codes, y, use, pairs, replicates, averaged = rows
-    models, features, width = y.shape[1], out.shape[1], out.shape[3]
-    totals = out.shape[2] == 1
-    row = np.empty(width)
-    for r in range(chosen.shape[0]):
-        i = chosen[r]
-        if node[r] < 0:
-            continue
-        node[r] = _leaf_of(codes[i], node[r], tree, goes_left)
-        at = place[node[r]]
-        if at < 0:
-            continue
-        row[0] = use[i]
-        for m in range(models):
-            row[1 + m] = use[i] * y[i, m]
-        end = 1 + models
-        for p in range(pairs.shape[0]):
-            row[end + p] = row[1 + pairs[p, 0]] * y[i, pairs[p, 1]]
-        end += pairs.shape[0]
-        for b in range(replicates.shape[1]):
-            for m in range(models):
-                row[end + m] = replicates[i, b] * averaged[i, m]
-            end += models
-        for f in range(features):
-            cell = out[at, f, 0 if totals else codes[i, f]]
-            for c in range(width):
-                cell[c] += row[c]
+    chosen, codes, columns, pairs, replicates, averaged = rows
+    width = out.shape[2]
+    formed, near = np.empty((_BLOCK, width)), np.empty((columns.shape[0], _BLOCK))
+    for first in range(0, chosen.shape[0], _BLOCK):
+        some = chosen[first : first + _BLOCK]
+        # All of them before any is added: numbers just written one by one are slow to read as a
+        # vector.
+        _form(some, columns, pairs, replicates, averaged, near, formed)
+        for f in range(out.shape[0]):
+            for r in range(some.shape[0]):
+                row, cell = formed[r], out[f, codes[f, some[r]]]
+                for c in range(width):
+                    cell[c] += row[c]
 
 
 class Rows(NamedTuple):
-    """Rows chosen (r,) of a log, and what their statistics are formed from.
+    """Rows chosen (r,) of n, and what their statistics are formed from, column by column.
 
-    codes (n, d) are bins, y (n, M) contributions, use (n,) 0 or 1, pairs (P, 2) products to sum.
-    Replicates (n, B) are weighted sums of averaged (n, M), which is y unless an estimate weighs its
-    subsamples otherwise.
+    codes (d, n) are bins; columns (1 + M, n) are u, 0 or 1, and u y, the contributions; pairs (P, 2)
+    products to sum. Replicates (B, n) are weighted sums of averaged (M, n), which is y unless an
+    estimate weighs its subsamples otherwise.
     """
 
     chosen: Ints
     codes: Codes
-    y: Floats
-    use: Floats
+    columns: Floats
     pairs: Ints
     replicates: Floats
     averaged: Floats
@@ -93,31 +94,55 @@ class Rows(NamedTuple):
     @property
     def width(self) -> int:
         """Length of a row's statistics."""
-        models = self.y.shape[1]
-        return int(1 + models + len(self.pairs) + self.replicates.shape[1] * models)
+        weighted = len(self.replicates) * len(self.averaged)
+        return len(self.columns) + len(self.pairs) + weighted
 
-    def totals(self, node: Places, nodes: int) -> Floats:
-        """Return the sums (nodes, L) of the rows in each node (r,); -1 is passed over."""
-        out, leaves_only = np.zeros((nodes, 1, 1, self.width)), np.full((4, nodes), -1)
-        stay = np.zeros((nodes, 1), dtype=bool)
-        add_histogram(self, node, leaves_only, stay, np.arange(nodes), out)
-        return out[:, 0, 0]
+    def divided(self, feature: int, goes_left: Bools) -> "tuple[Rows, Rows]":
+        """Return the rows whose bin of a feature goes left (bins,), and the others."""
+        left = goes_left.take(self.codes[feature].take(self.chosen))
+        # By number: a mask has a branch for each row.
+        one, two = (self.chosen.take(np.flatnonzero(side)) for side in (left, ~left))
+        return self._replace(chosen=one), self._replace(chosen=two)
+
+    def histogram(self, bins: int) -> Floats:
+        """Return the sums of the rows' statistics by feature and bin (d, bins, L)."""
+        out = np.zeros((len(self.codes), bins, self.width))
+        add_histogram(self, out)
+        return out
+
+    def totals(self) -> Floats:
+        """Return the sums of the rows' statistics (L,)."""
+        columns, replicates, averaged = (
+            table.take(self.chosen, axis=1)
+            for table in (self.columns, self.replicates, self.averaged)
+        )
+        # Squares beyond all numbers are cut off where they become channels.
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Without bins there is no need to form a row; u = u^2.
+            products, weighted = columns @ columns.T, replicates @ averaged.T
+        first, second = 1 + self.pairs.T
+        return np.concatenate([products[0], products[first, second], weighted.ravel()])
 
 
 def rows_of(
     objective: Objective, y: Floats, use: Floats, codes: Codes, index: Ints | None = None
 ) -> Rows:
-    """Return the rows behind an objective's statistics: of all, or those of `index`."""
-    by_row = objective.replicates.T if len(objective.replicates) else np.empty((len(y), 0))
-    return Rows(
-        np.arange(len(y)) if index is None else index,
-        codes,
-        y,
-        use,
-        objective.pairs,
-        np.ascontiguousarray(by_row),
-        y if objective.averaged is None else objective.averaged,
-    )
+    """Return the rows behind an objective's statistics, from contributions y (n, M), use (n,) and
+    codes (n, d): of all, or those of `index`, of which the codes are given alone.
+    """
+    some = np.arange(len(y)) if index is None else index
+    # Every level of a tree reads them: side by side they come from memory once.
+    columns = np.empty((1 + y.shape[1], len(some)))
+    use.take(some, out=columns[0], mode="clip")
+    y.T.take(some, axis=1, out=columns[1:], mode="clip")
+    if not columns[0].all():
+        columns[1:] *= columns[0]
+    replicates, averaged = np.empty((0, len(some))), np.empty((0, len(some)))
+    if len(objective.replicates):
+        replicates = objective.replicates.take(some, axis=1)
+        averaged = (y if objective.averaged is None else objective.averaged).T.take(some, axis=1)
+    own = np.ascontiguousarray(codes.T)
+    return Rows(np.arange(len(some)), own, columns, objective.pairs, replicates, averaged)
 
 
 class Features(NamedTuple):
@@ -287,60 +312,59 @@ class Grower:
 
     def grow(self, rows: Rows) -> None:
         """Grow to the end on rows in memory."""
-        node = np.zeros(len(rows.chosen), dtype=np.int32)
         if not len(self.features.bins):
-            self.start(rows.totals(node, 1)[0])
+            self.start(rows.totals())
             return
-        hist = self.histograms(rows, node, self.frontier)
+        at, bins = [rows], self.goes_left.shape[1]
+        hist = rows.histogram(bins)[None]
         # Every row is in one bin of the first feature: its bins add up to the node.
         self.start(hist[0, 0].sum(axis=0))
         while len(self.wants):
             parents = self.frontier
             self.split(hist)
-            if len(self.wants):
-                hist = self._child_histograms(rows, node, parents, hist)
+            if not len(self.wants):
+                return
+            children: list[Rows] = []
+            sums: list[Floats] = []
+            for parent, some, whole in zip(parents.tolist(), at, hist, strict=True):
+                if self.tree[0, parent] < 0:
+                    continue
+                pair = self.sides(parent, some)
+                # Parent = left + right for sums: only the smaller child is read (as LightGBM and
+                # scikit-learn do).
+                small = int(len(pair[0].chosen) > len(pair[1].chosen))
+                summed = pair[small].histogram(bins)
+                children += pair
+                sums += [whole - summed, summed] if small else [summed, whole - summed]
+            at, hist = children, np.stack(sums)
 
-    def histograms(self, rows: Rows, node: Places, wanted: Ints) -> Floats:
-        """Return the histograms (nodes, d, bins, L) of some leaves; each row's node (r,) becomes
-        its leaf.
-        """
-        shape = (len(wanted), len(self.features.bins), self.goes_left.shape[1])
-        return self._summed(rows, node, wanted, shape)
+    def sides(self, node: int, rows: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of a node that go left, and those that go right."""
+        return rows.divided(int(self.tree[0, node]), self.goes_left[node])
+
+    def leaf_rows(self, rows: Rows) -> dict[int, Rows]:
+        """Return the rows of each leaf."""
+        found, waiting = {}, [(0, rows)]
+        while waiting:
+            at, some = waiting.pop()
+            if self.tree[0, at] < 0:
+                found[at] = some
+            else:
+                waiting += zip(self.tree[1:3, at].tolist(), self.sides(at, some), strict=True)
+        return found
+
+    def histograms(self, rows: Rows, wanted: Ints) -> Floats:
+        """Return the histograms (nodes, d, bins, L) of some leaves."""
+        bins, at = self.goes_left.shape[1], self.leaf_rows(rows)
+        return np.stack([at[leaf].histogram(bins) for leaf in wanted.tolist()])
 
     def node_sums(self, rows: Rows) -> Floats:
         """Return the sums of the rows' statistics in every node (nodes, L)."""
-        node, every = np.zeros(len(rows.chosen), dtype=np.int32), np.arange(self.count)
-        sums = self._summed(rows, node, every, (self.count, 1, 1))[:, 0, 0]
+        sums = np.zeros((self.count, rows.width))
+        for leaf, some in self.leaf_rows(rows).items():
+            sums[leaf] = some.totals()
         add_children(self.tree, sums)
         return sums
-
-    def _summed(
-        self, rows: Rows, node: Places, wanted: Ints, shape: tuple[int, int, int]
-    ) -> Floats:
-        out = np.zeros((*shape, rows.width))
-        place = np.full(self.tree.shape[1], -1, dtype=np.int64)
-        place[wanted] = np.arange(len(wanted))
-        add_histogram(rows, node, self.tree, self.goes_left, place, out)
-        return out
-
-    def _child_histograms(self, rows: Rows, node: Places, parents: Ints, hist: Floats) -> Floats:
-        """Return the histograms of the frontier: the smaller of each split is summed, the larger is
-        what remains.
-        """
-        of_parents = np.flatnonzero(self.tree[0, parents] >= 0)
-        # Parent = left + right for sums: only the smaller child is read (as LightGBM and
-        # scikit-learn do).
-        children = self.tree[1:3, parents[of_parents]]  # (2, splits)
-        small = np.where(
-            self.stats[children[0], 0] <= self.stats[children[1], 0], children[0], children[1]
-        )
-        summed = self.histograms(rows, node, small)
-        out = np.empty((len(self.frontier), *hist.shape[1:]))
-        first = self.frontier[0]
-        out[small - first] = summed
-        # Left + right - smaller is the number of the larger.
-        out[children.sum(axis=0) - small - first] = hist[of_parents] - summed
-        return out
 
     @property
     def score(self) -> float:
