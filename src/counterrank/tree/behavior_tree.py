@@ -51,8 +51,8 @@ class BehaviorTree:
     >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
     >>> print(tree)
     behaviour tree, objective 'gl', grown on 100 rankings
-    position 1    100%  S            ■ ■  0.5 ± 0.098        all rankings
-    position 2    100%  C            ■ ■  0.5 ± 0.098        all rankings
+    position 1   100 %  S            ■ ■  0.5 ± 0.098        all rankings
+    position 2   100 %  C            ■ ■  0.5 ± 0.098        all rankings
     """
 
     candidates: Sequence[Candidate] | None = None
