@@ -13,6 +13,9 @@ from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
     NORMAL,
+    adjoint,
+    derivatives,
+    likelihood,
     linear,
     newton,
     slots_of,
@@ -52,6 +55,8 @@ class Rows:
     x: Floats
     #: The context without its squares.
     unbent: Floats
+    #: Features of each item (I + 1, .) where every row says the same, else of none (0, .).
+    traits: Floats
     fold: Ints
     folds: int
 
@@ -66,10 +71,25 @@ class Rows:
         used = click > 0.0 if family == GAMMA else shown
         x = encoding.context_of(rankings.x)
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
-        unbent = encoding.unbent(x)
+        unbent, traits = encoding.unbent(x), traits_of(encoding, rankings, numbers)
         return cls(
-            rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, fold, folds
-        )
+            rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, traits, fold, folds,
+        )  # fmt: skip
+
+
+def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
+    """Return the standardised features of each item (I + 1, bent) if the context bends them, items have
+    slopes in it, and no ranking shows an item with others; else of no item (0, bent).
+    """
+    _, bent = encoding.bent
+    if bent and encoding.slopes and encoding.features and rankings.features is not None:
+        shown = rankings.item >= 0
+        found, own = encoding.features.apply(rankings.features)[shown], numbers[shown]
+        out = np.zeros((encoding.items + 1, bent))
+        out[own] = found
+        if np.array_equal(out[own], found):
+            return out
+    return np.empty((0, bent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -392,13 +412,13 @@ class Climb:
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
         K, items = self.rows.rankings.K, self.rows.encoding.items
         own = np.ascontiguousarray(columns[slots.row, slots.k].T)
-        bent = self.rows.unbent, *self.rows.encoding.bent
+        bent = self.rows.unbent, *self.rows.encoding.bent, self.rows.traits
         places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
         linear_map = K, items, *places, self.x, own, *bent
         taken = 0
         for more in range(rounds, -1, -1):
             if more or not len(self.diagonal):
-                self.diagonal = np.zeros(len(theta))
+                self.diagonal = self._diagonal(theta, linear_map, slots.y)
             # While spreads still move, a rough maximum is enough.
             _, done = newton(
                 theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
@@ -414,6 +434,19 @@ class Climb:
                     linear(theta, *linear_map, u, v)
                     self.dispersion = self._dispersion(slots.y, u + v)
         return taken
+
+    def _diagonal(self, theta: Floats, linear_map: tuple[Any, ...], y: Floats) -> Floats:
+        """Return the Fisher diagonal (P,): that of J' H J needs squared columns; huv is left out, as it
+        only scales and shrinks.
+        """
+        K, items, cell, last, own, row, *numbers, at, bent, traits = linear_map
+        u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
+        linear(theta, *linear_map, u, v)
+        likelihood(u, v, y, self.rows.family, self.dispersion, su, sv)
+        derivatives(su, sv, y, self.rows.family, self.dispersion, False, ru, rv, huu, huv, hvv)
+        squares, out = (part**2 for part in numbers), np.empty(len(theta))
+        adjoint(huu, hvv, K, items, cell, last, own, row, *squares, at, bent, traits**2, out)
+        return out
 
     def _common(
         self, theta: Floats, slots: Slots, own: Floats, read: Floats, *, near: bool
