@@ -315,24 +315,30 @@ def _fitted(
     climb = Climb(rows, prior, x)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
-        rounds, whole, near = int(SETTINGS["rounds"].value), seen[-1], False
-        apart = len(whole.y) // int(SETTINGS["start_slots"].value)
-        steps = []
-        if apart > 1:
-            # The way from nothing is the longest: some of the rows show most of it.
-            some = whole.take(whole.row % apart == 0)
-            steps.append(climb(theta[-1], some, columns, read, 1, near=False))
-            climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
-            rounds, near = rounds - 1, True
-        steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
-        theta[:-1] = theta[-1]
+        rounds, near = int(SETTINGS["rounds"].value), False
     else:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
-        theta = _widened(before.parameters, p)
-        start = theta[-1].copy()
-        steps = [climb(theta[-1], seen[-1], columns, read, 1, near=True)]
-        # The new columns move a fold about as they move all rows.
-        theta[:-1] += theta[-1] - start
+        theta, rounds, near = _widened(before.parameters, p), 1, True
+    start, whole, steps = theta[-1].copy(), seen[-1], []
+    apart = len(whole.y) // int(SETTINGS["start_slots"].value)
+    if apart > 1 and (before is None or variant.competition):
+        # The way from nothing is long, and so is that to competition: some of the rows show most of it.
+        some = whole.take(whole.row % apart == 0)
+        # Few rows do not decide the spreads where all have decided them once.
+        more = int(before is None)
+        steps.append(climb(theta[-1], some, columns, read, more, near=near))
+        climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
+        rounds, near = rounds - more, True
+        if before is not None:
+            # They say what many slots share, of items less than what is known already.
+            after, base, _, first_item = Parameters(
+                theta, rows.rankings.K, encoding.items, d
+            ).starts
+            theta[-1, after:base] = start[after:base]
+            theta[-1, first_item:] = start[first_item:]
+    steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
+    # New columns move a fold about as they move all rows.
+    theta[:-1] += theta[-1] - start
     steps += [climb(theta[f], seen[f], columns, read, 0, near=True) for f in range(rows.folds)]
     details: dict[str, Any] = {
         "folds": rows.folds,
