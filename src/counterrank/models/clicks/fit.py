@@ -35,6 +35,10 @@ from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+#: What `linear` and `adjoint` read besides parameters and slots' numbers, in their order.
+LinearMap = tuple[
+    int, int, Ints, Ints, Ints, Ints, Floats, Floats, Floats, Floats, int, int, Floats
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +169,10 @@ _STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
 
 
+def _repeated(parts: list[tuple[str, int]]) -> Ints:
+    return np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+
+
 def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     """Return the prior in the kernels' order; the constant is drawn to the logged rate or mean."""
     K, items = rows.rankings.K, rows.encoding.items
@@ -178,8 +186,9 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     ]
     bent = min(len(rows.encoding.squared), d)
     parts += [("context", d - bent), ("bend", bent), *widths, ("item", items + 1)]
-    parts += [("slope", d - bent), ("bend", bent)] * (items + 1)
-    group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+    group = _repeated(parts)
+    slopes = _repeated([("slope", d - bent), ("bend", bent)])
+    group = np.concatenate([group, np.tile(slopes, items + 1)])
     mean, spread = np.zeros(len(group)), _STARTS.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
     if rows.family == CLICKS:
@@ -420,7 +429,7 @@ class Climb:
         own = np.ascontiguousarray(columns[slots.row, slots.k].T)
         bent = self.rows.unbent, *self.rows.encoding.bent, self.rows.traits
         places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
-        linear_map = K, items, *places, self.x, own, *bent
+        linear_map: LinearMap = (K, items, *places, self.x, own, *bent)
         taken = 0
         for more in range(rounds, -1, -1):
             if more or not len(self.diagonal):
@@ -441,17 +450,18 @@ class Climb:
                     self.dispersion = self._dispersion(slots.y, u + v)
         return taken
 
-    def _diagonal(self, theta: Floats, linear_map: tuple[Any, ...], y: Floats) -> Floats:
+    def _diagonal(self, theta: Floats, linear_map: LinearMap, y: Floats) -> Floats:
         """Return the Fisher diagonal (P,): that of J' H J needs squared columns; huv is left out, as it
         only scales and shrinks.
         """
-        K, items, cell, last, own, row, *numbers, at, bent, traits = linear_map
+        K, items, cell, last, own, row, read, x, columns, context, at, bent, traits = linear_map
         u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
         linear(theta, *linear_map, u, v)
         likelihood(u, v, y, self.rows.family, self.dispersion, su, sv)
         derivatives(su, sv, y, self.rows.family, self.dispersion, False, ru, rv, huu, huv, hvv)
-        squares, out = (part**2 for part in numbers), np.empty(len(theta))
-        adjoint(huu, hvv, K, items, cell, last, own, row, *squares, at, bent, traits**2, out)
+        out = np.empty(len(theta))
+        adjoint(huu, hvv, K, items, cell, last, own, row, read**2, x**2, columns**2, context**2, at,
+                bent, traits**2, out)  # fmt: skip
         return out
 
     def _common(
