@@ -19,13 +19,14 @@ from counterrank.models.clicks.kernels.likelihood import (
 )
 from counterrank.models.clicks.rankings import Rankings, Variant
 
-K, ITEMS, D, P = 4, 6, 2, 3
+K, ITEMS, D, P = 4, 6, 3, 3
 #: Columns from the second on bend with a context of three: six products, which nobody writes down.
 AT, BENT, C = 1, 2, 3
 ALL = P + BENT * C
 
 
-def _data(seed, n=60):
+def _data(seed, n=60, fixed=False):
+    """Rankings; `fixed`: items have the same features in all of them."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, K + 1, n)
     item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
@@ -38,14 +39,18 @@ def _data(seed, n=60):
     slots_of(item, click, lengths, ITEMS, cell, last, own, row)
     k = cell // (K + 1)
     size = 2 * K + 1 + K * K + ITEMS + 1 + 1 + D + ALL + 1 + (ITEMS + 1) * (1 + D)
-    read = rng.normal(size=N)
-    slots = (K, ITEMS, cell, last, own, row, read, x, wide[row, k].T.copy(), context, AT, BENT)
+    read, traits = rng.normal(size=N), np.empty((0, BENT))
+    if fixed:
+        traits, context = rng.normal(size=(ITEMS + 1, BENT)), x[:, 1:].copy()
+        wide[row, k, AT : AT + BENT] = traits[own]
+    columns = wide[row, k].T.copy()
+    slots = (K, ITEMS, cell, last, own, row, read, x, columns, context, AT, BENT, traits)
     return rng, item, click, lengths, used, slots, click[row, k], rng.normal(size=size) * 0.7
 
 
 def _slow(theta, item, click, lengths, used, slots):
     """The log likelihood written down slot by slot, as the module's docstring has it."""
-    *_, row, read, x, columns, z, _, _ = slots
+    *_, row, read, x, columns, z, _, _, _ = slots
     columns = columns.T
     products = (columns[:, AT : AT + BENT, None] * z[row][:, None]).reshape(len(columns), -1)
     columns = np.concatenate([columns[:, : AT + BENT], products, columns[:, AT + BENT :]], axis=1)
@@ -75,22 +80,48 @@ def _value(theta, slots, click):
     return likelihood(u, v, click, CLICKS, 1.0, su, sv), u, v, su, sv
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_likelihood_equals_its_slow_twin(seed):
-    _, item, click, lengths, used, slots, shown, theta = _data(seed)
+def test_likelihood_equals_its_slow_twin(seed, fixed):
+    _, item, click, lengths, used, slots, shown, theta = _data(seed, fixed=fixed)
     assert _value(theta, slots, shown)[0] == pytest.approx(
         _slow(theta, item, click, lengths, used, slots), rel=1e-12
     )
 
 
-def test_transpose_is_the_transpose():
-    rng, *_, slots, shown, theta = _data(1)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_transpose_is_the_transpose(fixed):
+    rng, *_, slots, shown, theta = _data(1, fixed=fixed)
     N = len(shown)
     u, v, out = np.empty(N), np.empty(N), np.empty(len(theta))
     linear(theta, *slots, u, v)
     a, b = rng.normal(size=N), rng.normal(size=N)
     adjoint(a, b, *slots, out)
     assert out @ theta == pytest.approx(a @ u + b @ v, rel=1e-12)
+    plain = np.empty(len(theta))
+    adjoint(a, b, *slots[:-1], np.empty((0, BENT)), plain)
+    np.testing.assert_allclose(out, plain, rtol=1e-10, atol=1e-10)
+
+
+def test_features_are_traits_of_items_unless_a_ranking_says_otherwise():
+    rng = np.random.default_rng(7)
+    n = 30
+    item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
+    item[0, -1] = -1
+    known = rng.normal(size=(ITEMS + 1, 2))
+    reward, fold = (rng.random((n, K)) < 0.4).astype(float), np.arange(n) % 2
+
+    def traits(features):
+        rankings = Rankings(item, rng.normal(size=(n, D)), features=features)
+        return prepared(CLICKS, rankings, reward, fold, 2, 0)
+
+    rows = traits(known[item])
+    z = rows.encoding.features.apply(known[item])
+    shown = item >= 0
+    np.testing.assert_array_equal(rows.traits[rows.numbers[shown]], z[shown])
+    other = known[item]
+    other[3, 1, 0] += 1.0
+    assert traits(other).traits.shape == (0, 2)
 
 
 def test_slopes_and_curvature_are_those_of_finite_differences():
@@ -150,7 +181,7 @@ def test_newton_ends_where_the_slope_is_zero(family, block):
     root = rng.normal(size=(block, block))
     inverse = 0.01 * (root @ root.T + np.eye(block))
     newton(
-        theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 400, False, np.zeros(len(theta)),
+        theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 400, False, np.ones(len(theta)),
         np.arange(block), inverse,
     )  # fmt: skip
     N = len(shown)
@@ -209,7 +240,7 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
 
     def mapped(values):
         u, v = np.empty(N), np.empty(N)
-        linear(values, *at, *encoding.bent, u, v)
+        linear(values, *at, *encoding.bent, rows.traits, u, v)
         return u, v
 
     su, sv = np.empty(N), np.empty(N)

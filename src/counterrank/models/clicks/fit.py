@@ -13,6 +13,9 @@ from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
     NORMAL,
+    adjoint,
+    derivatives,
+    likelihood,
     linear,
     newton,
     slots_of,
@@ -32,6 +35,10 @@ from counterrank.models.clicks.settings import SETTINGS, STREAMS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+#: What `linear` and `adjoint` read besides parameters and slots' numbers, in their order.
+LinearMap = tuple[
+    int, int, Ints, Ints, Ints, Ints, Floats, Floats, Floats, Floats, int, int, Floats
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +59,8 @@ class Rows:
     x: Floats
     #: The context without its squares.
     unbent: Floats
+    #: Features of each item (I + 1, .) where every row says the same, else of none (0, .).
+    traits: Floats
     fold: Ints
     folds: int
 
@@ -66,10 +75,25 @@ class Rows:
         used = click > 0.0 if family == GAMMA else shown
         x = encoding.context_of(rankings.x)
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
-        unbent = encoding.unbent(x)
+        unbent, traits = encoding.unbent(x), traits_of(encoding, rankings, numbers)
         return cls(
-            rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, fold, folds
-        )
+            rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, traits, fold, folds,
+        )  # fmt: skip
+
+
+def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
+    """Return the standardised features of each item (I + 1, bent) if the context bends them, items have
+    slopes in it, and no ranking shows an item with others; else of no item (0, bent).
+    """
+    _, bent = encoding.bent
+    if bent and encoding.slopes and encoding.features and rankings.features is not None:
+        shown = rankings.item >= 0
+        found, own = encoding.features.apply(rankings.features)[shown], numbers[shown]
+        out = np.zeros((encoding.items + 1, bent))
+        out[own] = found
+        if np.array_equal(out[own], found):
+            return out
+    return np.empty((0, bent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +169,10 @@ _STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
 
 
+def _repeated(parts: list[tuple[str, int]]) -> Ints:
+    return np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+
+
 def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     """Return the prior in the kernels' order; the constant is drawn to the logged rate or mean."""
     K, items = rows.rankings.K, rows.encoding.items
@@ -158,8 +186,9 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     ]
     bent = min(len(rows.encoding.squared), d)
     parts += [("context", d - bent), ("bend", bent), *widths, ("item", items + 1)]
-    parts += [("slope", d - bent), ("bend", bent)] * (items + 1)
-    group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+    group = _repeated(parts)
+    slopes = _repeated([("slope", d - bent), ("bend", bent)])
+    group = np.concatenate([group, np.tile(slopes, items + 1)])
     mean, spread = np.zeros(len(group)), _STARTS.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
     if rows.family == CLICKS:
@@ -295,24 +324,30 @@ def _fitted(
     climb = Climb(rows, prior, x)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
-        rounds, whole, near = int(SETTINGS["rounds"].value), seen[-1], False
-        apart = len(whole.y) // int(SETTINGS["start_slots"].value)
-        steps = []
-        if apart > 1:
-            # The way from nothing is the longest: some of the rows show most of it.
-            some = whole.take(whole.row % apart == 0)
-            steps.append(climb(theta[-1], some, columns, read, 1, near=False))
-            climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
-            rounds, near = rounds - 1, True
-        steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
-        theta[:-1] = theta[-1]
+        rounds, near = int(SETTINGS["rounds"].value), False
     else:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
-        theta = _widened(before.parameters, p)
-        start = theta[-1].copy()
-        steps = [climb(theta[-1], seen[-1], columns, read, 1, near=True)]
-        # The new columns move a fold about as they move all rows.
-        theta[:-1] += theta[-1] - start
+        theta, rounds, near = _widened(before.parameters, p), 1, True
+    start, whole, steps = theta[-1].copy(), seen[-1], []
+    apart = len(whole.y) // int(SETTINGS["start_slots"].value)
+    if apart > 1 and (before is None or variant.competition):
+        # The way from nothing is long, and so is that to competition: some of the rows show most of it.
+        some = whole.take(whole.row % apart == 0)
+        # Few rows do not decide the spreads where all have decided them once.
+        more = int(before is None)
+        steps.append(climb(theta[-1], some, columns, read, more, near=near))
+        climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
+        rounds, near = rounds - more, True
+        if before is not None:
+            # They say what many slots share, of items less than what is known already.
+            after, base, _, first_item = Parameters(
+                theta, rows.rankings.K, encoding.items, d
+            ).starts
+            theta[-1, after:base] = start[after:base]
+            theta[-1, first_item:] = start[first_item:]
+    steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
+    # New columns move a fold about as they move all rows.
+    theta[:-1] += theta[-1] - start
     steps += [climb(theta[f], seen[f], columns, read, 0, near=True) for f in range(rows.folds)]
     details: dict[str, Any] = {
         "folds": rows.folds,
@@ -392,13 +427,13 @@ class Climb:
         enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
         K, items = self.rows.rankings.K, self.rows.encoding.items
         own = np.ascontiguousarray(columns[slots.row, slots.k].T)
-        bent = self.rows.unbent, *self.rows.encoding.bent
+        bent = self.rows.unbent, *self.rows.encoding.bent, self.rows.traits
         places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
-        linear_map = K, items, *places, self.x, own, *bent
+        linear_map: LinearMap = (K, items, *places, self.x, own, *bent)
         taken = 0
         for more in range(rounds, -1, -1):
             if more or not len(self.diagonal):
-                self.diagonal = np.zeros(len(theta))
+                self.diagonal = self._diagonal(theta, linear_map, slots.y)
             # While spreads still move, a rough maximum is enough.
             _, done = newton(
                 theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
@@ -414,6 +449,20 @@ class Climb:
                     linear(theta, *linear_map, u, v)
                     self.dispersion = self._dispersion(slots.y, u + v)
         return taken
+
+    def _diagonal(self, theta: Floats, linear_map: LinearMap, y: Floats) -> Floats:
+        """Return the Fisher diagonal (P,): that of J' H J needs squared columns; huv is left out, as it
+        only scales and shrinks.
+        """
+        K, items, cell, last, own, row, read, x, columns, context, at, bent, traits = linear_map
+        u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
+        linear(theta, *linear_map, u, v)
+        likelihood(u, v, y, self.rows.family, self.dispersion, su, sv)
+        derivatives(su, sv, y, self.rows.family, self.dispersion, False, ru, rv, huu, huv, hvv)
+        out = np.empty(len(theta))
+        adjoint(huu, hvv, K, items, cell, last, own, row, read**2, x**2, columns**2, context**2, at,
+                bent, traits**2, out)  # fmt: skip
+        return out
 
     def _common(
         self, theta: Floats, slots: Slots, own: Floats, read: Floats, *, near: bool

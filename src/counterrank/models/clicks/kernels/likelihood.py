@@ -23,7 +23,10 @@ coefficient stands where a distance of zero would, which no slot has.
 
 Products of features and context are columns that nobody writes down: `context` (n, C) times the
 `bent` columns from `at` on, feature by feature, whose parameters stand after those of the features.
-A row's slots follow each other, so that a product with the context is taken once a row.
+A row's slots follow each other, so that a product with the context is taken once a row. Features
+that an item has in every row are its `traits` (I + 1, bent): they and their products only add to the
+item's own intercept and slopes, at no cost by slot; x then begins with 1 and the context. Without
+rows, traits are not known and the columns are read.
 """
 
 import numpy as np
@@ -69,7 +72,8 @@ def slots_of(item: Ints, click: Floats, lengths: Ints, items: int, cell: Ints, l
 
 @jit
 def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, read: Floats, x: Floats,
-           columns: Floats, context: Floats, at: int, bent: int, u: Floats, v: Floats) -> None:  # fmt: skip
+           columns: Floats, context: Floats, at: int, bent: int, traits: Floats, u: Floats,
+           v: Floats) -> None:  # fmt: skip
     """Write the linear predictors (N,) of all slots."""
     d, C = x.shape[1] - 1, context.shape[1]
     p = len(columns) + bent * C
@@ -84,25 +88,37 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
             cells = theta[K] + theta[K + 1 + k - before] + theta[2 * K + 1 + k * K + before]
             t[k * (K + 1) + before + 1] = theta[k] + cells
     h = np.zeros(items + 2)
-    h[: items + 1] = theta[after:base]
     table = np.empty((items + 1, d + 1))
     for a in range(items + 1):
+        h[a] = theta[after + a]
         table[a, 0] = theta[base] + theta[start + a]
         for j in range(d):
             table[a, j + 1] = theta[base + 1 + j] + theta[start + items + 1 + a * d + j]
     beta = theta[base + 1 + d : start]
     along(columns, beta, at, bent, C, v)
-    slope = np.empty((bent, len(context)))
-    bends(beta, context, at, slope)
-    for j in range(bent):
-        for s in range(len(cell)):
-            v[s] += columns[at + j, s] * slope[j, row[s]]
+    for a in range(len(traits)):
+        for j in range(bent):
+            table[a, 0] += traits[a, j] * beta[at + j]
+            for c in range(C):
+                table[a, 1 + c] += traits[a, j] * beta[at + bent + j * C + c]
+    if not len(traits):
+        slope = np.empty((bent, len(context)))
+        bends(beta, context, at, slope)
+        for j in range(bent):
+            for s in range(len(cell)):
+                v[s] += columns[at + j, s] * slope[j, row[s]]
     for s in range(len(cell)):
         u[s] = t[cell[s]] + h[last[s]] + theta[K + 1] * read[s]
-    for s in range(len(cell)):
+    _of_items(table, own, row, x, v)
+
+
+@vector_jit
+def _of_items(table: Floats, own: Ints, row: Ints, x: Floats, v: Floats) -> None:
+    """Add x times the numbers of each slot's item (I + 1, 1 + d)."""
+    for s in range(len(own)):
         a, i = own[s], row[s]
         total = v[s]
-        for j in range(d + 1):
+        for j in range(x.shape[1]):
             total += x[i, j] * table[a, j]
         v[s] = total
 
@@ -152,7 +168,8 @@ def _dot(a: Floats, b: Floats) -> float:
 
 @jit
 def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, read: Floats,
-            x: Floats, columns: Floats, context: Floats, at: int, bent: int, out: Floats) -> None:  # fmt: skip
+            x: Floats, columns: Floats, context: Floats, at: int, bent: int, traits: Floats,
+            out: Floats) -> None:  # fmt: skip
     """Write the transpose of `linear` applied to u and v (N,) into out (P,)."""
     d, C = x.shape[1] - 1, context.shape[1]
     p = len(columns) + bent * C
@@ -166,15 +183,24 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
         np.zeros(p),
     )
     sums, reading = np.zeros(bent), 0.0
+    # Short loops one after the other: what they read stays in registers.
     for s in range(len(cell)):
         reading += read[s] * u[s]
         t[cell[s]] += u[s]
         h[last[s]] += u[s]
+    for s in range(len(cell)):
         a, i, weight = own[s], row[s], v[s]
         for j in range(d + 1):
             table[a, j] += x[i, j] * weight
+    for a in range(len(traits)):
         for j in range(bent):
-            sums[j] += columns[at + j, s] * weight
+            beta[at + j] += traits[a, j] * table[a, 0]
+            for c in range(C):
+                beta[at + bent + j * C + c] += traits[a, j] * table[a, 1 + c]
+    for s in range(0 if len(traits) or not bent else len(cell)):
+        for j in range(bent):
+            sums[j] += columns[at + j, s] * v[s]
+        i = row[s]
         if s + 1 == len(cell) or row[s + 1] != i:
             for j in range(bent):
                 beta[at + j] += sums[j]
@@ -186,7 +212,8 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
             beta[j] = _dot(columns[j], v)
         elif j >= at + bent:
             beta[j + bent * C] = _dot(columns[j], v)
-    out[:] = 0.0
+    for j in range(len(out)):
+        out[j] = 0.0
     out[K + 1] = reading
     for k in range(K):
         out[k] += t[k * (K + 1)]
@@ -196,14 +223,15 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
             out[K] += own_cell
             out[K + 1 + k - before] += own_cell
             out[2 * K + 1 + k * K + before] = own_cell
-    out[after:base] = h[: items + 1]
     for a in range(items + 1):
+        out[after + a] = h[a]
         out[base] += table[a, 0]
         out[start + a] = table[a, 0]
         for j in range(d):
             out[base + 1 + j] += table[a, j + 1]
             out[start + items + 1 + a * d + j] = table[a, j + 1]
-    out[base + 1 + d : start] = beta
+    for j in range(p):
+        out[base + 1 + d + j] = beta[j]
 
 
 @jit
@@ -216,7 +244,8 @@ def likelihood(
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
     total = 0.0
-    su[:] = u + v
+    for s in range(len(u)):
+        su[s] = u[s] + v[s]
     if family == NORMAL:
         for s in range(len(u)):
             total -= 0.5 * (y[s] - su[s]) ** 2
@@ -229,8 +258,8 @@ def likelihood(
 
 @jit
 def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float:
-    su[:] = u
-    sv[:] = v
+    for s in range(len(u)):
+        su[s], sv[s] = u[s], v[s]
     sigmoid(su, len(su))
     sigmoid(sv, len(sv))
     total, product = 0.0, 1.0
@@ -317,9 +346,9 @@ def scaled(residual: Floats, scale: Floats, common: Ints, inverse: Floats, out: 
 
 @jit
 def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
-           row: Ints, read: Floats, x: Floats, columns: Floats, context: Floats, at: int, bent: int, y: Floats,
-           family: int, dispersion: float, most: int, enough: float, inner: int, near: bool, diagonal: Floats,
-           common: Ints, inverse: Floats) -> tuple[float, int]:  # fmt: skip
+           row: Ints, read: Floats, x: Floats, columns: Floats, context: Floats, at: int, bent: int, traits: Floats,
+           y: Floats, family: int, dispersion: float, most: int, enough: float, inner: int, near: bool,
+           diagonal: Floats, common: Ints, inverse: Floats) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
     Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher
@@ -327,7 +356,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     moves what diagonals take many products for (examination against attraction); none where both
     are empty. It is halved until the objective rises. The first step that promises less than
     `enough` nats is the last. `near` says that the start is close. Returns the objective before the
-    last step and the number of steps; `diagonal` gets the Fisher's, unless it holds one already.
+    last step and the number of steps.
     """
     N, P = len(cell), len(theta)
     u, v, du, dv, su, sv = (
@@ -340,18 +369,12 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     )
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
-    linear(theta, K, items, cell, last, own, row, read, x, columns, context, at, bent, u, v)
+    linear(theta, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, u, v)
     value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
-    if not diagonal.any():
-        # The diagonal of J' H J needs squared columns; huv is left out, as it only scales and
-        # shrinks.
-        derivatives(su, sv, y, family, dispersion, False, ru, rv, huu, huv, hvv)
-        adjoint(huu, hvv, K, items, cell, last, own, row, read * read, x * x, columns * columns,
-                context * context, at, bent, diagonal)  # fmt: skip
     exact = near
     for taken in range(most):
         derivatives(su, sv, y, family, dispersion, exact, ru, rv, huu, huv, hvv)
-        adjoint(ru, rv, K, items, cell, last, own, row, read, x, columns, context, at, bent, slope)
+        adjoint(ru, rv, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, slope)  # fmt: skip
         for j in range(P):
             slope[j] -= precision[j] * (theta[j] - mean[j])
             scale[j] = 1.0 / (diagonal[j] + precision[j])
@@ -363,38 +386,24 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         for c in range(inner):
             if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
                 break
-            linear(
-                direction,
-                K,
-                items,
-                cell,
-                last,
-                own,
-                row,
-                read,
-                x,
-                columns,
-                context,
-                at,
-                bent,
-                du,
-                dv,
-            )
+            linear(direction, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits,
+                   du, dv)  # fmt: skip
             for s in range(N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
                 du[s] = through
-            adjoint(
-                du, dv, K, items, cell, last, own, row, read, x, columns, context, at, bent, image
-            )
+            adjoint(du, dv, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits,
+                    image)  # fmt: skip
             for j in range(P):
                 image[j] += precision[j] * direction[j]
-            curve = _dot(direction, image)
-            if curve <= 1e-3 * _dot(direction, direction / scale):
+            curve, flat = _dot(direction, image), 0.0
+            for j in range(P):
+                flat += direction[j] * direction[j] / scale[j]
+            if curve <= 1e-3 * flat:
                 # Far from the maximum the Hessian may bend the other way: go no further than it is
                 # trusted.
-                if c == 0:
-                    step[:] = direction
+                for j in range(P if c == 0 else 0):
+                    step[j] = direction[j]
                 break
             length = energy / curve
             for j in range(P):
@@ -410,9 +419,10 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         settled = exact and promise < _LAST * enough
         exact = near or promise < _NEAR
         if not promise > enough:
-            theta += step
+            for j in range(P):
+                theta[j] += step[j]
             return value, taken + 1
-        linear(step, K, items, cell, last, own, row, read, x, columns, context, at, bent, du, dv)
+        linear(step, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, du, dv)  # fmt: skip
         size, reached = 1.0, value
         for _ in range(30):
             for s in range(N):
@@ -429,7 +439,8 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         if not reached > value:
             return value, taken
         value = reached
-        theta[:] = moved
+        for j in range(P):
+            theta[j] = moved[j]
         if settled and size == 1.0:
             return value, taken + 1
         for s in range(N):
