@@ -13,8 +13,10 @@ from counterrank.readers import survey as parts_module
 from counterrank.readers.reading import concat, read_part
 from counterrank.readers.spec import CandidateSpec, Field, LogSpec
 from counterrank.readers.survey import batch_rows, sample_rows
+from counterrank.source import MemorySource
 from counterrank.sources import scan_log
 from counterrank.sources.cluster import SurveyPass
+from counterrank.sources.files import _Reservoir
 
 
 @pytest.fixture
@@ -173,14 +175,29 @@ def test_samples_are_uniform(many_parts):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 60, 400, 1000])
-def test_a_sample_is_the_rows_with_the_smallest_keys(many_parts, rows):
+def test_a_sample_of_files_is_that_of_the_log_in_memory(many_parts, rows):
     source, whole = many_parts
     drawn = source.sample(rows, np.random.default_rng(5))
-    keys = np.random.default_rng(5).random(1000)
-    chosen = np.sort(np.argsort(keys)[:rows])
+    chosen = np.sort(np.random.default_rng(5).choice(1000, rows, replace=False))
     np.testing.assert_array_equal(drawn.action, whole.action[chosen])
     np.testing.assert_array_equal(drawn.bucket, whole.bucket[chosen])
     np.testing.assert_array_equal(np.arange(1000)[drawn.rows], chosen)
+    memory = MemorySource(whole).sample(rows, np.random.default_rng(5))
+    np.testing.assert_array_equal(drawn.action, memory.action)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 60, 400, 1000])
+def test_a_sample_of_unknown_length_is_the_rows_with_the_smallest_keys(many_parts, rows):
+    _, whole = many_parts
+    drawn = _Reservoir(rows, np.random.default_rng(5))
+    for start in range(0, 1000, 130):
+        part = whole.take(slice(start, min(start + 130, 1000)))
+        picked = drawn.pick(part.n)
+        if len(picked):
+            drawn.add(part.take(picked))
+    keys = np.random.default_rng(5).random(1000)
+    chosen = np.sort(np.argsort(keys)[:rows])
+    np.testing.assert_array_equal(drawn.log().action, whole.action[chosen])
 
 
 def test_a_bad_row_in_a_sample_has_its_own_number(kit, tmp_path):

@@ -133,7 +133,7 @@ def audit(
     source: Source, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
     time: str | None = None, checks: Sequence[Check] = CHECKS,
 ) -> list[Finding]:  # fmt: skip
-    """Return the findings of every check, in a fixed order.
+    r"""Return the findings of every check, in a fixed order.
 
     `segments` None looks at up to five columns with few values; `time` None at a column whose name
     says time.
@@ -141,7 +141,7 @@ def audit(
     >>> from counterrank.source import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
     >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
-    ['100.0% of shown items were a random choice']
+    ['100.0\u202f% of shown items were a random choice']
     """
     sample = (
         source.sample(CUT_ROWS, np.random.default_rng(0))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.parts import key, style_of
-from counterrank.report.reading import Reading, complete, ends, table
+from counterrank.report.reading import Reading, complete, ends, rows, table
 
 EVIDENCE = {
     "reliable": ("Reliable", "Intervals and checks can be taken at face value."),
@@ -231,7 +231,7 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
         needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
         found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
-    if any(row.get("rows") is None for row in plan.get("rows_for") or ()):
+    if any(row.get("rows") is None for row in rows(plan.get("rows_for"))):
         found.append(
             f"However many {ranking}s are logged, lifts below about "
             f"{percent(plan.get('allowance_relative'))} stay within the allowance for bias; more "
