@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from counterrank.estimators.auto.rule import (
     Decision,
     Step,
+    _flags,
     decide,
     estimate_from,
     first_allowance,
@@ -283,7 +284,13 @@ def test_flags_say_what_is_missing_and_what_is_not():
         "model-alone",
         "bias-allowance",
     ]
-    assert found.flags[-1].endswith("a bias of 0.07 (given: 0.07; docs/auto.md)")
+    assert found.flags[-1].endswith("a bias of 0.07 (given 0.07; docs/auto.md)")
+    decision = Decision(np.array([0.2, 0.5, 0.3]), 0.03, {"a": 0.05, "b": 0.02}, (), "iips")
+    lowered = _flags(of_two_positions(unsupported=np.zeros(3), alone=0.0), decision)
+    assert lowered == (
+        "bias-allowance: the interval allows for a bias of 0.03 (0.07 before weights were asked: "
+        "a 0.05, b 0.02; docs/auto.md)",
+    )
     at_the_line = SETTINGS["told"].value
     calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
     assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]

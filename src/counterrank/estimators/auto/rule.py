@@ -248,9 +248,13 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
             "the log and rests on the reward models alone"
         )
     if decision.allowance > 0:
+        first = sum(decision.parts.values())
+        # Parts add up to what was allowed for before weights confirmed or contradicted the models.
+        before = "" if decision.allowance == first else f"{first:.3g} before weights were asked: "
+        parts = (f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
         found.append(
-            f"bias-allowance: the interval allows for a bias of {decision.allowance:.3g} ("
-            + ", ".join(f"{name}: {part:.2g}" for name, part in decision.parts.items() if part > 0)
+            f"bias-allowance: the interval allows for a bias of {decision.allowance:.3g} ({before}"
+            + ", ".join(parts)
             + "; docs/auto.md)"
         )
     return tuple(found)
