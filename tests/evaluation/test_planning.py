@@ -150,6 +150,16 @@ def test_a_ranking_policy_has_no_exploration_curve():
     assert stderr_ratios(joint, "new", "ips") == []
 
 
+def test_the_plan_is_that_of_the_recommended_interval(gentle):
+    result = cr.evaluate(gentle, estimators=["auto"], audit=False)
+    found, plan = result.estimate("new"), result.planning["new"]
+    assert found.allowance > 0
+    assert plan["allowance_relative"] == pytest.approx(found.allowance / result.log["value"])
+    assert plan["detectable_lift"] == pytest.approx(
+        detectable(found.lift.stderr, allowance=found.allowance)
+    )
+
+
 def test_planning_is_part_of_the_result(gentle):
     result = cr.evaluate(gentle, estimators=["iips"], audit=False, practical=0.03).to_dict()[
         "planning"

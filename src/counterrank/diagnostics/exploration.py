@@ -299,15 +299,13 @@ def _rows(n: int, lift_of: Callable[[float], float], wanted: float, allowance: f
     """
     from scipy.optimize import brentq
 
-    if wanted <= allowance:
-        return None
     if not allowance:
         return math.ceil(n * (lift_of(1.0) / wanted) ** 2)
 
     def above(logarithm: float) -> float:
         return lift_of(math.exp(logarithm)) - wanted
 
-    # Lifts fall from many times the wanted one to the allowance, which is below it.
+    # With rows the lift falls to the allowance: a wanted one below it is never reached.
     ends = [side * 46.0 for side in (-1, 1)]
     if above(ends[0]) <= 0 or above(ends[1]) >= 0:
         return None
