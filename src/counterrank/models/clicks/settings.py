@@ -169,8 +169,8 @@ SETTINGS: dict[str, Setting[float]] = {
     "rest_discount": Setting(
         0.5,
         "power of the place",
-        "lower slots ask for less attention; 0, .5 and .7 predict unseen clicks alike",
-        "36 development worlds, n 2,000 and 20,000, two logs each",
+        "lower slots ask for less attention; other powers were not tried by themselves",
+        "reasoned",
     ),
     "rest_floor": Setting(
         0.2,
