@@ -4,6 +4,7 @@ from counterrank.diagnostics.columns import (
     MAX_GROUPS,
     by_label,
     column_of,
+    epoch_unit,
     interval_names,
     segmentation,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "curve",
     "effective_rows",
     "effective_rows_by_position",
+    "epoch_unit",
     "interval_names",
     "largest_weight_share",
     "mean_weight_test",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError, LogError
+from counterrank.fingerprint import fingerprint_of
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.paths import (
     STRENGTHS,
@@ -567,6 +568,7 @@ def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
         context_categories=dict(whole.categories),
         feature_names=whole.item_feature_names,
         feature_categories=whole.categories_of_items,
+        learned_from=fingerprint_of(whole).of_rows,
     )
 
 
