@@ -2,6 +2,8 @@
 evaluates it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -304,11 +306,11 @@ class LearnedPolicy:
             "scorer": self.scorer.to_dict(),
         }
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON, whole or not at all."""
         write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
 
-    def to_onnx(self, path: "str | os.PathLike[str] | None" = None) -> bytes:
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes:
         """Return what serving needs as an ONNX graph in double precision, and write it to `path` if
         one is given; needs the extra `onnx`.
 
@@ -322,7 +324,7 @@ class LearnedPolicy:
         return found
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "LearnedPolicy":
+    def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:
         """Return the policy of plain data, checked: a file is data from anywhere."""
         if data.get("schema") != SCHEMA:
             raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")
