@@ -251,7 +251,7 @@ def validate(
     ...     action=action, reward=reward, propensity=half, targets={"a": half, "b": half},
     ...     columns={"arm": np.repeat(["a", "b"], 200)},
     ... )
-    >>> [(pair.source, pair.target) for pair in cr.validate(log, "arm", estimators="ips").pairs]
+    >>> [(pair.source, pair.arm) for pair in cr.validate(log, "arm", estimators="ips").pairs]
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
