@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
 from counterrank.atomic import write_bytes, write_text
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.vocabulary import Columns, coded, item_numbers, translated
-from counterrank.log import LOGGING, RankingLog
 from counterrank.models import Rankings, encoded, encoded_context
 from counterrank.policies import (
     BestOf,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import RankingLog
 from counterrank.errors import PolicyError
-from counterrank.log import RankingLog
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from counterrank.errors import ConfigError
-from counterrank.serve import pages
-from counterrank.serve.store import Store
+from counterrank.report.serve import pages
+from counterrank.report.serve.store import Store
 
 HOST = "127.0.0.1"
 HEADERS = {

@@ -41,7 +41,7 @@ from counterrank.report import (
     validation_page,
     validation_sentences,
 )
-from counterrank.serve.store import Entry, Outcome
+from counterrank.report.serve.store import Entry, Outcome
 
 
 def listing(
