@@ -12,12 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from counterrank.report.serve import make_server, record, store
-from counterrank.report.serve.pages import history, listing
-from counterrank.report.serve.store import Store, read_outcomes
 from tests.report import sample
 
 from counterrank.errors import ConfigError, OutputError
+from counterrank.report.serve import make_server, record, store
+from counterrank.report.serve.pages import history, listing
+from counterrank.report.serve.store import Store, read_outcomes
 
 
 def several(targets: int) -> dict:
