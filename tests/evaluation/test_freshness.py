@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest_evaluation import gentle_log
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
+from counterrank.data.source import MemorySource
 from counterrank.evaluation.freshness import Later, LaterSource, later_rows
-from counterrank.source import MemorySource
-from counterrank.sources import scan_log
+from counterrank.io import scan_log
 
 DAYS = np.array([f"2026-10-{1 + day:02d}" for day in range(10)])
 

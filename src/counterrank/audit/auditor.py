@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from counterrank.audit import groups, propensities, rows, scores
 from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
-from counterrank.diagnostics import SKIPPED, column_of, segmentation
-from counterrank.log import RankingLog
-from counterrank.ratios import Ratios, ratios_of
-from counterrank.source import Source
+from counterrank.data.columns import column_of, segmentation
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Source
+from counterrank.weights.ratios import Ratios, ratios_of
+from counterrank.weights.thresholds import SKIPPED
 
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
@@ -139,7 +140,7 @@ def audit(
     `segments` names columns whose groups are looked at beside those of the context; `time` None
     looks at a column whose name and values say time.
 
-    >>> from counterrank.source import MemorySource
+    >>> from counterrank.data.source import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
     >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
     ['100.0\u202f% of shown items were a random choice']

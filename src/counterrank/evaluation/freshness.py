@@ -13,10 +13,10 @@ from typing import Any, Generic, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics import column_of, epoch_unit
+from counterrank.data.columns import column_of, epoch_unit
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource, Partial, Source, State
 from counterrank.errors import ConfigError, LogError
-from counterrank.log import RankingLog
-from counterrank.source import MemorySource, Partial, Source, State
 from counterrank.texts import say
 
 #: Samples of this many times the rows that are wanted are drawn before too few later rows are too few.
