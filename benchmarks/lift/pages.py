@@ -12,7 +12,7 @@ import numpy as np
 import counterrank as cr
 from benchmarks.lift.cells import TARGET, Case, Floats, Ints, Truth, at_last
 from counterrank.policies import Candidates, ItemFeatures, parse_policy
-from counterrank.simulate.clicks import linear, subsets
+from counterrank.research.simulate.clicks import linear, subsets
 from counterrank.texts import REWARD_PER_RANKING
 
 Behavior = Literal["position", "reading", "redundancy", "trust", "one click", "carousel"]

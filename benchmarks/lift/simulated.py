@@ -13,7 +13,7 @@ from benchmarks.lift import pages
 from benchmarks.lift.cells import DRAWS, Case, Cell, Kept, Truth
 from benchmarks.lift.pages import Pages
 from counterrank.atomic import write_text
-from counterrank.simulate import World, true_value
+from counterrank.research.simulate import World, true_value
 
 #: Pages by which a true lift is known: its error is far below what any log can tell.
 TRUE_PAGES = 2**17
