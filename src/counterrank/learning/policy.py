@@ -190,7 +190,7 @@ class LearnedPolicy:
         own = self._candidate_scores(log, sets, bound)
         return Scored(sets, base + strength * own, parse_policy("plackett-luce"))
 
-    def _bound(self, log: RankingLog) -> "_Bound":
+    def _bound(self, log: RankingLog) -> _Bound:
         if log.K > len(self.position_weights):
             raise PolicyError(
                 f"the policy was learned on pages of {len(self.position_weights)} positions, and "
@@ -205,7 +205,7 @@ class LearnedPolicy:
             item_numbers(self.items, log, features=bool(self.feature_names)),
         )
 
-    def _candidate_scores(self, log: RankingLog, candidates: Candidates, bound: "_Bound") -> Floats:
+    def _candidate_scores(self, log: RankingLog, candidates: Candidates, bound: _Bound) -> Floats:
         out = np.empty(len(candidates.items))
         for rows in candidates.blocks(200_000):
             part = log.take(rows)
@@ -217,7 +217,7 @@ class LearnedPolicy:
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
         return out
 
-    def _table(self, log: RankingLog, bound: "_Bound") -> Floats:
+    def _table(self, log: RankingLog, bound: _Bound) -> Floats:
         every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
         return self.scorer.relevance(bound.others(log, every))
 
