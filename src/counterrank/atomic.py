@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from counterrank import stores
 from counterrank.errors import OutputError
 
 
@@ -16,8 +17,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Any failure, including an interrupt, removes the temporary file and leaves an older `path`
     untouched. A link is followed; a device or pipe, such as /dev/stdout, is written to and never
-    replaced.
+    replaced. What goes to a store is made here and sent at the end.
     """
+    if stores.is_url(path):
+        with tempfile.TemporaryDirectory(prefix="counterrank-") as room:
+            made = Path(room) / "made"
+            yield made
+            stores.upload(made, os.fspath(path))
+        return
     stream = _is_stream(path)
     target = Path(path) if stream else Path(os.path.realpath(path))
     try:

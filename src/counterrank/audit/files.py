@@ -33,7 +33,7 @@ from counterrank.readers import (
     resolve,
 )
 from counterrank.source import MemorySource, Source
-from counterrank.sources import IN_MEMORY_BYTES, open_source
+from counterrank.sources import is_small, open_source
 from counterrank.texts import say
 
 
@@ -65,7 +65,7 @@ def _opened(
         return MemorySource(log), tuple(log.targets)
     from counterrank.sources import scan_log
 
-    if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:
+    if is_small(log):
         try:
             found = read_log(log, **reading)
             return MemorySource(found), tuple(found.targets)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypedDict
 
+from counterrank import stores
 from counterrank.errors import ConfigError
 from counterrank.policies import (
     ItemFeatures,
@@ -199,8 +200,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a TOML file, or say what is wrong with it."""
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(stores.read_bytes(path).decode("utf-8"))
     except OSError as problem:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:

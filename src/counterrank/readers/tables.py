@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from counterrank import stores
 from counterrank.errors import LogError
 from counterrank.readers import values
 from counterrank.readers.files import (
@@ -111,10 +112,14 @@ def _has_rows(batch: Any) -> bool:
 
 
 def open_parquet(file: DataFile) -> Any:
-    """Return the open Parquet file; read-ahead is off, which keeps memory flat."""
+    """Return the open Parquet file; read-ahead is off, which keeps memory flat, except for stores,
+    which answer few large questions sooner than many small ones.
+    """
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=10_000_000)
+    away = stores.is_url(file.path)
+    source = stores.opened(file.path) if away else file.path
+    return pq.ParquetFile(source, pre_buffer=away, thrift_container_size_limit=10_000_000)
 
 
 def metadata(file: DataFile) -> Any:
@@ -224,7 +229,8 @@ def _arrow(file: DataFile, columns: Columns) -> pa.Table:
 def _arrow_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
     import pyarrow.ipc as ipc
 
-    with pa.memory_map(file.path) as source:
+    away = stores.is_url(file.path)
+    with stores.opened(file.path) if away else pa.memory_map(file.path) as source:
         every: Any
         if file.format == "arrow-stream":
             reader = every = ipc.open_stream(source)

@@ -9,6 +9,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank import stores
 from counterrank.errors import ConfigError, LogError
 from counterrank.log import RankingLog
 from counterrank.progress import reporter
@@ -434,7 +435,7 @@ def _from_path(
 ) -> Source:
     here = engine in (None, "local")
     whole = reading.get("format") in ADAPTERS
-    if here and (whole or (_is_small(path) and not where)):
+    if here and (whole or (is_small(path) and not where)):
         kept = {"keep": tuple(segments), **reading}
         try:
             return MemorySource(read_log(path, targets=targets, **kept))
@@ -450,7 +451,12 @@ def _from_path(
     return files if here else _on_cluster(files, engine)
 
 
-def _is_small(path: Any) -> bool:
+def is_small(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is one file that is read into memory rather than streamed."""
+    path = os.fspath(path)
+    if stores.is_url(path):
+        one = not stores.has_pattern(path) and stores.kind_of(path) == "file"
+        return one and stores.stamp(path)[0] <= IN_MEMORY_BYTES
     return os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
 
 
