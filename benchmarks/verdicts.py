@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import counterrank as cr
-from counterrank.simulate import World, draw, paper, published, random, true_value
+from counterrank.research.simulate import World, draw, paper, published, random, true_value
 
 OUT = "out/verdicts.csv"
 FIELDS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import counterrank as cr
-from counterrank import simulate
+from counterrank.research import simulate
 
 folder = Path(tempfile.mkdtemp())
 

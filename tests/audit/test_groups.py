@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit.auditor import VITAL, audit
 from counterrank.audit.groups import BLOCKS, context_cuts, grouped_sums, groups_tested
-from counterrank.source import MemorySource
+from counterrank.data.source import MemorySource
 
 A = 5
 

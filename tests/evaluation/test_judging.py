@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from counterrank.diagnostics import SIGNIFICANT, mean_weight_test
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
@@ -23,7 +22,9 @@ from counterrank.evaluation.judging import (
     scale_of,
     verdict,
 )
-from counterrank.moments import moments_of
+from counterrank.weights.diagnostics import mean_weight_test
+from counterrank.weights.moments import moments_of
+from counterrank.weights.thresholds import SIGNIFICANT
 
 
 def estimate(*, value=2.0, half=0.01, lift=0.0, lift_half=0.01, ess=1000.0, n=1000, **more):

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest_evaluation import gentle_log
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.errors import ConfigError
 from counterrank.evaluation.judging import (
     LEVELS,
@@ -20,7 +19,8 @@ from counterrank.evaluation.judging import (
     round_up,
     verdict,
 )
-from counterrank.simulate import draw, published
+from counterrank.research.simulate import draw, published
+from counterrank.weights.thresholds import THRESHOLDS
 
 PATH = ["iips", "order-2", "order-3", "ips"]
 
@@ -251,7 +251,7 @@ def test_a_failed_audit_is_never_reliable(gentle):
 
 
 def test_a_value_below_zero_has_no_shares():
-    from counterrank.diagnostics.exploration import plan_for
+    from counterrank.evaluation.exploration import plan_for
 
     plan = plan_for(1000, 0.1, logged=-2.0, logged_stderr=0.05, level=0.95)
     assert np.isnan(plan["detectable_relative"]) and plan["rows_for"] == []

@@ -24,21 +24,14 @@ from counterrank.audit.findings import (
 )
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
-from counterrank.diagnostics import (
-    FAILED,
-    PASSED,
-    SIGNIFICANT,
-    SKIPPED,
-    THRESHOLDS,
-    WARNED,
-    interval_names,
-)
+from counterrank.data.columns import interval_names
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
-from counterrank.log import LOGGING, RankingLog
-from counterrank.ratios import Ratios
 from counterrank.texts import in_percent
+from counterrank.weights.ratios import Ratios
+from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

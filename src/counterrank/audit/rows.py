@@ -17,11 +17,12 @@ from counterrank.audit.findings import (
     complete,
     examples_at,
 )
-from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
+from counterrank.data.columns import by_label, column_of
+from counterrank.data.log import RankingLog
 from counterrank.kernels import hashing
-from counterrank.log import RankingLog
 from counterrank.policies import Scored
 from counterrank.texts import in_percent, say
+from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")

@@ -46,7 +46,7 @@ def run(job: str, dry_run: bool) -> None:
     """Run what JOB describes, a TOML file with every option of `evaluate`, or of `learn`."""
     import shlex
 
-    from counterrank.readers import check_outputs, load_toml
+    from counterrank.io import check_outputs, load_toml
 
     command, content = _asked(load_toml(job), job)
     arguments = list(_arguments(command, content, job))

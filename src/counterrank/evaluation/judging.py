@@ -9,7 +9,22 @@ from typing import Any
 import numpy as np
 
 from counterrank.audit import Finding
-from counterrank.diagnostics import (
+from counterrank.errors import ConfigError
+from counterrank.estimators import Estimate, order_path, parse
+from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.passing import Pairing
+from counterrank.evaluation.result import Verdict
+from counterrank.inference import Looks, holm, two_sided
+from counterrank.texts import in_percent, say
+from counterrank.weights.diagnostics import (
+    effective_rows,
+    effective_rows_by_position,
+    largest_weight_share,
+    mean_weight_test,
+    tail_index,
+)
+from counterrank.weights.moments import Moments
+from counterrank.weights.thresholds import (
     FAILED,
     PASSED,
     POSITION_ESS,
@@ -17,20 +32,7 @@ from counterrank.diagnostics import (
     THRESHOLDS,
     WARNED,
     Outcome,
-    effective_rows,
-    effective_rows_by_position,
-    largest_weight_share,
-    mean_weight_test,
-    tail_index,
 )
-from counterrank.errors import ConfigError
-from counterrank.estimators import Estimate, order_path, parse
-from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.result import Verdict
-from counterrank.inference import Looks, holm, two_sided
-from counterrank.moments import Moments
-from counterrank.texts import in_percent, say
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
-from counterrank.diagnostics import (
-    FAILED,
-    curve,
-    effective_rows,
-    mean_weight_test,
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import Source
+from counterrank.errors import CounterrankError
+from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
+from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
     stderr_ratios,
     support,
-    weight_report,
 )
-from counterrank.errors import CounterrankError
-from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
 from counterrank.evaluation.jobs import (
     TREE,
     Job,
@@ -56,10 +53,11 @@ from counterrank.evaluation.passing import (
     segment_table,
 )
 from counterrank.evaluation.result import Evaluation
-from counterrank.log import Probabilities, RankingLog
-from counterrank.moments import Moments
-from counterrank.source import Source
+from counterrank.evaluation.sensitivity import curve
 from counterrank.texts import explain
+from counterrank.weights.diagnostics import effective_rows, mean_weight_test, weight_report
+from counterrank.weights.moments import Moments
+from counterrank.weights.thresholds import FAILED
 
 
 def planning(
@@ -316,7 +314,7 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.sources import opened
+    from counterrank.io import opened
 
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     method = _method(estimate_propensity)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.paths import (
@@ -32,7 +33,6 @@ from counterrank.learning.policy import LearnedPolicy, sampler_of, scores_of
 from counterrank.learning.result import Certificate, Learned, Step, exposure, segments_of
 from counterrank.learning.scorer import Scorer, fit_trees
 from counterrank.learning.settings import SETTINGS
-from counterrank.log import RankingLog
 from counterrank.models import (
     ALL,
     ListModel,
@@ -151,7 +151,7 @@ def _cut(logger: Policy, rows: Bools) -> Policy:
 
 
 def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> RankingLog:
-    from counterrank.readers import from_frame, read_log, refuse_unread
+    from counterrank.io import from_frame, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)

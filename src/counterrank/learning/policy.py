@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
 from counterrank.atomic import write_bytes, write_text
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
-from counterrank.log import LOGGING, RankingLog
 from counterrank.models import Rankings, encoded, encoded_context, rankings_of
 from counterrank.policies import (
     BestOf,
