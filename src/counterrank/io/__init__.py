@@ -19,16 +19,14 @@ from counterrank.io.spec import (
 from counterrank.io.survey import (
     Part,
     Survey,
-    Where,
-    allowed,
     batch_rows,
     plan,
-    pruned,
     rows_each,
     sample_rows,
 )
 from counterrank.io.tables import read_table
 from counterrank.io.values import action_ids, numbers
+from counterrank.io.where import Where
 
 __all__ = [
     "Field",
@@ -41,7 +39,6 @@ __all__ = [
     "TooLargeError",
     "Where",
     "action_ids",
-    "allowed",
     "as_table",
     "batch_rows",
     "check_outputs",
@@ -59,7 +56,6 @@ __all__ = [
     "open_source",
     "opened",
     "plan",
-    "pruned",
     "read_log",
     "refuse_unread",
     "read_part",

@@ -71,7 +71,8 @@ def _first_line(problem: BaseException) -> str:
     return text[0][:300] if text else type(problem).__name__
 
 
-Value = str | int | None
+#: Keys of the folders above a file and what they say.
+Partitions = tuple[tuple[str, pa.Scalar], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class DataFile:
     path: str
     format: str
     compression: str | None = None
-    partitions: tuple[tuple[str, Value], ...] = ()
+    partitions: Partitions = ()
     decimal: str = "."
     stamp: stores.Stamp | None = None
 
@@ -184,9 +185,7 @@ def _in_folder(folder: Path) -> list[Path]:
     )
 
 
-def _file(
-    path: str, format: str | None, partitions: tuple[tuple[str, Value], ...], decimal: str
-) -> DataFile:
+def _file(path: str, format: str | None, partitions: Partitions, decimal: str) -> DataFile:
     with guard(path):
         stamp, head = stores.glance(path, 16)
     found, compression = recognise(path, head, format)
@@ -198,25 +197,29 @@ def _partitions(path: str) -> list[tuple[str, str]]:
     return [(key, unquote(value)) for key, sign, value in pairs if sign and key]
 
 
-def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[tuple[tuple[str, Value], ...]]:
+def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
     """Partition values as integers where every one of a key is, as text otherwise; Hive's name for
-    null is None.
+    null is null.
     """
     texts: dict[str, set[str]] = {}
     for pairs in all_pairs:
         for key, value in pairs:
             texts.setdefault(key, set()).add(value)
     null = "__HIVE_DEFAULT_PARTITION__"
-    whole = {
-        key
+    kinds = {
+        key: pa.int64() if all(_is_plain_number(value) for value in found - {null}) else pa.string()
         for key, found in texts.items()
-        if all(v.lstrip("-").isdecimal() for v in found - {null})
     }
 
-    def typed(key: str, value: str) -> Value:
-        return None if value == null else int(value) if key in whole else value
+    def typed(key: str, value: str) -> pa.Scalar:
+        return pa.scalar(None if value == null else value).cast(kinds[key])
 
     return [tuple((key, typed(key, value)) for key, value in pairs) for pairs in all_pairs]
+
+
+def _is_plain_number(text: str) -> bool:
+    # Longer ones are names: a column of numbers does not hold them.
+    return re.fullmatch(r"-?\d{1,18}", text) is not None
 
 
 #: Extension to format.

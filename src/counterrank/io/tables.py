@@ -136,8 +136,7 @@ def _stored(file: DataFile, columns: Columns) -> list[str] | None:
 def _with_partitions(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
     for key, value in file.partitions:
         if (columns is None or key in columns) and key not in table.column_names:
-            kind = pa.int64() if isinstance(value, int) else pa.string()
-            table = table.append_column(key, pa.repeat(pa.scalar(value, type=kind), table.num_rows))
+            table = table.append_column(key, pa.repeat(value, table.num_rows))
     return table
 
 

@@ -253,6 +253,8 @@ def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
 def _fitted(value: Literal, column: str, schema: pa.Schema) -> pa.Scalar:
     """Return a value as the column's type would write it, so that both compare."""
     kind = _type_of(column, schema)
+    if pa.types.is_null(kind):  # nothing is known of it, and nothing fits
+        return pa.scalar(value)
     holds_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     holds_text = holds_text or bool(pa.types.is_string_view(kind))
     if isinstance(value, bool) or pa.types.is_boolean(kind):
