@@ -15,7 +15,14 @@ LEVELS = ["insufficient", "directional", "reliable"]
 
 def evaluated(log, **options):
     return cr.evaluate(
-        log, **{"estimators": ["auto"], "audit": False, "independent_rows": True, **options}
+        log,
+        **{
+            "estimators": ["auto"],
+            "audit": False,
+            "independent_rows": True,
+            "target_is_fresh": True,
+            **options,
+        },
     )
 
 

@@ -48,10 +48,10 @@ def test_the_wheel_holds_everything_that_is_not_code_too(built):
     for needed in (
         "py.typed",
         "report/templates/",
-        "simulate/data/",
-        "paper/data/",
+        "research/simulate/data/",
+        "research/paper/data/",
         "learning/",
-        "serve/",
+        "report/serve/",
     ):
         assert any(name.startswith(f"counterrank/{needed}") for name in names), (
             f"the wheel lacks {needed}"

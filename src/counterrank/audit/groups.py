@@ -111,8 +111,10 @@ def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
         if not len(seen) or seen.min() == seen.max():
             continue
         edges = np.unique(np.quantile(seen, np.arange(1, QUANTILES) / QUANTILES, method="higher"))
-        # An edge at the smallest value would leave an empty group below it.
-        found.append(Cut(name, index, tuple(float(edge) for edge in edges if edge > seen.min())))
+        # An edge at the smallest value would leave an empty group below it; where every quantile is
+        # that value (a rare flag), the group above it begins at the next.
+        above = [float(edge) for edge in edges if edge > seen.min()]
+        found.append(Cut(name, index, tuple(above or [float(seen[seen > seen.min()].min())])))
     return tuple(found)
 
 

@@ -56,7 +56,7 @@ def segment_option(help_: str) -> Callable[[Function], Function]:
 
 
 time_option = click.option(
-    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit."
+    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps."
 )
 
 

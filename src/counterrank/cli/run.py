@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import click
@@ -174,6 +174,8 @@ def _one(name: str, value: Any, job: str) -> str:
         return _spec(name, value, job)
     if isinstance(value, list):
         return ",".join(_one(name, part, job) for part in value)
+    if isinstance(value, date):  # TOML has dates of its own
+        return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ConfigError(
             f"{job}: '{name}' must be a text, a number or a list of them, got {value!r}"

@@ -105,3 +105,16 @@ def interval_names(edges: tuple[float, ...]) -> list[str]:
     first = [f"below {edges[0]:.4g}"]
     middle = [f"{low:.4g} to {high:.4g}" for low, high in zip(edges, edges[1:], strict=False)]
     return [*first, *middle, f"{edges[-1]:.4g} and above"]
+
+
+def epoch_unit(values: NDArray[np.float64]) -> str | None:
+    """Return the unit in which numbers count from 1970; None for plain numbers of days.
+
+    >>> [epoch_unit(np.array([value])) for value in (1.7e9, 1.7e12, 17.0)]
+    ['s', 'ms', None]
+    """
+    known = values[~np.isnan(values)]
+    largest = float(known.max()) if len(known) else 0.0
+    # Each limit is the year 1973 in its unit: seconds would reach that of milliseconds in 5138.
+    limits = (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8))
+    return next((unit for unit, limit in limits if largest > limit), None)

@@ -58,6 +58,10 @@ class Options:
     #: Intervals hold at every look at a growing log, and are shortest at about this many rows;
     #: None: one look.
     sequential: int | None = None
+    #: The user declares that no target was trained on these rows ...
+    target_is_fresh: bool = False
+    #: ... or until when targets were trained: only later rows count.
+    target_trained_until: str | None = None
 
     @property
     def looks(self) -> Looks:

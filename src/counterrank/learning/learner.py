@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
@@ -567,6 +568,7 @@ def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
         context_categories=dict(whole.categories),
         feature_names=whole.item_feature_names,
         feature_categories=whole.categories_of_items,
+        learned_from=fingerprint_of(whole).of_rows,
     )
 
 

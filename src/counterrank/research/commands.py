@@ -24,7 +24,9 @@ _EPILOG = """Example:
 """
 
 
-@click.command("simulate", epilog=_EPILOG)
+@click.command(
+    "simulate", epilog=_EPILOG, short_help="Write a simulated log with a known true value."
+)
 @click.option(
     "--preset",
     type=click.Choice(["published", "paper", "random", *_WORLDS]),
@@ -139,7 +141,7 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
 """
 
 
-@click.command("reproduce", help=_HELP)
+@click.command("reproduce", help=_HELP, short_help="Reproduce the figures and tables of the paper.")
 @click.argument("figure", type=click.Choice([*FIGURES, "all", "page"]), metavar="FIGURE")
 @click.option(
     "--seeds",
@@ -204,7 +206,7 @@ def reproduce(
         raise click.exceptions.Exit(130) from None
 
 
-@click.command("demo")
+@click.command("demo", short_help="Evaluate two policies on the log of a shop, and learn a third.")
 @click.option(
     "--out",
     default="out/demo",
@@ -226,7 +228,7 @@ def demo(out: str) -> None:
 _ROWS = 1_200
 
 
-@click.command("warmup")
+@click.command("warmup", short_help="Compile ahead of time what an evaluation needs.")
 def warmup() -> None:
     """Compile what an evaluation needs, so that the first one on this machine is as fast as the
     next.
