@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -81,9 +82,18 @@ def _inside(host: str, path: str, scheme: str) -> str:
 def _native(base: str, query: str) -> Any:
     from pyarrow import fs
 
+    given = dict(parse_qsl(query))
     if base.startswith("s3:"):
-        return _s3(base, dict(parse_qsl(query)))
-    system, _ = fs.FileSystem.from_uri(f"{base}/{'?' if query else ''}{query}")
+        return _s3(base, given)
+    if base.startswith("g"):
+        options: dict[str, Any] = {
+            key: given[key] for key in ("endpoint_override", "scheme") if key in given
+        }
+        if given.get("anonymous") == "true":
+            options["anonymous"] = True
+        patience = timedelta(seconds=_PATIENCE)
+        return fs.GcsFileSystem(retry_time_limit=patience, **options)
+    system, _ = fs.FileSystem.from_uri(f"{base}/")
     return system
 
 
@@ -289,7 +299,7 @@ def refuse_unwritable(url: str) -> None:
 def found_at(url: str) -> tuple[str, list[str]]:
     """Return the address of a folder, and the names in it that a folder or a pattern stands for.
 
-    `*` and `?` stand for letters of one name, `**` for any number of folders; a folder that fits
+    `*` stands for letters of one name, `**` for any number of folders; a folder that fits
     stands for all that lies in it.
     """
     path, tail = _cut(url)
@@ -331,13 +341,11 @@ def has_pattern(url: str) -> bool:
 
 def _cut(url: str) -> tuple[str, str]:
     """Return an address without its parameters, and these with their question mark."""
-    path, mark, query = url.rpartition("?")
-    if mark and any(query.startswith(f"{key}=") for key in _PARAMETERS):
-        return path, mark + query
-    return url, ""
+    path, mark, query = url.partition("?")
+    return path, mark + query
 
 
-_MAGIC = re.compile(r"[*?\[]")
+_MAGIC = re.compile(r"[*\[]")
 
 
 def _fits(parts: list[str], pattern: list[str]) -> bool:

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from counterrank import stores
-from counterrank.errors import LogError
+from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.long_format import whole_rankings
@@ -329,8 +329,16 @@ def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
     if where is None:
         return options
     where.expression(table.schema)
-    if resolve(table, options, in_memory=False).layout != "long":
+    spec = resolve(table, options, in_memory=False)
+    if spec.layout != "long":
         return options
+    fields = (*spec.fields.values(), *spec.targets.values(), *spec.candidates.fields)
+    inside = {spec.position, *(name for field in fields for name in field.columns)}
+    if split := [name for name in where.columns if name in inside]:
+        raise ConfigError(
+            f"'{split[0]}' differs within a ranking, and a condition selects whole rankings; use "
+            "columns with one value a ranking"
+        )
     if options.segments is None:
         return replace(options, keep=tuple(dict.fromkeys([*options.keep, *where.columns])))
     return replace(options, segments=tuple(dict.fromkeys([*options.segments, *where.columns])))

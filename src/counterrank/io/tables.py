@@ -91,7 +91,7 @@ def row_groups(
 ) -> Iterator[pa.Table]:
     """Yield consecutive pieces of some row groups of a Parquet file."""
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-    with guard(where, prefix=True), steady(file), open_parquet(file) as opened:
+    with guard(where, prefix=True), steady(file), open_parquet(file, ahead=True) as opened:
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
         found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
         # A chain of `map` and `filter` holds no batch while the caller works on it.
@@ -111,15 +111,29 @@ def _has_rows(batch: Any) -> bool:
     return bool(batch.num_rows)
 
 
-def open_parquet(file: DataFile) -> Any:
-    """Return the open Parquet file; read-ahead is off, which keeps memory flat, except for stores,
-    which answer few large questions sooner than many small ones.
+def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
+    """Return the open Parquet file.
+
+    Reading ahead is off for files of this machine, which keeps memory flat. A store answers few
+    large questions sooner than many small ones: there `ahead` fetches all that was asked for at
+    once, and else pages come as they are needed.
     """
     import pyarrow.parquet as pq
 
-    away = stores.is_url(file.path)
-    source = stores.opened(file.path) if away else file.path
-    return pq.ParquetFile(source, pre_buffer=away, thrift_container_size_limit=10_000_000)
+    if not stores.is_url(file.path):
+        return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=_MOST_THRIFT)
+    return pq.ParquetFile(
+        stores.opened(file.path),
+        pre_buffer=ahead,
+        buffer_size=0 if ahead else _PAGES,
+        thrift_container_size_limit=_MOST_THRIFT,
+    )
+
+
+#: Entries of a list in a Parquet footer; more only in one that is made to harm.
+_MOST_THRIFT = 10_000_000
+#: Bytes asked of a store at a time for the first rows of a column.
+_PAGES = 256 << 10
 
 
 def metadata(file: DataFile) -> Any:

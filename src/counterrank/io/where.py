@@ -333,10 +333,10 @@ class _Parser:
                 rest = self.text[at:].strip()
                 self._refuse(f"'{rest[:20]}' is not understood", at)
             kind = str(found.lastgroup)
-            value = found.group(kind)
+            value, start = found.group(kind), found.start(kind)
             if kind == "word" and value.lower() in _WORDS:
                 kind, value = "keyword", value.lower()
-            yield kind, _SPELLINGS.get(value, value), found.start(kind)
+            yield kind, _SPELLINGS.get(value, value), start
             at = found.end()
 
     def condition(self) -> Condition:
