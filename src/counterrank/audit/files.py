@@ -23,7 +23,6 @@ from counterrank.errors import (
     PropensityError,
 )
 from counterrank.io import (
-    IN_MEMORY_BYTES,
     Field,
     LogLike,
     LogSpec,
@@ -33,6 +32,7 @@ from counterrank.io import (
     action_ids,
     expand,
     from_table,
+    is_small,
     numbers,
     open_source,
     read_table,
@@ -103,7 +103,7 @@ def _opened(
         return MemorySource(log), tuple(log.targets)
     from counterrank.io import scan_log
 
-    if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:
+    if is_small(log):
         try:
             found = read_log(log, **reading)
             return MemorySource(found), tuple(found.targets)

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, Self, TypedDict
 
+<<<<<<< HEAD
 from numpy.typing import ArrayLike
 
 from counterrank.data.log import RankingLog
+=======
+from counterrank import stores
+>>>>>>> main
 from counterrank.data.propensity import MEANING
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
+from counterrank.io.where import Where
 from counterrank.policies import (
     ItemFeatures,
     PolicySpec,
@@ -48,6 +53,7 @@ class CommonOptions(TypedDict, total=False):
     logger: Any
     policies: Any
     items: str | os.PathLike[str] | None
+    where: Where | Mapping[str, Any] | str | None
 
 
 class Options(CommonOptions, total=False):
@@ -104,7 +110,8 @@ class ReadOptions:
     CSV. `logger` says how the scores in `propensity_scores` became rankings,
     "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
     NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
-    (slots of ads, items that were filtered out): the rest moves up.
+    (slots of ads, items that were filtered out): the rest moves up. `where` keeps the rows that fit
+    a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -128,6 +135,7 @@ class ReadOptions:
     logger: PolicySpec | None = None
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
+    where: Where | None = None
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -229,7 +237,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     # A file with a [log] table may hold these as tables of their own, beside it.
     beside = {
         key: content[key]
-        for key in ("logger", "policies", "items")
+        for key in ("logger", "policies", "items", "where")
         if key in content and key not in table
     }
     return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
@@ -238,8 +246,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a TOML file, or say what is wrong with it."""
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(stores.read_bytes(path).decode("utf-8"))
     except OSError as problem:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -371,6 +378,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "logger": _policy,
     "policies": _policies,
     "items": lambda key, given: None if given is None else os.fspath(given),
+    "where": lambda key, given: None if given is None else Where.of(given),
 }
 
 
