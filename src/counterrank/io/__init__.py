@@ -4,7 +4,6 @@ from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_s
 from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.outputs import check_outputs
-<<<<<<< HEAD
 from counterrank.io.reading import (
     as_table,
     concat,
@@ -14,11 +13,7 @@ from counterrank.io.reading import (
     read_log,
     read_part,
 )
-from counterrank.io.scanning import IN_MEMORY_BYTES, FileSource, open_source, opened, scan_log
-=======
-from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
->>>>>>> main
 from counterrank.io.schema import resolve
 from counterrank.io.spec import (
     Field,

@@ -22,11 +22,7 @@ from counterrank.io.decoding import decode
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
-<<<<<<< HEAD
 from counterrank.io.spec import LogLike, LogSpec, Options, ReadOptions, refuse_unread
-from counterrank.io.survey import Part, Survey, Where, allowed, batch_rows, opening, refuse_folders
-=======
-from counterrank.io.spec import LogSpec, Options, ReadOptions
 from counterrank.io.survey import (
     Part,
     Survey,
@@ -38,7 +34,6 @@ from counterrank.io.survey import (
     selecting,
 )
 from counterrank.io.where import Where
->>>>>>> main
 from counterrank.policies import Candidates, Policy, Scored
 
 Path = str | os.PathLike[str]

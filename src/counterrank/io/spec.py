@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, Self, TypedDict
 
-<<<<<<< HEAD
 from numpy.typing import ArrayLike
 
-from counterrank.data.log import RankingLog
-=======
 from counterrank import stores
->>>>>>> main
+from counterrank.data.log import RankingLog
 from counterrank.data.propensity import MEANING
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
@@ -69,7 +66,6 @@ class OpenOptions(CommonOptions, total=False):
 
     format: str | None
     engine: Any
-    where: Mapping[str, Any] | None
 
 
 class Frame(Protocol):
