@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
+from counterrank.messages import row_name, say
 from counterrank.policies import Candidates, Policy
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,7 @@ def _whole_numbers(array: NDArray[Any]) -> Ints:
     if bad.any():
         row, position = np.argwhere(bad)[0]
         raise LogError(
-            f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be "
+            f"action is {array[row, position]} at {row_name(row)}, position {position + 1}; ids must be "
             "integers"
         )
     return whole.astype(np.int64)
@@ -69,17 +70,17 @@ def lengths(action: Ints, *, start: int) -> Ints:
     if row >= 0 and action[row].min() < -1:
         position = int(np.argmax(action[row] < -1))
         raise LogError(
-            f"action is {action[row, position]} at row {start + row}, position {position + 1}; ids "
+            f"action is {action[row, position]} at {row_name(start + row)}, position {position + 1}; ids "
             "start at 0 and -1 pads a shorter ranking"
         )
     if row >= 0:
         raise LogError(
-            f"row {start + row} has an item after an empty position: {action[row].tolist()}; move "
+            f"{row_name(start + row)} has an item after an empty position: {action[row].tolist()}; move "
             "padding to the end"
         )
     if result.min() == 0:
         raise LogError(
-            f"row {start + int(result.argmin())} shows no item at all; drop empty rankings"
+            f"{row_name(start + int(result.argmin()))} shows no item at all; drop empty rankings"
         )
     return result
 
@@ -94,10 +95,9 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         row, position = divmod(bad, shape[1])
         count = _count_not_finite(array, length)
         raise LogError(
-            f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row "
-            f"{start + row}, position {position + 1}, value {array[row, position]}); drop those "
-            "rows, or say --missing-reward zero (missing_reward='zero' in Python) if no event means "
-            "no reward"
+            f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: "
+            f"{row_name(start + row)}, position {position + 1}, value {array[row, position]}); drop those "
+            f"rows, or say {say('--missing-reward', 'zero')} if no event means no reward"
         )
     if (length < shape[1]).any():
         # Not in place: it may be the caller's own array.
@@ -134,7 +134,9 @@ def propensities(
     if bad < 0:
         return
     row, position = divmod(bad, values.shape[1])
-    where = f"row {start + row}" + ("" if given.kind == "joint" else f", position {position + 1}")
+    where = f"{row_name(start + row)}" + (
+        "" if given.kind == "joint" else f", position {position + 1}"
+    )
     raise PropensityError(_what_is_wrong(values, used, float(values[row, position]), name, where))
 
 
@@ -206,7 +208,7 @@ def context(values: Any, n: int) -> Floats | None:
     if np.isinf(array).any():
         row, feature = np.argwhere(np.isinf(array))[0]
         raise LogError(
-            f"context is infinite at row {row}, column {feature}; use NaN for missing values"
+            f"context is infinite at {row_name(row)}, column {feature}; use NaN for missing values"
         )
     return array
 
@@ -229,7 +231,7 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     at = first_no_distribution(array.reshape(-1, array.shape[-1]))
     if at >= 0:
         where = np.unravel_index(at, array.shape[:-1])
-        place = f"row {where[0]}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
+        place = f"{row_name(where[0])}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
         raise PropensityError(
             f"'{name}_dist' is not a distribution at {place}: it sums to {array[where].sum():.6g}, "
             f"smallest entry {array[where].min():.6g}"

@@ -21,14 +21,14 @@ from counterrank.io import long_format, tables, values
 from counterrank.io.files import expand
 from counterrank.io.long_format import naming_rankings
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
-from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
-from counterrank.texts import (
+from counterrank.messages import (
     MISSING_PROPENSITY,
     MISSING_REWARD_ZERO,
     REWARD_PER_RANKING,
-    listed,
-    suggestion,
+    row_name,
 )
+from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
+from counterrank.texts import listed, suggestion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -194,7 +194,7 @@ class _Rows:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise LogError(
-                f"row {self.start + row}: '{name}' has {mine[row]} entries, "
+                f"{row_name(self.start + row)}: '{name}' has {mine[row]} entries, "
                 f"'{self.spec.fields['action'].name}' has {action[row]}; they must have one each "
                 "per position"
             )
@@ -279,7 +279,7 @@ class Listed:
         if (self.raw != width).any():
             row = int(np.argmax(self.raw != width))
             raise LogError(
-                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there are "
+                f"{row_name(self.start + row)}: '{first.name}' has {self.raw[row]} scores, but there are "
                 f"{width} items; without a column 'candidates' every item needs a score"
             )
         self.counts, self.kept = self.raw, None
@@ -292,7 +292,7 @@ class Listed:
         if (counts != self.raw).any():
             row = int(np.argmax(counts != self.raw))
             raise LogError(
-                f"row {self.start + row}: '{field.name}' has {counts[row]} {what}, but there are "
+                f"{row_name(self.start + row)}: '{field.name}' has {counts[row]} {what}, but there are "
                 f"{self.raw[row]} candidates; give one for each candidate, in their order"
             )
         flat = array.flatten()
@@ -309,7 +309,7 @@ class Listed:
     def _place(self, index: int) -> str:
         ends = np.cumsum(self.counts)
         row = int(np.searchsorted(ends, index, side="right"))
-        return f"row {self.start + row}, candidate {index - int(ends[row] - self.counts[row]) + 1}"
+        return f"{row_name(self.start + row)}, candidate {index - int(ends[row] - self.counts[row]) + 1}"
 
 
 def with_saved_policies(log: RankingLog, parts: CandidateSpec) -> RankingLog:
@@ -384,7 +384,7 @@ def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, 
 
 
 def _row_of(path: str) -> values.Place:
-    return lambda index: f"row {index} of {path}"
+    return lambda index: f"{row_name(index)} of {path}"
 
 
 def _ids(array: pa.Array, names: tuple[str, ...] | None, path: str) -> Ints:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError
+from counterrank.messages import say
 from counterrank.texts import suggestion
 
 
@@ -41,7 +42,7 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
     except CounterrankError as problem:
         if not prefix or what in str(problem):
             raise
-        raise type(problem)(f"{what}: {problem}") from None
+        raise problem.about(what) from None
     except FileNotFoundError:
         raise LogError(f"there is no file {what}") from None
     except PermissionError:
@@ -308,7 +309,7 @@ def _decided(path: str, head: bytes, format: str | None) -> tuple[str, str | Non
     if named is None:
         raise LogError(
             f"{path}: the format of '{name}' is not known; use one of {', '.join(EXTENSIONS)} "
-            "or say --format parquet|arrow|csv|jsonl (format= in Python)"
+            f"or say {say('--format', 'parquet|arrow|csv|jsonl', 'format=')}"
         )
     return named, packed
 

@@ -1,8 +1,7 @@
 """One row a (ranking, position) turned into one row a ranking."""
 
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.errors import CounterrankError, LogError
+from counterrank.errors import LogError
 from counterrank.io import values
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.messages import naming_rows
 
 Ints = NDArray[np.int64]
 #: The number of a row in its file.
@@ -256,17 +256,11 @@ def _last_ranking(ids: pa.Array) -> int:
     return int(rows[-1]) + 1 if len(rows) else 0
 
 
-@contextmanager
-def naming_rankings(ids: pa.Array, start: int) -> Iterator[None]:
-    """Say "ranking 'r7'" where an error says "row 7": the ranking's rows stand elsewhere in the
-    file.
-    """
-    try:
-        yield
-    except CounterrankError as problem:
+def naming_rankings(ids: pa.Array, start: int) -> AbstractContextManager[None]:
+    """Say "ranking 'r7'" where an error would say "row 7": its rows stand elsewhere in the file."""
 
-        def named(found: re.Match[str]) -> str:
-            index = int(found[1]) - start
-            return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else found[0]
+    def name(row: int) -> str:
+        index = row - start
+        return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
 
-        raise type(problem)(re.sub(r"\brow (\d+)", named, str(problem), count=1)) from None
+    return naming_rows(name)

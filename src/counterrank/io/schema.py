@@ -13,8 +13,9 @@ from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import values
 from counterrank.io.spec import ROLES, CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, say
 from counterrank.policies import PolicySpec
-from counterrank.texts import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, say, suggestion
+from counterrank.texts import listed, suggestion
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000
@@ -136,7 +137,9 @@ class _Resolver:
             return LogError(
                 f"policy '{name}' has scores in '{shown}_scores', but no probabilities; say how "
                 "it ranks by them, as plackett-luce, softmax, top or another kind: "
-                f"--policy {name}=plackett-luce (policies={{'{name}': 'plackett-luce'}} in Python)"
+                + say(
+                    "--policy", f"{name}=plackett-luce", f"policies={{'{name}': 'plackett-luce'}}"
+                )
             )
         return LogError(
             f"there is no column '{shown}' for the target policy {name}"
@@ -295,7 +298,7 @@ class _Resolver:
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
                 f"{say('--columns', 'propensity=NAME')}; if none were logged, evaluate "
-                "--estimate-propensity (estimate_propensity=True in Python) estimates them"
+                f"{say('--estimate-propensity', python='estimate_propensity=True')} estimates them"
             )
         return None
 
@@ -529,7 +532,7 @@ def _shown(column: str | tuple[str, ...]) -> str:
 def _map_names(mapping: Mapping[str, str]) -> str:
     wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
     python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
-    return f"Map names with --columns {wanted} (columns={{{python}}} in Python)"
+    return f"Map names with {say('--columns', wanted, f'columns={{{python}}}')}"
 
 
 def _is_beside(name: str) -> bool:

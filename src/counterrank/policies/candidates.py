@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PolicyError
+from counterrank.messages import row_name
 from counterrank.policies.base import Floats, Ints, Rows
 
 #: Candidates worked on at once: a padded block of scores of this size stays in the last-level
@@ -205,7 +206,7 @@ class Candidates:
         if empty.any():
             row = self.start + int(np.argmax(empty))
             raise PolicyError(
-                f"row {row} has no candidate; drop the row, or list what could have been shown"
+                f"{row_name(row)} has no candidate; drop the row, or list what could have been shown"
             )
 
     def _check_items(self) -> None:
@@ -217,10 +218,10 @@ class Candidates:
         item = int(self.items[self.offsets[row] + place])
         if item < 0:
             raise PolicyError(
-                f"row {self.start + row}, candidate {place + 1}: {item} is no item; ids start at 0"
+                f"{row_name(self.start + row)}, candidate {place + 1}: {item} is no item; ids start at 0"
             )
         raise PolicyError(
-            f"row {self.start + row}: item {item} is listed twice among the candidates; list each "
+            f"{row_name(self.start + row)}: item {item} is listed twice among the candidates; list each "
             "item once"
         )
 
@@ -240,7 +241,7 @@ class Candidates:
             at = int(np.argmax(np.isinf(array)))
             row = int(np.searchsorted(self.offsets, at, side="right")) - 1
             raise PolicyError(
-                f"row {self.start + row}: feature '{name}' is infinite; use NaN for a missing value"
+                f"{row_name(self.start + row)}: feature '{name}' is infinite; use NaN for a missing value"
             )
         return np.ascontiguousarray(array)
 
@@ -266,7 +267,7 @@ def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> ND
     if (sizes != counts).any():
         row = int(np.argmax(sizes != counts))
         raise PolicyError(
-            f"row {row}: '{name}' has {sizes[row]} values for {counts[row]} candidates; give one "
+            f"{row_name(row)}: '{name}' has {sizes[row]} values for {counts[row]} candidates; give one "
             "value a candidate"
         )
     return np.array([value for row in values for value in row])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
+from counterrank.messages import row_name
 from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
@@ -175,7 +176,7 @@ class Scored(Policy):
         if (eligible < reach).any():
             row = int(np.argmax(eligible < reach))
             raise PolicyError(
-                f"row {self.candidates.start + row}: a swap among {reach} places needs as many "
+                f"{row_name(self.candidates.start + row)}: a swap among {reach} places needs as many "
                 f"candidates, there are {eligible[row]}; list more candidates or set places="
             )
 
@@ -193,7 +194,7 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
         at = int(np.argmax(bad))
         row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
         raise PolicyError(
-            f"row {candidates.start + row}: '{name}' is {values[at]} for item "
+            f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
             f"{candidates.items[at]}; scores are "
             "finite numbers, or -inf for a candidate that is not eligible"
         )
@@ -203,7 +204,7 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
         if not eligible.all():
             row = candidates.start + int(np.argmin(eligible))
             raise PolicyError(
-                f"row {row}: every '{name}' is -inf, so that nothing could be shown; drop the row"
+                f"{row_name(row)}: every '{name}' is -inf, so that nothing could be shown; drop the row"
             )
     return values
 
