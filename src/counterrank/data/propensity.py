@@ -65,7 +65,8 @@ class Propensity:
     def __post_init__(self) -> None:
         if self.kind not in SUPPORTS:
             raise PropensityError(
-                f"propensity kind '{self.kind}' is unknown; use one of {', '.join(SUPPORTS)}"
+                f"propensity kind '{self.kind}' is unknown",
+                remedy=f"use one of {', '.join(SUPPORTS)}",
             )
         try:
             values = np.ascontiguousarray(self.values, dtype=np.float64)

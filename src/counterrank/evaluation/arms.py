@@ -325,8 +325,7 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
         return in_memory(log, [arm], reading)
     except LogError as problem:
         # The reader knows the column as a segment, a word that nobody used who asked for an arm.
-        told = str(problem).replace(f"column '{arm}' for segment", f"column '{arm}' for the arm")
-        raise LogError(told) from problem
+        raise problem.about("the column of arms") from problem
 
 
 def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:

@@ -143,8 +143,8 @@ class _Resolver:
             )
         return LogError(
             f"there is no column '{shown}' for the target policy {name}"
-            f"{suggestion(shown, self.names)}, nor '{shown}_1'; columns are {listed(self.names)}. "
-            f"{_map_names({name: 'NAME'})}"
+            f"{suggestion(shown, self.names)}, nor '{shown}_1'",
+            remedy=f"columns are {listed(self.names)}. {_map_names({name: 'NAME'})}",
         )
 
     def no_role(self, role: str) -> LogError:
@@ -156,10 +156,13 @@ class _Resolver:
         if self.usual("position") and not self.is_long:
             wanted = ("ranking", "position", *wanted)
         return LogError(
-            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor "
-            f"'{shown}_1'{also}; columns are {listed(self.names)}. "
-            f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
-            f"{self.known_format()}"
+            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor '"
+            f"{shown}_1'{also}",
+            remedy=(
+                f"columns are {listed(self.names)}. "
+                f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
+                f"{self.known_format()}"
+            ),
         )
 
     def missing(self) -> list[str]:
@@ -259,8 +262,8 @@ class _Resolver:
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
         return LogError(
             f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
-            f"{say('--columns', columns)} to have them put together; if each row is a ranking of "
-            f"its own, say {own}"
+            f"{say('--columns', columns)} to have them put together",
+            remedy=f"if each row is a ranking of its own, say {own}",
         )
 
     @cached_property
@@ -288,17 +291,24 @@ class _Resolver:
         if scored is not None and self.options.require_propensity:
             raise PropensityError(
                 f"there are scores of the logger in '{scored.name}', but no propensities; say how "
-                "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or another "
-                f"kind: {say('--logger', 'plackett-luce')}; if nobody knows, "
-                f"{say('--estimate-propensity', 'plackett-luce')} of evaluate learns it"
+                "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or "
+                f"another kind: {say('--logger', 'plackett-luce')}",
+                remedy=(
+                    f"if nobody knows, {say('--estimate-propensity', 'plackett-luce')} of "
+                    "evaluate learns it"
+                ),
             )
         if self.options.require_propensity or "propensity" in self.options.columns:
             shown = _shown(self.options.column("propensity"))
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
-                f"{say('--columns', 'propensity=NAME')}; if none were logged, evaluate "
-                f"{say('--estimate-propensity', python='estimate_propensity=True')} estimates them"
+                f"{say('--columns', 'propensity=NAME')}",
+                remedy=(
+                    "if none were logged, evaluate "
+                    f"{say('--estimate-propensity', python='estimate_propensity=True')} "
+                    "estimates them"
+                ),
             )
         return None
 
@@ -416,8 +426,11 @@ class _Resolver:
         key = f"{name}_scores"
         raise LogError(
             f"there is no column '{key}' with the scores of "
-            f"{'the logger' if name == LOGGING else f'policy {name}'}{suggestion(key, self.names)}; "
-            f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
+            f"{('the logger' if name == LOGGING else f'policy {name}')}"
+            f"{suggestion(key, self.names)}",
+            remedy=(
+                f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
+            ),
         )
 
     def has_unshown(self) -> bool:
@@ -483,7 +496,8 @@ class _Resolver:
             kind = self.table.schema.field(name).type
             if not values.is_scalar(kind):
                 raise LogError(
-                    f"column '{name}' holds {kind}; a {role} column needs one value a ranking"
+                    f"column '{name}' holds {kind}",
+                    remedy=f"a {role} column needs one value a ranking",
                 )
         return names
 
@@ -491,8 +505,8 @@ class _Resolver:
         if name not in self.names:
             wanted = f" for {role}" if role else ""
             raise LogError(
-                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}; columns are "
-                f"{listed(self.names)}"
+                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}",
+                remedy=f"columns are {listed(self.names)}",
             )
 
 

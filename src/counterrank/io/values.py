@@ -105,15 +105,19 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
     if bad.any():
         index = int(np.argmax(bad))
         raise LogError(
-            f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names"
+            f"'{name}' is {values[index]} at {place(index)}",
+            remedy="ids must be whole numbers or names",
         )
     return np.where(missing, -1.0, values).astype(np.int64)
 
 
 def _too_large(name: str) -> LogError:
     return LogError(
-        f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the "
-        f"first rows: say {say('--encode-actions', python='encode_actions=True')}"
+        f"column '{name}' holds ids above {LARGEST_ID:,}",
+        remedy=(
+            "they are encoded when they stand in the first rows: say "
+            f"{say('--encode-actions', python='encode_actions=True')}"
+        ),
     )
 
 
@@ -126,7 +130,8 @@ def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> In
         index = pc.index(unknown, True).as_py()
         raise LogError(
             f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the "
-            f"vocabulary of {len(labels)} was collected; read the data again from the start"
+            f"vocabulary of {len(labels)} was collected",
+            remedy="read the data again from the start",
         )
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -196,8 +201,8 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
                     else ""
                 )
                 raise LogError(
-                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are "
-                    f"wanted{comma}"
+                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}",
+                    remedy=f"numbers are wanted{comma}",
                 ) from None
         raise LogError(f"column '{name}' holds text where numbers are wanted") from None
 
@@ -253,8 +258,8 @@ def parse_lists(array: pa.Array, name: str, start: int) -> pa.Array:
     if (broken := _first_broken(text)) is not None:
         row, cell = broken
         raise LogError(
-            f"{row_name(start + row)}: '{name}' is {cell[:60]!r}, which is not a whole list; write [1, "
-            "2, 3] or 1 2 3"
+            f"{row_name(start + row)}: '{name}' is {cell[:60]!r}, which is not a whole list",
+            remedy="write [1, 2, 3] or 1 2 3",
         )
     parts = pc.split_pattern_regex(bare, r"\s*[,;|]\s*|\s+")
     return _without_nothing(parts, bare)
@@ -337,7 +342,8 @@ def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
         row = int(counts.argmax())
         raise LogError(
             f"{row_name(start + row)}: '{name}' has {longest} entries, but rankings have {length} "
-            "positions; pad shorter rankings with nulls"
+            "positions",
+            remedy="pad shorter rankings with nulls",
         )
     same = len(counts) > 0 and int(counts.min()) == length
     return Lists(array.flatten(), None if same else counts, len(array), length, start)
@@ -392,8 +398,10 @@ def item_ids(array: pa.Array, name: str, spec: LogSpec, place: Place) -> Ints:
         index = int(np.argmax(result < -1))
         raise LogError(
             f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
-            "ranking; other ids are read with "
-            + say("--encode-actions", python="encode_actions=True")
+            "ranking",
+            remedy=(
+                f"other ids are read with {say('--encode-actions', python='encode_actions=True')}"
+            ),
         )
     return result
 
@@ -477,8 +485,8 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
     if infinite.any():
         row, j = np.argwhere(infinite)[0]
         raise LogError(
-            f"context '{spec.context[j]}' is infinite at {row_name(start + row)}; use null for missing "
-            "values"
+            f"context '{spec.context[j]}' is infinite at {row_name(start + row)}",
+            remedy="use null for missing values",
         )
     return result
 
@@ -487,7 +495,8 @@ def _seconds(array: pa.Array, name: str) -> NDArray[np.float64]:
     """Points in time as seconds since 1970."""
     if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
         raise LogError(
-            f"context column '{name}' holds {array.type}; numbers, categories or times are wanted"
+            f"context column '{name}' holds {array.type}",
+            remedy="numbers, categories or times are wanted",
         )
     stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
     return np.asarray(stamps.to_numpy(zero_copy_only=False), dtype=np.float64) / 1e6
@@ -503,8 +512,10 @@ def units(
     if array.null_count:
         row = pc.index(pc.is_null(array), True).as_py()
         raise LogError(
-            f"unit '{name}' is missing at {row_name(start + row)}; each ranking needs its user or "
-            "session (give anonymous ones an id of their own)"
+            f"unit '{name}' is missing at {row_name(start + row)}",
+            remedy=(
+                "each ranking needs its user or session (give anonymous ones an id of their own)"
+            ),
         )
     return objects(array), _buckets(array)
 
