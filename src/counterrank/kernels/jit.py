@@ -12,7 +12,7 @@ it does without, is often longer than the function.
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numba
 import numpy as np
@@ -89,7 +89,7 @@ class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
             _say_uncached(problem.strerror or str(problem))
 
 
-def _kept(compiled: Any) -> Any:
+def _kept(compiled: Function) -> Function:
     """Return a kernel whose code is kept on disk, or compiled on each run where no folder can be
     written to.
     """
@@ -97,7 +97,8 @@ def _kept(compiled: Any) -> Any:
     if not hasattr(compiled, "py_func"):
         return compiled
     try:
-        compiled._cache = _Cache(compiled.py_func)
+        # numba's own `cache=True` does no more, and has no word for a disk that is full.
+        setattr(compiled, "_cache", _Cache(compiled.py_func))  # noqa: B010 - numba has no types
     except RuntimeError:
         FIRST_RUN.uncached = True
     return compiled
@@ -113,17 +114,20 @@ def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
     # Said out loud: unless told otherwise, numba compiles a helper with the fast math of whoever
     # calls it first.
-    return _kept(numba.njit(**_OPTIONS, fastmath=False)(function))
+    compiled: Function = numba.njit(**_OPTIONS, fastmath=False)(function)
+    return _kept(compiled)
 
 
 def vector_jit(function: Function) -> Function:
     """Like `jit`, with sums that may be reordered into vector lanes."""
-    return _kept(numba.njit(**_OPTIONS, fastmath=_VECTOR_MATH)(function))
+    compiled: Function = numba.njit(**_OPTIONS, fastmath=_VECTOR_MATH)(function)
+    return _kept(compiled)
 
 
 def fused_jit(function: Function) -> Function:
     """Like `jit`, where a * b + c may be rounded once instead of twice; nothing is reordered."""
-    return _kept(numba.njit(**_OPTIONS, fastmath={"contract"})(function))
+    compiled: Function = numba.njit(**_OPTIONS, fastmath={"contract"})(function)
+    return _kept(compiled)
 
 
 def helper(function: Function) -> Function:
