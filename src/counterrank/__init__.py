@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = attach(
         "errors": ["CounterrankError", "CounterrankWarning"],
         "data.log": ["RankingLog"],
         "data.propensity": ["Propensity"],
-        "io": ["read_log", "scan_log"],
+        "io": ["Query", "read_log", "scan_log"],
         "policies": [
             "Policy",
             "Factored",

@@ -27,10 +27,14 @@ from counterrank.io import (
     Survey,
     action_ids,
     expand,
+    from_frame,
     from_table,
+    is_iceberg,
     is_small,
+    is_stream,
     numbers,
     open_source,
+    read_log,
     read_table,
     resolve,
 )
@@ -57,9 +61,12 @@ def audit_log(
 def _opened(
     log: Any, targets: Any, carried: list[str], reading: dict[str, Any]
 ) -> tuple[Source, tuple[str, ...]]:
+    if targets is None and (is_stream(log) or is_iceberg(log)):
+        found = (read_log if is_iceberg(log) else from_frame)(log, keep=carried, **reading)
+        return MemorySource(found), tuple(found.targets)
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
-    from counterrank.io import TooLargeError, is_adapter, read_log, refuse_unread
+    from counterrank.io import TooLargeError, is_adapter, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)
@@ -95,6 +102,8 @@ def audit_file(
     try:
         found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
     except (LogError, PolicyError, PropensityError) as problem:
+        if not isinstance(path, (str, os.PathLike)) or is_iceberg(path):
+            raise
         return _dirty(path, tuple(targets), problem, segments=segments, time=time, **reading)
     return Audit([Finding("readable", PASSED, "the log can be read").to_dict(), *found])
 
