@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
@@ -74,7 +75,12 @@ class TargetLists:
             size = min(size, log.K)
             ranking[row, :size] = codes[start : start + size]
         most = max(int(codes.max()) + 1, log.n_actions) if names is None else len(names)
-        found = log.with_targets({self.target: Deterministic(ranking, most)})
+        shows: Any = Deterministic(ranking, most)
+        if isinstance(log.propensity, Propensity) and log.propensity.kind == "factored":
+            # Slots that were filled one by one, perhaps with one item twice, are compared one by one.
+            same = (ranking == log.action) | (log.action < 0)
+            shows = Propensity("factored", same.astype(np.float64))
+        found = log.with_targets({self.target: shows})
         object.__setattr__(found, "action_names", names)
         _widen(found, most)
         return found
