@@ -5,12 +5,22 @@ from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.outputs import check_outputs
-from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
+from counterrank.io.reading import (
+    as_table,
+    concat,
+    from_frame,
+    from_table,
+    in_memory,
+    read_log,
+    read_part,
+)
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
 from counterrank.io.spec import (
     Field,
+    LogLike,
     LogSpec,
+    OpenOptions,
     Options,
     ReadOptions,
     load_toml,
@@ -34,7 +44,9 @@ from counterrank.io.where import Where
 __all__ = [
     "Field",
     "FileSource",
+    "LogLike",
     "LogSpec",
+    "OpenOptions",
     "Options",
     "Part",
     "Query",
@@ -52,6 +64,7 @@ __all__ = [
     "from_frame",
     "from_obp",
     "from_table",
+    "in_memory",
     "is_adapter",
     "is_iceberg",
     "is_small",
