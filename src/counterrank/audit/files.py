@@ -99,7 +99,11 @@ def _opened(
 ) -> tuple[Source, tuple[str, ...]]:
     reading: dict[str, Any] = {**given}
     if targets is None and (is_stream(log) or is_iceberg(log)):
-        found = read_log(log, keep=carried, **reading) if isinstance(log, str) else from_frame(log, keep=carried, **reading)
+        found = (
+            read_log(log, keep=carried, **reading)
+            if isinstance(log, str)
+            else from_frame(log, keep=carried, **reading)
+        )
         return MemorySource(found), tuple(found.targets)
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
