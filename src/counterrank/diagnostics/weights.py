@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.inference import clustered_variances
 from counterrank.moments import Moments, spread
-from counterrank.texts import in_percent
+from counterrank.texts import in_percent, in_z
 
 Floats = NDArray[np.float64]
 
@@ -219,7 +219,7 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
         found.append(
             f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position "
             f"{worst + 1} "
-            f"(z = {test.z[worst]:.1f}); propensities or target probabilities may be wrong"
+            f"({in_z(test.z[worst])}); propensities or target probabilities may be wrong"
         )
     return tuple(found)
 
