@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import atomic
-from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, Outcome
-from counterrank.log import RankingLog
-from counterrank.propensity import Propensity
-from counterrank.ratios import Ratios, ratios_of
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.weights.ratios import Ratios, ratios_of
+from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED, WARNED, Outcome
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -46,6 +46,8 @@ class Finding:
     remedy: str = ""
     #: An estimate from such a log is worth nothing, whatever else is in order.
     sinks: bool = False
+    #: The one target that it concerns; None where it concerns the log.
+    target: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -17,21 +17,31 @@ from counterrank.audit.findings import (
     complete,
     examples_at,
 )
-from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
+from counterrank.data.columns import by_label, column_of, epoch_unit
+from counterrank.data.log import RankingLog
 from counterrank.kernels import hashing
-from counterrank.log import RankingLog
 from counterrank.policies import Scored
 from counterrank.texts import in_percent, say
+from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
+_DAYS = ("date", "day")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def time_column(log: RankingLog) -> str | None:
-    """Return a carried column whose name says time."""
+    """Return a carried column whose name and values say time: seconds on a page do not."""
     lower = {name.lower(): name for name in log.columns}
-    return next((lower[name] for name in TIME_NAMES if name in lower), None)
+    named = (lower[name] for name in TIME_NAMES if name in lower)
+    return next((name for name in named if _says_time(name, log.columns[name])), None)
+
+
+def _says_time(name: str, values: NDArray[Any]) -> bool:
+    if values.dtype.kind in "iuf":
+        # Plain numbers of days are so called.
+        return epoch_unit(values.astype(np.float64)) is not None or name.lower() in _DAYS
+    return values.dtype.kind == "M" or bool(_DATE.match(str(values[0]) if len(values) else ""))
 
 
 def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
@@ -48,19 +58,11 @@ def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
 
 
 def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
-    largest = float(np.nanmax(values)) if len(values) else 0.0
-    # Each limit is the year 1973 in its unit: seconds would reach that of milliseconds in 5138.
-    for unit, limit in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8)):
-        if largest > limit:
-            return (
-                np.nan_to_num(values)
-                .astype(np.int64)
-                .astype(f"datetime64[{unit}]")
-                .astype("datetime64[D]")
-                .astype(str)
-            )
+    unit, whole = epoch_unit(values), np.nan_to_num(values).astype(np.int64)
+    if unit is not None:
+        return whole.astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)
     # Days are sorted as text.
-    return np.char.zfill(np.nan_to_num(values).astype(np.int64).astype(str), 6)
+    return np.char.zfill(whole.astype(str), 6)
 
 
 class Drift(Check):

@@ -1,5 +1,7 @@
 """Reward models alone (DM) and with weighted residuals (DR, cascade DR); one model a log and target."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +28,8 @@ from counterrank.models import (
     has_distribution,
     train,
 )
-from counterrank.moments import Moments
-from counterrank.ratios import ratios_of
+from counterrank.weights.moments import Moments
+from counterrank.weights.ratios import ratios_of
 
 
 def need_mean(workspace: Workspace, name: str) -> None:

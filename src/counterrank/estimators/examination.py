@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank import stores
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.inference import normal_interval
-from counterrank.log import RankingLog
 from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
-from counterrank.moments import Moments
 from counterrank.policies import Policy, RowRandom, Scored, position_matrix
-from counterrank.propensity import Propensity
-from counterrank.ratios import refuse_impossible
+from counterrank.weights.moments import Moments
+from counterrank.weights.ratios import refuse_impossible
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,8 +54,7 @@ _LOG_THIS = (
 def read_position_curve(path: str | os.PathLike[str]) -> Floats:
     """Return the chances of examination by position from a JSON list or a text file of numbers."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = stores.read_bytes(path).decode("utf-8")
         values = (
             json.loads(text) if text.lstrip().startswith("[") else text.replace(",", " ").split()
         )

@@ -1,5 +1,7 @@
 """Weights of other events than the shown items: groups of items, and single places added up."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.behavior import standard
+from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.masked import WeightPlan, mask_called
-from counterrank.log import LOGGING
 from counterrank.models import has_distribution, whole_distribution
-from counterrank.moments import Moments
-from counterrank.ratios import Ratios, ratios_of
+from counterrank.weights.moments import Moments
+from counterrank.weights.ratios import Ratios, ratios_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,7 +40,7 @@ class Marginalised(Estimator):
     1.0
     """
 
-    groups: "ArrayLike"
+    groups: ArrayLike
     weights: Any = "iips"
     aggregate: str = "mean"
     name: str = "mips"
@@ -72,7 +74,7 @@ class Marginalised(Estimator):
         )
 
 
-def group_index(groups: "ArrayLike", A: int) -> Ints:
+def group_index(groups: ArrayLike, A: int) -> Ints:
     """Return group numbers (A,) from labels (A,) or embeddings (A, e).
 
     >>> group_index([[1, 0], [0, 1], [1, 0]], 3).tolist()

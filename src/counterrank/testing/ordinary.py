@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.policies import Policy, parse_policy
 
 Floats = NDArray[np.float64]
@@ -259,7 +259,7 @@ class OrdinaryLog:
 
     def log(self) -> RankingLog:
         """Return it in memory, with its target."""
-        from counterrank.readers import from_frame
+        from counterrank.io import from_frame
 
         required = "estimate_propensity" not in self.asks
         return from_frame(self.table, targets=["new"], require_propensity=required, **self.reading)

@@ -1,0 +1,299 @@
+"""Behaviour models, K x K matrices c: c[k, l] says whether item l matters to the reward at k; and
+sets of them.
+
+Names (Kiyohara et al. 2023, section 4.1; rows are rewards, columns items; the own item always
+matters):
+
+====  =============================================================================
+S     standard: every item (IPS)
+C     cascade: the items above (RIPS)
+I     independent: the own item only (IIPS)
+Nh    neighbours: h items on either side
+Ih    the same as Nh: the paper's independent model plus its h-neighbour perturbation
+Ch    cascade plus h neighbours: the items above and the h items just below
+Wh    window above: the h items just above
+Ph    the first h items (P2 is the paper's c' of section 5; its c'' is the cascade)
+Rh    random: h other items drawn without replacement, the same for all users
+IC    inverse cascade: the items below
+====  =============================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.errors import BehaviorError
+
+Bools = NDArray[np.bool_]
+
+#: The seed behind "R3" and "R6" when none is given: the same mask in every run.
+RANDOM_SEED = 12345
+
+
+def standard(length: int) -> Bools:
+    """Return the all-ones mask (K, K).
+
+    >>> standard(2).astype(int).tolist()
+    [[1, 1], [1, 1]]
+    """
+    return np.ones((length, length), dtype=bool)
+
+
+def cascade(length: int, below: int = 0) -> Bools:
+    """Return c[k, l] = 1 for the own item, all above it, and the `below` items just under it.
+
+    >>> cascade(3, 1).astype(int).tolist()
+    [[1, 1, 0], [1, 1, 1], [1, 1, 1]]
+    """
+    return np.tri(length, length, below, dtype=bool)
+
+
+def window_above(length: int, reach: int) -> Bools:
+    """Return c[k, l] = 1 for the own item and the `reach` items just above it.
+
+    >>> window_above(3, 1).astype(int).tolist()
+    [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    """
+    return cascade(length) & neighbors(length, reach)
+
+
+def inverse_cascade(length: int) -> Bools:
+    """Return c[k, l] = 1 for the own item and those below it."""
+    return cascade(length).T.copy()
+
+
+def independent(length: int) -> Bools:
+    """Return the identity mask."""
+    return np.eye(length, dtype=bool)
+
+
+def neighbors(length: int, reach: int) -> Bools:
+    """Return c[k, l] = 1 when |k - l| <= reach.
+
+    >>> neighbors(3, 1).astype(int).tolist()
+    [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+    """
+    rows, columns = np.indices((length, length))
+    near: Bools = np.abs(rows - columns) <= reach
+    return near
+
+
+def first_items(length: int, count: int) -> Bools:
+    """Return c[k, l] = 1 for the own item and the first `count` ones."""
+    mask = independent(length)
+    mask[:, :count] = True
+    return mask
+
+
+def random(length: int, count: int, rng: np.random.Generator) -> Bools:
+    """Return c with the own item and `count` others, drawn without replacement at each position."""
+    mask = independent(length)
+    for k in range(length):
+        others = np.delete(np.arange(length), k)
+        mask[k, rng.choice(others, size=min(count, length - 1), replace=False)] = True
+    return mask
+
+
+_BUILDERS = {
+    "N": lambda length, h, rng: neighbors(length, h),
+    "I": lambda length, h, rng: neighbors(length, h),
+    "C": lambda length, h, rng: cascade(length, h),
+    "W": lambda length, h, rng: window_above(length, h),
+    "P": lambda length, h, rng: first_items(length, h),
+    "R": lambda length, h, rng: random(length, h, rng),
+}
+_ALIASES = {
+    "standard": "S",
+    "ips": "S",
+    "cascade": "C",
+    "rips": "C",
+    "independent": "I",
+    "iips": "I",
+}
+
+
+def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> Bools:
+    """Return the behaviour model called `name` for K = `length` positions.
+
+    >>> mask("P2", 3).astype(int).tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    """
+    plain = _ALIASES.get(name.lower(), name)
+    whole = {"S": standard, "C": cascade, "I": independent, "IC": inverse_cascade}
+    if plain in whole:
+        return whole[plain](length)
+    found = re.fullmatch(r"([NICWPR])(\d+)", plain)
+    if found is None:
+        raise BehaviorError(
+            f"behaviour model '{name}' is unknown; use S, C, I, IC, or N, I, C, W, P, R with a "
+            "number, such as C2 or R3"
+        )
+    rng = np.random.default_rng(RANDOM_SEED) if rng is None else rng
+    return _BUILDERS[found[1]](length, int(found[2]), rng)
+
+
+def as_mask(given: str | ArrayLike, length: int) -> Bools:
+    """Return a (K, K) mask from a name or a 0/1 matrix."""
+    if isinstance(given, str):
+        return mask(given, length)
+    array = np.asarray(given)
+    if array.shape != (length, length):
+        raise BehaviorError(
+            f"a behaviour model for {length} positions is ({length}, {length}); got {array.shape}"
+        )
+    if not np.isin(array, (0, 1)).all():
+        raise BehaviorError(
+            "a behaviour model holds only 0 and 1 (item l matters to reward k, or not)"
+        )
+    return np.ascontiguousarray(array, dtype=bool)
+
+
+def draw(matrix: Bools) -> str:
+    """Return the matrix as text, one line a position.
+
+    >>> print(draw(cascade(3)))
+    ■ · ·
+    ■ ■ ·
+    ■ ■ ■
+    """
+    return "\n".join(" ".join("■" if cell else "·" for cell in row) for row in matrix)
+
+
+#: Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its
+#: figures (C3, C2 in the place of C2, C1); "real-world": section 5.
+SETS: dict[str, tuple[str, ...]] = {
+    "paper": ("S", "R6", "R3", "C2", "C1", "I1"),
+    "published": ("S", "R6", "R3", "C3", "C2", "I1"),
+    "real-world": ("S", "C", "I", "P2"),
+    "default": ("S", "C", "I"),
+}
+#: Interaction orders that "default" adds to its masks: no larger set chose better
+#: (docs/evidence/mse-estimates.md).
+DEFAULT_ORDERS = (2, 3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A behaviour model: mask (K, K), and an interaction order (None: the full product of ratios).
+
+    >>> Candidate("I", independent(2)).complexity.tolist()
+    [1, 1]
+    """
+
+    name: str
+    mask: Bools
+    order: int | None = None
+
+    @property
+    def complexity(self) -> NDArray[np.int64]:
+        """Items that matter at each position (K,)."""
+        counts: NDArray[np.int64] = self.mask.sum(axis=1, dtype=np.int64)
+        return counts
+
+    @property
+    def label(self) -> str:
+        """The name with the interaction order, if any."""
+        return self.name if self.order is None else f"{self.name}, order {self.order}"
+
+
+def candidates(
+    K: int,
+    kind: str | Sequence[str | ArrayLike | Candidate] = "default",
+    *,
+    orders: Sequence[int] | None = None,
+    rng: np.random.Generator | None = None,
+) -> list[Candidate]:
+    """Return candidate behaviour models for K positions; those that coincide at this K appear once.
+
+    Parameters
+    ----------
+    K
+        Number of positions.
+    kind
+        "default" is S, C, I and the standard model at interaction orders 2 and 3. "generated" spans
+        neighbours, cascades, windows and prefixes of several reaches. "paper" and "real-world" are the
+        paper's sets. Or a list of names, masks and candidates.
+    orders
+        Interaction orders of the standard model to add; they apply to factored policies and are passed
+        over otherwise.
+    rng
+        Draws the random masks R3 and R6; by default they are the same in every run.
+
+    Returns
+    -------
+    list of Candidate
+        The models, each with a name, a mask and an order.
+
+    Raises
+    ------
+    BehaviorError
+        A name is unknown, or a mask does not fit K.
+
+    Examples
+    --------
+    >>> [c.label for c in candidates(4, "real-world", orders=[2])]
+    ['S', 'C', 'I', 'P2', 'S, order 2']
+    """
+    names = (
+        generated(K)
+        if kind == "generated"
+        else SETS.get(kind)
+        if isinstance(kind, str)
+        else tuple(kind)
+    )
+    if names is None:
+        known = ", ".join([*SETS, "generated"])
+        raise BehaviorError(
+            f"candidate set '{kind}' is unknown; use one of {known}, or give a list of names or "
+            "masks"
+        )
+    found = [_one(given, K, rng) for given in names]
+    wanted = (DEFAULT_ORDERS if kind == "default" else ()) if orders is None else tuple(orders)
+    if any(order < 1 for order in wanted):
+        raise BehaviorError(
+            f"interaction orders start at 1 (the own item only); got {list(wanted)}"
+        )
+    found += [Candidate("S", standard(K), order) for order in wanted]
+    return distinct(found)
+
+
+def generated(K: int) -> tuple[str, ...]:
+    """Return names of standard, cascade, neighbour, window and prefix models with reaches 1, 2, 4,
+    ... below K.
+
+    >>> generated(4)
+    ('S', 'C', 'I', 'N1', 'C1', 'W1', 'P1', 'N2', 'C2', 'W2', 'P2')
+    """
+    # Doubling: 4 log2 K models and not 4 K, since a search over more of them finds more by luck.
+    reaches = [2**j for j in range(K) if 2**j < K - 1]
+    return ("S", "C", "I", *(f"{letter}{h}" for h in reaches for letter in "NCWP"))
+
+
+def distinct(given: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates without those equal to an earlier one; an order no smaller than the
+    number of items that matter is none.
+    """
+    seen: dict[tuple[bytes, int | None], Candidate] = {}
+    for c in given:
+        # Order m sums over fewer than m of the other items: with m items in all, that is every
+        # subset, hence the full product.
+        order = None if c.order is not None and c.order >= c.complexity.max() else c.order
+        plain = Candidate(c.name, c.mask, order)
+        seen.setdefault((plain.mask.tobytes(), plain.order), plain)
+    return list(seen.values())
+
+
+def _one(given: str | ArrayLike | Candidate, K: int, rng: np.random.Generator | None) -> Candidate:
+    if isinstance(given, Candidate):
+        as_mask(given.mask, K)
+        return given
+    if isinstance(given, str):
+        return Candidate(given, mask(given, K, rng=rng))
+    matrix = as_mask(given, K)
+    return Candidate(f"mask {zlib.crc32(matrix.tobytes()) % 10_000:04d}", matrix)

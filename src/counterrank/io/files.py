@@ -1,0 +1,507 @@
+"""Files: which a path means, what format each has, and what keeps a bad one from doing harm.
+
+A name tells the format and the first bytes check it. No file takes more than it may: bytes are
+unpacked up to a sane amount, tables are held while they fit.
+"""
+
+import glob
+import os
+import re
+import zlib
+from collections.abc import Container, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from counterrank import stores
+from counterrank.errors import ConfigError, CounterrankError, LogError
+from counterrank.texts import suggestion
+
+
+def not_utf8(what: str) -> LogError:
+    """Return the error about bytes that are no UTF-8 text."""
+    return LogError(
+        f"{what} holds text that is not UTF-8; write it again in UTF-8, with iconv -f latin1 -t "
+        "utf-8, say"
+    )
+
+
+@contextmanager
+def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
+    """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it
+    in our own.
+    """
+    try:
+        yield
+    except CounterrankError as problem:
+        if not prefix or what in str(problem):
+            raise
+        raise type(problem)(f"{what}: {problem}") from None
+    except FileNotFoundError:
+        raise LogError(f"there is no file {what}") from None
+    except PermissionError:
+        raise LogError(f"no permission to read {what}") from None
+    except IsADirectoryError:
+        raise LogError(f"{what} is a folder, not a file") from None
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        raise not_utf8(what) from None
+    except MemoryError:
+        raise LogError(f"{what} is damaged, or needs more memory than there is") from None
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
+        raise _damaged(what, problem) from None
+    except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
+        raise LogError(f"{what} has content that cannot be used: {_first_line(problem)}") from None
+
+
+def _damaged(what: str, problem: BaseException) -> LogError:
+    if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
+        return not_utf8(what)
+    return LogError(
+        f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}"
+    )
+
+
+def _first_line(problem: BaseException) -> str:
+    text = str(problem).strip().splitlines()
+    return text[0][:300] if text else type(problem).__name__
+
+
+#: Keys of the folders above a file and what they say.
+Partitions = tuple[tuple[str, pa.Scalar], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file: where it is, its format and compression, and what the folders above it say.
+
+    `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV
+    numbers.
+    """
+
+    path: str
+    format: str
+    compression: str | None = None
+    partitions: Partitions = ()
+    decimal: str = "."
+    stamp: stores.Stamp | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file when it was found."""
+        return (self.stamp or stores.stamp(self.path))[0]
+
+    def refuse_change(self) -> None:
+        """Raise if the file is no longer the one that was found: sums over two versions of it mean
+        nothing.
+        """
+        if self.stamp is not None and stores.stamp(self.path) != self.stamp:
+            raise LogError(
+                f"{self.path} was changed while it was being read; read a copy that nobody writes "
+                "to"
+            )
+
+
+@contextmanager
+def steady(file: DataFile) -> Iterator[None]:
+    """Check before and after the block that the file is the one that was found."""
+    file.refuse_change()
+    yield
+    file.refuse_change()
+
+
+def expand(
+    path: str | os.PathLike[str], format: str | None = None, *, decimal: str = "."
+) -> list[DataFile]:
+    """Return the data files a path stands for, in the order of their names."""
+    if stores.is_url(path):
+        return _in_store(os.fspath(path), format, decimal)
+    text = os.path.expanduser(os.fspath(path))
+    where = Path(text)
+    if where.is_dir():
+        found = _in_folder(where)
+        if not found:
+            raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
+    elif where.exists():
+        # Before patterns: a file may be called "log[1].csv". One file alone has no partitions: a
+        # "day=3" above it says nothing that tells its rows apart.
+        return [_file(str(where), format, (), decimal)]
+    else:
+        found = _matching(text)
+    return _files(list(map(str, found)), format, decimal)
+
+
+def _in_store(url: str, format: str | None, decimal: str) -> list[DataFile]:
+    """Return the data files that an address in a store stands for."""
+    pattern = stores.has_pattern(url)
+    if not pattern and stores.kind_of(url) == "file":
+        return [_file(url, format, (), decimal)]
+    folder, names = stores.found_at(url)
+    if not names:
+        raise LogError(f"there is no file {url}" + (" that matches" if pattern else ""))
+    data = [stores.joined(folder, name) for name in names if _is_data(name)]
+    if not data:
+        raise LogError(f"the folder {folder} holds no data files ({', '.join(EXTENSIONS)})")
+    return _files(data, format, decimal)
+
+
+def _is_data(path: str) -> bool:
+    """Whether a file in a folder is data; Spark and others keep markers and temporary files beside
+    it.
+    """
+    names = path.split("/")
+    return has_known_extension(names[-1]) and not any(name[:1] in (".", "_") for name in names)
+
+
+def _files(paths: list[str], format: str | None, decimal: str) -> list[DataFile]:
+    pairs = _typed([_partitions(path) for path in paths])
+    # A store answers many at a time; files of this machine are there at once.
+    with ThreadPoolExecutor(_ASKED_AT_ONCE if stores.is_url(paths[0]) else 1) as pool:
+        return list(pool.map(lambda path, pair: _file(path, format, pair, decimal), paths, pairs))
+
+
+#: Files of a store that are looked at together.
+_ASKED_AT_ONCE = 16
+
+
+def _matching(pattern: str) -> list[Path]:
+    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
+    if not found:
+        raise LogError(
+            f"there is no file {pattern}" + (" that matches" if glob.has_magic(pattern) else "")
+        )
+    return [file for name in found for file in (_in_folder(name) if name.is_dir() else [name])]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if _is_data(file.relative_to(folder).as_posix()) and file.is_file()
+    )
+
+
+def _file(path: str, format: str | None, partitions: Partitions, decimal: str) -> DataFile:
+    with guard(path):
+        stamp, head = stores.glance(path, 16)
+    found, compression = recognise(path, head, format)
+    return DataFile(path, found, compression, partitions, decimal, stamp)
+
+
+def _partitions(path: str) -> list[tuple[str, str]]:
+    pairs = (part.partition("=") for part in path.partition("?")[0].split("/")[:-1])
+    return [(key, unquote(value)) for key, sign, value in pairs if sign and key]
+
+
+def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
+    """Partition values as integers where every one of a key is, as text otherwise; Hive's name for
+    null is null.
+    """
+    texts: dict[str, set[str]] = {}
+    for pairs in all_pairs:
+        for key, value in pairs:
+            texts.setdefault(key, set()).add(value)
+    null = "__HIVE_DEFAULT_PARTITION__"
+    kinds = {
+        key: pa.int64() if all(_is_plain_number(value) for value in found - {null}) else pa.string()
+        for key, found in texts.items()
+    }
+
+    def typed(key: str, value: str) -> pa.Scalar:
+        return pa.scalar(None if value == null else value).cast(kinds[key])
+
+    return [tuple((key, typed(key, value)) for key, value in pairs) for pairs in all_pairs]
+
+
+def _is_plain_number(text: str) -> bool:
+    # Longer ones are names: a column of numbers does not hold them.
+    return re.fullmatch(r"-?\d{1,18}", text) is not None
+
+
+#: Extension to format.
+EXTENSIONS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow-stream",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+FORMATS = ("parquet", "arrow", "arrow-stream", "csv", "jsonl")
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+#: Other names of formats.
+ALIASES = {
+    "feather": "arrow",
+    "ipc": "arrow",
+    "tsv": "csv",
+    "ndjson": "jsonl",
+    "json": "jsonl",
+    "pq": "parquet",
+}
+
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow-stream"}
+#: Formats that never go without their mark.
+_BINARY = {"parquet": ("a Parquet", "PAR1"), "arrow": ("an Arrow", "ARROW1")}
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive or spreadsheet; unpack it or save it as CSV",
+    b"SQLite format 3": "an SQLite database; export the table as CSV or Parquet",
+    b"\x89HDF": "an HDF5 file; save the table as Parquet",
+    b"\x93NUMPY": "a NumPy array; use counterrank.RankingLog(action=..., ...)",
+    b"BZh": "a bzip2 archive; unpack it first or use gzip",
+    b"\xfd7zXZ": "an xz archive; unpack it first or use gzip",
+    b"Obj\x01": "an Avro file; save the table as Parquet",
+    b"ORC": "an ORC file; save the table as Parquet",
+    b"FEA1": "a Feather file of version 1; write it again with a recent pyarrow or pandas",
+    b"%PDF": "a PDF",
+    b"\x80\x04\x95": "a pickle, which is never opened; save the table as Parquet",
+}
+
+
+def has_known_extension(name: str) -> bool:
+    """Whether a file in a folder is taken for data.
+
+    >>> has_known_extension("part-0.csv.gz"), has_known_extension("_SUCCESS")
+    (True, False)
+    """
+    return _split(name)[0] in EXTENSIONS
+
+
+def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
+    """Return the format and the compression of a file by its first bytes, which decide where its
+    name is silent or wrong.
+    """
+    if not head:
+        raise LogError(f"{path} is empty (0 bytes)")
+    for magic, what in _FOREIGN.items():
+        if head.startswith(magic):
+            raise LogError(f"{path} is {what}")
+    return _decided(path, head, format)
+
+
+def _decided(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
+    packed, seen = _marked(head, _PACKED), _marked(head, _MAGIC)
+    # Over what the name or the user says: these marks do not begin a text by chance.
+    if seen is not None:
+        return seen, None
+    name = os.path.basename(path.partition("?")[0] if stores.is_url(path) else path)
+    named = _named(format) if format else EXTENSIONS.get(_split(name)[0])
+    if named in _BINARY:
+        what, mark = _BINARY[named]
+        raise LogError(
+            f"{path} is not {what} file: it does not start with {mark}, but with {head[:8]!r}"
+            + (f"; it is packed with {packed}, unpack it first" if packed else "")
+        )
+    # Text without a known name: JSON shows in its first byte, CSV looks like any other text.
+    if named is None and packed is None:
+        named = "jsonl" if head.lstrip()[:1] == b"{" else None
+    if named is None:
+        raise LogError(
+            f"{path}: the format of '{name}' is not known; use one of {', '.join(EXTENSIONS)} "
+            "or say --format parquet|arrow|csv|jsonl (format= in Python)"
+        )
+    return named, packed
+
+
+def _marked(head: bytes, marks: dict[bytes, str]) -> str | None:
+    return next((kind for magic, kind in marks.items() if head.startswith(magic)), None)
+
+
+def _named(format: str) -> str:
+    found = ALIASES.get(format, format)
+    if found not in FORMATS:
+        known = [*FORMATS, *ALIASES]
+        raise LogError(
+            f"format '{format}' is unknown{suggestion(format, known)}; use {', '.join(FORMATS)}"
+        )
+    return found
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    packed = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    if packed:
+        suffixes.pop()
+    return (suffixes[-1] if suffixes else ""), packed
+
+
+#: Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust
+#: memory.
+MOST_RATIO = 400
+#: Below this size nobody is hurt.
+HARMLESS = 1 << 30
+
+
+class TooLargeError(LogError):
+    """A file that does not fit into memory whole; a stream of it may."""
+
+
+class Unpacked:
+    """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
+
+    def __init__(self, file: DataFile, *, growth: float = 0.0) -> None:
+        self.file, self.growth, self.allowed = file, growth, limit() if growth else None
+        self.name = file.path
+        self.limit = max(HARMLESS, MOST_RATIO * file.size)
+        self.count = 0
+        self.closed = False
+        self._stream = byte_stream(file, compression=file.compression)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return up to `size` more bytes."""
+        chunk = bytes(self._stream.read(None if size is None or size < 0 else size))
+        self.count += len(chunk)
+        _refuse(self.file, int(self.growth * self.count), self.allowed)
+        if self.count > self.limit:
+            raise LogError(
+                f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
+                "size; if that is right, unpack it yourself or convert it to Parquet"
+            )
+        return chunk
+
+    def readable(self) -> bool:
+        """Always: it is open for reading."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self.closed = True
+        self._stream.close()
+
+    def __enter__(self) -> "Unpacked":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def byte_stream(file: DataFile, *, compression: str | None = None) -> Any:
+    """Return the bytes of a file from its start, unpacked where `compression` says how."""
+    # Given a path, Arrow reads ahead; given a file of a store, which buffers, it need not.
+    source = stores.opened(file.path) if stores.is_url(file.path) else file.path
+    return pa.input_stream(source, compression=compression, buffer_size=_BUFFER)
+
+
+#: Bytes asked of a file at a time where it is read from its start.
+_BUFFER = 4 << 20
+
+
+def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
+    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where
+    all are kept.
+    """
+    if file.compression is None:
+        _refuse(file, int(growth * file.size), limit() if growth else None)
+        return byte_stream(file)
+    return pa.PythonFile(Unpacked(file, growth=growth), mode="r")
+
+
+def unpacked_size(file: DataFile, most: int) -> int:
+    """Return how many bytes the file unpacks to, counting no further than `most`."""
+    if file.compression is None:
+        return min(file.size, most)
+    with Unpacked(file) as stream:
+        return len(stream.read(most))
+
+
+#: Environment variable with the bytes a log may take in memory; without it, what is free now.
+LIMIT = "COUNTERRANK_MEMORY_LIMIT"
+#: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
+MOST_EXPANSION = 20_000
+HARMLESS_VALUES = 1 << 27
+
+
+def limit() -> int | None:
+    """Return how many bytes a log may take: what the user allows, else what is free; None where
+    that is not known.
+    """
+    given = os.environ.get(LIMIT)
+    if given is None:
+        return _free()
+    if not given.isdecimal() or int(given) == 0:
+        raise ConfigError(f"{LIMIT} is {given!r}; give a number of bytes, such as 8000000000")
+    return int(given)
+
+
+def _free() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            found = {line.split(":")[0]: int(line.split()[1]) for line in file if line.split()[1:]}
+        return found["MemAvailable"] * 1024
+    except (
+        OSError,
+        KeyError,
+        ValueError,
+    ):  # not Linux: the pass over the file still ends in a clear message
+        return None
+
+
+def column_chunks(meta: Any, names: Container[str] | None = None) -> Iterator[tuple[int, str, Any]]:
+    """Yield (row group, column, its metadata) for the stored parts of some columns, or of all."""
+    for group in range(meta.num_row_groups):
+        for j in range(meta.num_columns):
+            chunk = meta.row_group(group).column(j)
+            name = chunk.path_in_schema.partition(".")[0]
+            if names is None or name in names:
+                yield group, name, chunk
+
+
+def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> None:
+    """Raise before anything is allocated when a Parquet file declares more than a log may hold.
+
+    A number takes eight bytes in memory however well it was packed, text at least its unpacked
+    size.
+    """
+    numbers = taken = 0
+    for _, _, chunk in column_chunks(opened.metadata, None if columns is None else set(columns)):
+        numbers += max(chunk.num_values, 0)
+        taken += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
+    size = file.size
+    if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
+        raise LogError(
+            f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made "
+            "to harm"
+        )
+    _refuse(file, taken, limit())
+
+
+def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
+    """Yield the tables of a file as long as they fit together: what text unpacks to shows only
+    while it is read.
+    """
+    allowed, taken = limit(), 0
+    for table in tables:
+        taken += table.nbytes
+        _refuse(file, taken, allowed)
+        yield table
+
+
+def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
+    if allowed is not None and taken > allowed:
+        raise TooLargeError(
+            f"{file.path} has {_size(file.size)} but takes {_size(taken)} or more "
+            f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
+            f"and patterns of files are), or allow more with {LIMIT}=BYTES"
+        )
+
+
+def _size(number: int) -> str:
+    """Return bytes as people write them.
+
+    >>> _size(512), _size(3_400_000), _size(12 * 10**9)
+    ('512 bytes', '3.4 MB', '12 GB')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return f"{number} bytes"
