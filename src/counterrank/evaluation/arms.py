@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import atomic
+from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
@@ -328,7 +329,7 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
 
 
 def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:
-    return np.asarray(log.columns[arm]).astype(str)
+    return as_texts(np.asarray(log.columns[arm]))
 
 
 def _earned(part: RankingLog) -> Earned:

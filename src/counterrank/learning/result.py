@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.atomic import write_text
+from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
@@ -259,7 +260,7 @@ def segments_of(
                 f"there is no column '{column}' to look at; known: "
                 f"{', '.join(part.columns) or 'none'}"
             )
-        values = np.asarray(part.columns[column]).astype(str)
+        values = as_texts(np.asarray(part.columns[column]))
         labels = np.unique(values)
         if len(labels) > _MOST_LABELS:
             raise ConfigError(
