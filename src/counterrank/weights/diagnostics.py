@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.messages import Message
-from counterrank.texts import in_percent
+from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
 from counterrank.weights.variance import clustered_variances
@@ -220,7 +220,7 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
         worst = int(abs(test.z).argmax())
         said = (
             f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} "
-            f"(z = {test.z[worst]:.1f}); propensities or target probabilities may be wrong"
+            f"({in_z(test.z[worst])}); propensities or target probabilities may be wrong"
         )
         found.append(Message("mean-weight", said))
     return tuple(found)
