@@ -264,8 +264,11 @@ def _explained(sums: Floats) -> float:
 def _magnitude(flat: Floats) -> Words:
     """Amounts of one item do not come in two sizes that are a hundred or a thousand times apart."""
     table = flat.reshape(AMOUNT_BINS, -1)
-    if table.sum() < 200 or (table.sum(axis=0) > 0).sum() < 6:
-        return _nothing("rewards are no amounts")
+    if table.sum() < 200:
+        return _nothing("too few rewards to compare their sizes")
+    # A click counts 1 and a purchase 100: a few sizes are meant.
+    if (table.sum(axis=0) > 0).sum() < 6:
+        return "rewards have a few sizes only", None, "", True
     for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
         if _second_peak(_distances(table), lag) or _second_peak(_above_median(table), lag):
             return (
