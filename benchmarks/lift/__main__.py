@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.lift import news, search, simulated
 from benchmarks.lift.cells import DRAWS, Cell, Kept
-from benchmarks.lift.running import WEIGHTS, path_of, read, run
+from benchmarks.lift.running import STRONG, WEIGHTS, path_of, read, run
 from benchmarks.lift.tables import table
 
 POPULATIONS: dict[str, Callable[[str, Path | None, Kept], list[Cell]]] = {
@@ -42,11 +42,17 @@ def main() -> None:
     parser.add_argument(
         "--estimators", default=",".join(["auto", *WEIGHTS]), help="names, with commas"
     )
+    parser.add_argument(
+        "--strong", action="store_true", help=f"and {', '.join(STRONG)}: needs LightGBM"
+    )
     parser.add_argument("--again", default="", help="names to estimate anew")
     parser.add_argument("--of", default="auto", help="names to judge, with commas")
     parser.add_argument("--all", action="store_true", help="every cell, not the short sweep")
     parser.add_argument("--part", default="0/1", help="i/m: every m-th cell, for m processes")
     parser.add_argument("--out", type=Path, default=Path("out/lift"))
+    parser.add_argument(
+        "--record", type=Path, help="keep here what auto summed, to try its rule anew"
+    )
     parser.add_argument("--report", action="store_true", help="only print what is there")
     given = parser.parse_args()
     unknown = set(given.only.split(",")) - set(POPULATIONS)
@@ -62,13 +68,14 @@ def main() -> None:
     ]
     part, parts = (int(text) for text in given.part.split("/"))
     cells = cells[part::parts]
-    names, again = given.estimators.split(","), given.again.split(",")
+    names = [*given.estimators.split(","), *(STRONG if given.strong else ())]
+    again = given.again.split(",")
     numbers = range(given.first, given.first + given.logs)
     found = {
         # Log by log, so that an interrupted study has as many cells as possible.
         (place, number): read(path_of(folder, cell, number))
         if given.report
-        else run(cell, number, names, again, folder)
+        else run(cell, number, names, again, folder, given.record)
         for number in numbers
         for place, cell in enumerate(cells)
     }

@@ -11,14 +11,19 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import counterrank as cr
+from benchmarks.lift import boosting
+from benchmarks.lift.boosting import Boosting
 from benchmarks.lift.cells import TARGET, Case, Cell
+from benchmarks.lift.record import save
 from counterrank.atomic import replacing
-from counterrank.estimators import Estimate, registry
+from counterrank.estimators import Estimate, Lift, registry
 
 NAN = float("nan")
 #: Judged against the best of these in hindsight, as every study of this project is.
 FOUR = ("ips", "snips", "iips", "rips")
 WEIGHTS = (*FOUR, "sniips", "snrips")
+#: What a strong practitioner would try besides.
+STRONG = ("pbm", "cascade-dr", *boosting.NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +63,26 @@ def judged(case: Case) -> tuple[Estimate, str, str]:
     return result.estimate(TARGET, "auto"), result.verdict.level, ", ".join(dict.fromkeys(blamed))
 
 
-def row(cell: Cell, number: int, case: Case, name: str) -> Row:
+def row(cell: Cell, number: int, case: Case, name: str, trees: Boosting) -> Row:
     """Return what an estimator says of a log; a refusal is a row too, an unexpected error is told
     apart.
     """
     began, failed, level, why = time.process_time(), False, "", ""
-    lift = cr.Lift(NAN, NAN, NAN, NAN) if hasattr(cr, "Lift") else None
+    lift = Lift(NAN, NAN, NAN, NAN)
     try:
         if name == "auto":
             found, level, why = judged(case)
+            lift, why = found.lift, why or found.not_estimable
+        elif name in boosting.NAMES:
+            lift = trees.lift(name)
         else:
             found = registry.get(name).estimate(case.log, TARGET)
-        lift, why = found.lift, why or found.not_estimable
+            lift, why = found.lift, found.not_estimable
     except cr.CounterrankError as problem:
         why = str(problem)
     except Exception as problem:  # a study of hours goes on; the table counts these
         why, failed = repr(problem), True
-    numbers = (NAN,) * 4 if lift is None else (lift.value, lift.stderr, lift.low, lift.high)
-    truth = case.truth
+    numbers, truth = (lift.value, lift.stderr, lift.low, lift.high), case.truth
     return Row(
         cell.population, cell.name, number, name, case.log.n, *map(float, numbers),
         truth.lift, truth.stderr, truth.base, truth.test_half_width(case.log.n),
@@ -104,16 +111,27 @@ def write(path: Path, rows: Iterable[Row]) -> None:
 
 
 def run(
-    cell: Cell, number: int, names: Iterable[str], again: Iterable[str], folder: Path
+    cell: Cell,
+    number: int,
+    names: Iterable[str],
+    again: Iterable[str],
+    folder: Path,
+    record: Path | None = None,
 ) -> list[Row]:
-    """Return all rows of a log, estimating what its file does not hold yet."""
+    """Return all rows of a log, estimating what its file does not hold yet.
+
+    `record` is a folder for what `auto` summed; see `benchmarks/lift/record.py`.
+    """
     path = path_of(folder, cell, number)
     rows = {one.estimator: one for one in read(path)}
     wanted = [name for name in dict.fromkeys(names) if name not in rows or name in again]
     if wanted:
         case = cell.make(number)
-        rows |= {name: row(cell, number, case, name) for name in wanted}
+        trees = Boosting(case.log)
+        rows |= {name: row(cell, number, case, name, trees) for name in wanted}
         write(path, rows.values())
+        if record is not None:
+            save(path_of(record, cell, number).with_suffix(".npz"), case)
         said = rows.get("auto")
         words = "" if said is None else f": auto {said.lift:+.4g}, true {said.true_lift:+.4g}"
         spent = sum(rows[name].cpu for name in wanted)

@@ -140,7 +140,31 @@ def table(rows: Sequence[Row], name: str) -> str:
             lines += [_line(f"{population}: {c}", m) for c, m in found.items()]
             totals.append(summary(population, list(found.values())))
             lines.append(totals[-1])
-    return "\n".join([*lines, "", *lines[2:4], *totals, *_failures(rows, name)])
+    return "\n".join(
+        [*lines, "", *lines[2:4], *totals, "", *against(rows, name), *_failures(rows, name)]
+    )
+
+
+def against(rows: Sequence[Row], name: str) -> list[str]:
+    """Return a line a population with the MSE relative to each other estimator, as if one had
+    always used that one: geometric means over cells.
+    """
+    cells = cells_of(rows)
+    others = [e for e in dict.fromkeys(one.estimator for one in rows) if e != name]
+    lines = [_row("MSE / that of", *others), "|" + "---|" * (1 + len(others))]
+    for population in dict.fromkeys(p for p, _ in cells):
+        pairs = [
+            {other: _ratio(_mse_of(some, name), [_mse_of(some, other)]) for other in others}
+            for (p, _), some in cells.items()
+            if p == population
+        ]
+        means = [geometric(pair[other] for pair in pairs) for other in others]
+        lines.append(_row(population, *(f"{mean:.2f}" for mean in means)))
+    return lines
+
+
+def _mse_of(rows: Iterable[Row], name: str) -> float:
+    return _mse([one for one in rows if one.estimator == name])
 
 
 def _line(label: str, m: Measures) -> str:

@@ -1,6 +1,7 @@
 """What messages are made of: close names, lists of names, options, and the notes a log carries."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
 
@@ -15,6 +16,15 @@ def in_percent(share: float, digits: int = 1) -> str:
     ('50.0\u202f%', '12\u202f%')
     """
     return f"{share * 100:.{digits}f}{NARROW}%"
+
+
+def in_z(z: float) -> str:
+    """Return how many standard errors a mean is off, for a message.
+
+    >>> in_z(-3.14), in_z(float("inf"))
+    ('z = -3.1', 'the same in every row')
+    """
+    return f"z = {z:.1f}" if math.isfinite(z) else "the same in every row"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -4,10 +4,16 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self, TypedDict
+from typing import Any, Protocol, Self, TypedDict
 
+from numpy.typing import ArrayLike
+
+from counterrank import stores
+from counterrank.data.log import RankingLog
 from counterrank.data.propensity import MEANING
+from counterrank.data.source import Source
 from counterrank.errors import ConfigError
+from counterrank.io.where import Where
 from counterrank.policies import (
     ItemFeatures,
     PolicySpec,
@@ -26,18 +32,15 @@ UNIFORM = "uniform"
 Names = str | Iterable[str] | None
 
 
-class Options(TypedDict, total=False):
-    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+class CommonOptions(TypedDict, total=False):
+    """The options of the reader that every function with a log takes; see `ReadOptions`."""
 
     columns: Mapping[str, Any] | str
     context: Names
-    segments: Names
     keep: Names
-    targets: Names
     propensity_kind: str | None
     unit: str | None
     behavior: str | None
-    position_weights: Any
     missing_reward: str
     require_propensity: bool
     encode_actions: bool | None
@@ -47,6 +50,44 @@ class Options(TypedDict, total=False):
     logger: Any
     policies: Any
     items: str | os.PathLike[str] | None
+    where: Where | Mapping[str, Any] | str | None
+
+
+class Options(CommonOptions, total=False):
+    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+
+    segments: Names
+    targets: Names
+    position_weights: Any
+
+
+class OpenOptions(CommonOptions, total=False):
+    """The keyword arguments with which `evaluate`, `learn` and `validate` open a log."""
+
+    format: str | None
+    engine: Any
+
+
+class Frame(Protocol):
+    """A table of pandas, polars, Dask or Spark."""
+
+    @property
+    def columns(self) -> Any:
+        """Its columns."""
+
+
+class ArrowTable(Protocol):
+    """A table of pyarrow or DuckDB."""
+
+    @property
+    def column_names(self) -> Any:
+        """The names of its columns."""
+
+
+#: What can be opened as a log.
+LogLike = (
+    RankingLog | Source | str | os.PathLike[str] | Frame | ArrowTable | Mapping[str, ArrayLike]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +106,8 @@ class ReadOptions:
     CSV. `logger` says how the scores in `propensity_scores` became rankings,
     "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
     NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
-    (slots of ads, items that were filtered out): the rest moves up.
+    (slots of ads, items that were filtered out): the rest moves up. `where` keeps the rows that fit
+    a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -89,6 +131,7 @@ class ReadOptions:
     logger: PolicySpec | None = None
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
+    where: Where | None = None
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -190,7 +233,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     # A file with a [log] table may hold these as tables of their own, beside it.
     beside = {
         key: content[key]
-        for key in ("logger", "policies", "items")
+        for key in ("logger", "policies", "items", "where")
         if key in content and key not in table
     }
     return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
@@ -199,8 +242,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a TOML file, or say what is wrong with it."""
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(stores.read_bytes(path).decode("utf-8"))
     except OSError as problem:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -332,6 +374,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "logger": _policy,
     "policies": _policies,
     "items": lambda key, given: None if given is None else os.fspath(given),
+    "where": lambda key, given: None if given is None else Where.of(given),
 }
 
 

@@ -6,14 +6,14 @@ Statistical tests have fixed seeds; each allows 4.5 standard errors, a false ala
 
 import itertools
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from benchmarks.lift import news, pages, running, search, simulated, tables
+from benchmarks.lift import boosting, news, pages, record, running, search, simulated, tables
 from benchmarks.lift.cells import Case, Cell, Kept, Truth, any_click, at_last, reciprocal_rank
 
 SIGMAS = 4.5
@@ -292,3 +292,47 @@ def test_a_log_is_judged_as_users_see_it():
     case = pages.case(replace(SMALL, n=300), 0, Truth(0.0, 1.0, 1.0, 1.0))
     found, level, _ = running.judged(Case(case.log, case.truth))
     assert np.isfinite(found.lift.value) and level in ("reliable", "directional", "insufficient")
+
+
+@dataclass(frozen=True)
+class Inner:
+    rows: int
+    square: np.ndarray
+
+
+@dataclass(frozen=True)
+class Outer:
+    n: int
+    share: float
+    inner: Inner
+
+
+def test_what_auto_summed_is_kept(tmp_path):
+    case = pages.case(replace(SMALL, n=300), 0, Truth(0.0, 1.0, 1.0, 1.0))
+    cell = Cell("test", "a", lambda number: case)
+    (row,) = running.run(cell, 0, ["auto"], [], tmp_path / "out", tmp_path / "kept")
+    with np.load(tmp_path / "kept" / "test" / "a-log0.npz", allow_pickle=False) as arrays:
+        assert arrays["state.n"] == 300
+        assert arrays["truth"].tolist() == [0.0, 0.0, 1.0, row.test_half_width]
+    sums = Outer(3, 0.5, Inner(2, np.array([1.0, 4.0])))
+    back = record.rebuilt(Outer, dict(record.flat(sums, "state")))
+    assert (back.n, back.share, back.inner.rows) == (3, 0.5, 2)
+    np.testing.assert_array_equal(back.inner.square, sums.inner.square)
+
+
+@pytest.mark.parametrize("reward", ["clicks", "any click"])
+def test_boosting_sees_a_lift(reward):
+    pytest.importorskip("lightgbm")
+    world = replace(SMALL, n=1_500, better=0.9, rate=0.0, reward=reward)
+    truth = pages.World(world).truth(2**15)
+    case = pages.case(world, 0, truth)
+    trees = boosting.Boosting(case.log)
+    for name in boosting.NAMES:
+        found = trees.lift(name)
+        assert found.low < found.value < found.high
+        assert abs(found.value - truth.lift) < 2 * truth.test_half_width(case.log.n), name
+    # Without a difference between the policies there is none to see: both are drawn alike.
+    none = pages.case(replace(world, target="none"), 0, truth)
+    assert (
+        abs(boosting.Boosting(none.log).lift("lgb-diff").value) < truth.test_half_width(1_500) / 4
+    )
