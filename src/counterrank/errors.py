@@ -2,6 +2,7 @@
 
 CounterrankError (also a ValueError)
  |- LogError              the log itself: a value, a row, a column
+ |   `- MissingColumnError   a column that a user named
  |- PropensityError       what the propensities are or cannot support
  |- PolicyError           a policy that is malformed or lacks a capability
  |- BehaviorError         a behaviour model or tree that does not fit
@@ -40,6 +41,10 @@ class CounterrankError(ValueError):
 
 class LogError(CounterrankError):
     """A log that cannot be used as it is."""
+
+
+class MissingColumnError(LogError):
+    """A column that a user named and that is not there."""
 
 
 class PropensityError(CounterrankError):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
-from counterrank.errors import ConfigError, LogError, PropensityError
+from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
 from counterrank.io.spec import ROLES, CandidateSpec, Field, LogSpec, ReadOptions
 from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, say
@@ -504,7 +504,7 @@ class _Resolver:
     def require(self, name: str, role: str = "") -> None:
         if name not in self.names:
             wanted = f" for {role}" if role else ""
-            raise LogError(
+            raise MissingColumnError(
                 f"there is no column '{name}'{wanted}{suggestion(name, self.names)}",
                 remedy=f"columns are {listed(self.names)}",
             )
