@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.learning.conftest import clicks_log
+from tests.learning.conftest import clicks_log, learn
 
 import counterrank as cr
 from counterrank.learning.scorer import Scorer
@@ -36,7 +36,7 @@ def rich_log(seed: int = 1, n: int = 500) -> cr.RankingLog:
 
 
 def policy_of(log: cr.RankingLog, **more) -> cr.LearnedPolicy:
-    return cr.learn(log, despite_audit=True, **more).policy
+    return learn(log, despite_audit=True, **more).policy
 
 
 def run(policy: cr.LearnedPolicy, **inputs) -> np.ndarray:
