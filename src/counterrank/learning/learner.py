@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
+from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.copies import copies_of
@@ -182,7 +183,8 @@ def learn(  # noqa: PLR0913 - the options of a run
         # The control variate ends at the cap, and how low a lift can be depends on it: fixed on the
         # learning rows, before the others are seen.
         cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
-    asked = Asked(grade, level, whole.unit is not None or independent_rows)
+    known = whole.unit is not None and shared_contexts(whole) is None
+    asked = Asked(grade, level, known or independent_rows)
     certificate = _certified(*sides, steps, cap, asked, rng)
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
 
