@@ -30,7 +30,7 @@ from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
 from counterrank.policies import Policy
-from counterrank.texts import in_percent
+from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
 from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
 
@@ -388,7 +388,7 @@ def _group_finding(
     text = (
         f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} "
         f"(position {k + 1}, "
-        f"z = {z[g, k]:.1f}); {kind} affected: {listed([labels[one] for one in worst])}"
+        f"{in_z(z[g, k])}); {kind} affected: {listed([labels[one] for one in worst])}"
     )
     cause = (
         "the policy, a candidate set or a join changed in the course of the log and was logged as "
@@ -506,7 +506,7 @@ def _overall_finding(
     off = float(np.abs(mean - 1)[~np.isnan(p)].max())
     text = (
         f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
-        f"(z = {z[worst_at]:.1f}); positions affected: {listed(weak)}"
+        f"({in_z(z[worst_at])}); positions affected: {listed(weak)}"
     )
     alone = len(wrong) == 1 and all_of > 1
     cause, remedy = blame(float(mean[worst_at]), alone=alone, small=small)
