@@ -18,6 +18,7 @@ from counterrank.models import (
     ListModel,
     Rankings,
     RewardModel,
+    encoded,
     factored_draws,
     fit_list_models,
     policy_draws,
@@ -235,7 +236,8 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
     models = fit_list_models(
-        rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed
+        rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed, page=sample.page_reward,
+        choice=True,
     )
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
@@ -286,7 +288,38 @@ def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:
     """Return the logged rankings with both policies' scores of every item, where they have scores."""
     extra = scores(batch, target, batch.action[:, None, :])
-    return replace(rankings_of(batch, extra=None if extra is None else extra[:, 0]), bends=True)
+    logged = rankings_of(batch, extra=None if extra is None else extra[:, 0])
+    return replace(logged, bends=True, request=requests(batch, target))
+
+
+def requests(batch: RankingLog, target: str) -> Floats:
+    """Return what a row's candidates are like on average (n, R): their features, and both policies'
+    scores.
+    """
+    parts, sets = [], batch.candidates
+    if sets is not None and batch.item_feature_names:
+        known = [np.where(v < 0, np.nan, v) if v.dtype.kind in "iu" else v for v in sets.features.values()]
+        found = np.stack(known, axis=1) if known else np.empty((len(sets.items), 0))
+        if batch.item_features is not None:
+            found = np.concatenate([found, batch.item_features.of(sets.items)], axis=1)
+        values = encoded(found, batch.item_feature_names, batch.categories_of_items)
+        parts += [row_means(one, sets.offsets) for one in values.T]
+    for policy in (batch.target(target), batch.propensity):
+        if isinstance(policy, Scored) and policy.n_rows == batch.n:
+            parts.append(row_means(policy.scores, policy.candidates.offsets))
+    return np.stack(parts, axis=1) if parts else np.empty((batch.n, 0))
+
+
+def row_means(values: Floats, offsets: Ints) -> Floats:
+    """Return the mean of the numbers (N,) that belong to each row (n,), NaN where there are none.
+
+    >>> row_means(np.array([1.0, 3.0, np.nan, 5.0]), np.array([0, 2, 4])).tolist()
+    [2.0, 5.0]
+    """
+    known = np.isfinite(values)
+    sums = np.add.reduceat(np.where(known, values, 0.0), offsets[:-1])
+    count = np.add.reduceat(known.astype(float), offsets[:-1])
+    return np.divide(sums, count, out=np.full(len(sums), np.nan), where=count > 0)
 
 
 def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:

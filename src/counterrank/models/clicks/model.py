@@ -175,6 +175,11 @@ def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
     return out
 
 
+def _requests(rankings: Rankings) -> Floats:
+    assert rankings.request is not None
+    return rankings.request
+
+
 #: Ids below this are looked up in a table.
 _TABLE = 10_000_000
 
@@ -193,6 +198,7 @@ class Encoding:
     context: Scaling
     features: Scaling | None
     extra: Scaling | None
+    request: Scaling
     #: Whether items have slopes in the context; else the context stands among the columns.
     slopes: bool
     #: Columns of the context whose squares follow it.
@@ -220,6 +226,7 @@ class Encoding:
             Scaling.of(rankings.x),
             scalings[0],
             scalings[1],
+            Scaling.of(_requests(rankings)),
             slopes,
             squared,
         )
@@ -264,31 +271,46 @@ class Encoding:
         return count if count <= SETTINGS["products"].value else 0
 
     @property
+    def placed(self) -> int:
+        """Number of features that also stand multiplied by the logarithm of the place: some kinds of
+        items are looked for further down, or trusted there.
+        """
+        count = 0 if self.features is None else len(self.features.mean)
+        return count if count <= SETTINGS["placed"].value else 0
+
+    @property
     def bent(self) -> tuple[int, int]:
         """First and number of the columns that the context bends: features with products."""
         bent = 0 if self.features is None or not self.products else len(self.features.mean)
-        return (0 if self.slopes else len(self.context.mean)), bent
+        return self.leading, bent
+
+    @property
+    def leading(self) -> int:
+        """Number of the columns that all items of a page share: they stand first."""
+        return (0 if self.slopes else len(self.context.mean)) + len(self.request.mean)
 
     def widths(self, variant: Variant, p: int) -> list[tuple[str, int]]:
         """Return what the p columns of a variant are, in order, with the number of each."""
         found = [
-            ("context", 0 if self.slopes else len(self.context.mean)),
+            ("context", self.leading),
             ("feature", 0 if self.features is None else len(self.features.mean)),
             ("product", self.products),
-            ("extra", variant.extra),
+            ("place", self.placed),
+            *[("extra", 1), ("place", 1)] * variant.extra,
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
 
     def width(self, extra: int) -> int:
         """Return how many of the `columns` a variant reads: extra numbers come last."""
-        found = 0 if self.slopes else len(self.context.mean)
+        found = self.leading
         found += 0 if self.features is None else len(self.features.mean)
-        return found + extra
+        return found + self.placed + 2 * extra
 
     def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items: the context where items
-        have no slopes in it, features, extra numbers; products of features and context are left to
-        the kernels. Variants with fewer extra numbers share the array and do not read the last ones.
+        have no slopes in it, features, features by place, each extra number and the same by place;
+        products of features and context are left to the kernels. Variants with fewer extra numbers
+        share the array and do not read the last ones.
         """
         if extra > rankings.extras:
             raise EstimatorError(
@@ -299,17 +321,26 @@ class Encoding:
 
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         parts: list[Floats] = []
-        if not self.slopes:
-            own = x[rankings.row]
-            parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
+        # Less one, about its mean on a page: what a feature does by itself stays with the feature.
+        place = (np.log1p(np.arange(rankings.K)) - 1.0)[:, None]
+        assert rankings.row is not None
+        shared = self.request.apply(_requests(rankings))
+        shared = (shared if self.slopes else np.concatenate([x, shared], axis=1))[rankings.row]
+        if shared.shape[1]:
+            parts.append(
+                np.broadcast_to(shared[:, None, :], (rankings.m, rankings.K, shared.shape[1]))
+            )
         if self.features is not None:
             if rankings.features is None:
                 raise EstimatorError(
                     "the model was fitted with item features; these rankings have none"
                 )
-            parts.append(self.features.apply(rankings.features))
+            features = self.features.apply(rankings.features)
+            parts += [features, features * place] if self.placed else [features]
         if self.extra is not None and rankings.extra is not None:
-            parts.append(self.extra.apply(rankings.extra))
+            extra = self.extra.apply(rankings.extra)
+            both = np.stack([extra, extra * place], axis=-1)
+            parts.append(both.reshape(*extra.shape[:2], 2 * extra.shape[2]))
         if not parts:
             return np.empty((rankings.m, rankings.K, 0))
         return np.ascontiguousarray(np.concatenate(parts, axis=2))

@@ -44,6 +44,9 @@ class Rankings:
     features: Floats | None = None
     extra: Floats | None = None
     lookup: Callable[[Ints], Floats] | None = None
+    #: (n, R) what a request's candidates are like on average: with it, what the items of a page do to
+    #: each other is told from what their requests have in common (Mundlak 1978).
+    request: Floats | None = None
     #: Whether a model may bend with the context: squares of its columns are columns too.
     bends: bool = False
     #: Number of items of each ranking (m,).
@@ -66,6 +69,8 @@ class Rankings:
                     f"there are {len(item)} rankings and {len(self.x)} rows of context; give `row`"
                 )
             put(self, "row", np.arange(len(item)))
+        request = np.empty((self.n, 0)) if self.request is None else self.request
+        put(self, "request", np.ascontiguousarray(request, dtype=np.float64))
         for name in ("features", "extra"):
             given = getattr(self, name)
             if given is None:
@@ -223,6 +228,8 @@ class Kind(StrEnum):
     HISTORY = "history"
     AMOUNT = "amount"
     LINEAR = "linear"
+    CHOICE = "choice"
+    PAGE = "page"
     BOOSTING = "boosting"
     AVERAGE = "average"
 

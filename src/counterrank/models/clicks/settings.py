@@ -82,6 +82,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "start of what the rows then say",
         "reasoned",
     ),
+    "place_sd": Setting(
+        0.1,
+        "logits per standard deviation and e-fold of the place",
+        "start of what the rows then say: features and scores mostly act alike at all places",
+        "reasoned",
+    ),
     "rival_sd": Setting(
         0.2,
         "logits per standard deviation",
@@ -158,6 +164,12 @@ SETTINGS: dict[str, Setting[float]] = {
         64.0,
         "context x feature columns",
         "beyond it features do not bend with the context",
+        "reasoned",
+    ),
+    "placed": Setting(
+        32.0,
+        "feature columns",
+        "beyond it features act alike at all places",
         "reasoned",
     ),
     "missed": Setting(
