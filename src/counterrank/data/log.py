@@ -30,12 +30,13 @@ class RankingLog:
     """n rankings of K positions with rewards, propensities and context.
 
     `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K), or (n,) where
-    there is one reward a ranking (`page_reward`); `propensity` an (n, K) array (factored), a `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN
-    for missing; `unit` (n,) of users or sessions whose rows belong together; `behavior` (n,) names
-    of known behaviour; `targets` the candidate policies by name; `dists` whole distributions (n, A)
-    or (n, K, A) by policy name ("propensity" for the logger); `columns` anything else, by name, for
-    segments; `candidates` what each row could have shown, a `Candidates` or a list of lists, with
-    features by candidate; `item_features` those by item.
+    there is one reward a ranking (`page_reward`); `propensity` an (n, K) array (factored), a
+    `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing; `unit` (n,) of
+    users or sessions whose rows belong together; `behavior` (n,) names of known behaviour; `targets`
+    the candidate policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name
+    ("propensity" for the logger); `columns` anything else, by name, for segments; `candidates` what
+    each row could have shown, a `Candidates` or a list of lists, with features by candidate;
+    `item_features` those by item.
 
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
     >>> log, log.value

@@ -84,9 +84,7 @@ def lengths(action: Ints, *, start: int) -> Ints:
     return result
 
 
-def spread_rewards(
-    values: Any, length: Ints, shape: tuple[int, ...]
-) -> tuple[Any, bool]:
+def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[Any, bool]:
     """Return one reward a ranking (n,) as (n, K), at the last item, and whether there was one; other
     rewards as they are.
 

@@ -18,6 +18,7 @@ from counterrank.models import (
     ListModel,
     Rankings,
     RewardModel,
+    context_columns,
     encoded,
     factored_draws,
     fit_list_models,
@@ -236,13 +237,20 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
     models = fit_list_models(
-        rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed, page=sample.page_reward,
-        choice=True,
+        rankings,
+        sample.reward,
+        fold,
+        folds=folds,
+        variants=variants,
+        seed=seed,
+        page=sample.page_reward,
+        choice=competition,
     )
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
     power = SETTINGS["likelihood"].value
-    shares = shares_of(losses, int(sample.lengths.sum()), unit, power=power)
+    rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
+    shares = shares_of(losses, rewards, unit, power=power)
     details = [
         {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
     ]
@@ -289,37 +297,29 @@ def logged_rankings(batch: RankingLog, target: str) -> Rankings:
     """Return the logged rankings with both policies' scores of every item, where they have scores."""
     extra = scores(batch, target, batch.action[:, None, :])
     logged = rankings_of(batch, extra=None if extra is None else extra[:, 0])
-    return replace(logged, bends=True, request=requests(batch, target))
+    return replace(logged, bends=True, pool=pool_of(batch, target))
 
 
-def requests(batch: RankingLog, target: str) -> Floats:
-    """Return what a row's candidates are like on average (n, R): their features, and both policies'
-    scores.
+def pool_of(batch: RankingLog, target: str) -> Rankings | None:
+    """Return all candidates of each row as rankings; None where they are not known, no more than what
+    is shown, or too many to be seen at once.
     """
-    parts, sets = [], batch.candidates
-    if sets is not None and batch.item_feature_names:
-        known = [np.where(v < 0, np.nan, v) if v.dtype.kind in "iu" else v for v in sets.features.values()]
-        found = np.stack(known, axis=1) if known else np.empty((len(sets.items), 0))
-        if batch.item_features is not None:
-            found = np.concatenate([found, batch.item_features.of(sets.items)], axis=1)
-        values = encoded(found, batch.item_feature_names, batch.categories_of_items)
-        parts += [row_means(one, sets.offsets) for one in values.T]
-    for policy in (batch.target(target), batch.propensity):
-        if isinstance(policy, Scored) and policy.n_rows == batch.n:
-            parts.append(row_means(policy.scores, policy.candidates.offsets))
-    return np.stack(parts, axis=1) if parts else np.empty((batch.n, 0))
-
-
-def row_means(values: Floats, offsets: Ints) -> Floats:
-    """Return the mean of the numbers (N,) that belong to each row (n,), NaN where there are none.
-
-    >>> row_means(np.array([1.0, 3.0, np.nan, 5.0]), np.array([0, 2, 4])).tolist()
-    [2.0, 5.0]
-    """
-    known = np.isfinite(values)
-    sums = np.add.reduceat(np.where(known, values, 0.0), offsets[:-1])
-    count = np.add.reduceat(known.astype(float), offsets[:-1])
-    return np.divide(sums, count, out=np.full(len(sums), np.nan), where=count > 0)
+    sets, most = batch.candidates, SETTINGS["pool"].value
+    if sets is None or batch.page_reward or not batch.K < sets.counts.max(initial=0) <= most:
+        return None
+    items = sets.dense(sets.items, -1).astype(np.int64)
+    extra = scores(batch, target, items[:, None, :])
+    names = batch.item_feature_names
+    return Rankings(
+        items,
+        context_columns(batch),
+        features=encoded(batch.features_of(items), names, batch.categories_of_items)
+        if names
+        else None,
+        extra=None if extra is None else extra[:, 0],
+        bends=True,
+        at=np.full(items.shape, batch.K),
+    )
 
 
 def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:

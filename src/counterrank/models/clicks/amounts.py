@@ -12,7 +12,7 @@ from counterrank.errors import EstimatorError
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
-from counterrank.models.clicks.pages import ChoiceModel, fit_choices, fit_pages, plain_history
+from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, fit_pages
 from counterrank.models.clicks.rankings import (
     ALL,
     History,
@@ -21,6 +21,7 @@ from counterrank.models.clicks.rankings import (
     Rankings,
     Variant,
     by_row,
+    plain_history,
 )
 from counterrank.models.clicks.settings import SETTINGS
 
@@ -191,7 +192,7 @@ def fit_list_models(
 ) -> tuple[ListModel, ...]:
     """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the
     rewards ask for; `page` says that there is one reward a page, at its last slot. `choice` adds, after
-    them, models in which the items of a page compete for a click.
+    them, models in which the items of a page compete for a click, where clicks exclude each other.
 
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
     than the rankings have are left out.
@@ -207,8 +208,9 @@ def fit_list_models(
     clicks: tuple[ClickModel | ChoiceModel, ...] = fit_history(
         rankings, reward, fold, folds=folds, variants=variants, seed=seed
     )
-    if choice:
-        clicks += fit_choices(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
+    shown = rankings.item >= 0
+    if choice and compete((reward != 0.0) & shown, shown):
+        clicks += fit_choices(rankings, reward, fold, folds=folds, seed=seed)
     return (
         clicks
         if kind is Kind.HISTORY

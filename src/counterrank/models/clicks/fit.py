@@ -37,7 +37,6 @@ from counterrank.models.clicks.model import (
     Parameters,
     Predictor,
     Similarity,
-    _requests,
     learned,
     skips,
 )
@@ -95,7 +94,12 @@ class Rows:
             # Shares of the most clicks of a page: as many choices, each among the items and nothing.
             most = max(float(click.sum(axis=1).max()), 1.0)
             y, dispersion = click / most, 1.0 / most
-        sure = family in (CLICKS, CHOICE) or (family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all()))
+            if rankings.page is not None:
+                # Whether what stands beside the page was clicked is not known.
+                y = np.where(shown & (rankings.places >= rankings.page), -1.0, y)
+        sure = family in (CLICKS, CHOICE) or (
+            family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all())
+        )
         return cls(
             rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, traits, fold, folds,
             dispersion, not sure,
@@ -136,6 +140,9 @@ class Slots:
         cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
         slots_of(rows.numbers, rows.click, rows.lengths, rows.encoding.items, cell, last, own, row)
         k = cell // (rows.rankings.K + 1)
+        if rows.rankings.at is not None:
+            # Before any click, all at the one place beside the page.
+            cell = rows.rankings.at[row, k] * (rows.rankings.K + 1)
         whole = cls(cell, last, own, row, k, rows.y[row, k])
         return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
 
@@ -183,8 +190,8 @@ class Prior:
 
 
 _GROUPS = (
-    "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra", "rival",
-    "item", "slope", "bend",
+    "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
+    "rival", "item", "slope", "bend",
 )  # fmt: skip
 _STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
@@ -229,7 +236,8 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
 
 def _level(rows: Rows) -> float:
     """Return the constant with which pages of equal slots have the logged mean."""
-    mean, length = float(rows.y.sum(axis=1).mean()), rows.lengths.mean()
+    earned = np.maximum(rows.y, 0.0) if rows.family == CHOICE else rows.y
+    mean, length = float(earned.sum(axis=1).mean()), rows.lengths.mean()
     chance = float(np.clip(mean, 1e-4, 1 - 1e-4))
     odds = float(np.log(chance / (1 - chance)))
     if rows.family == CHOICE:
@@ -276,7 +284,8 @@ def prepared(
         rankings.x[rankings.row],
         features=rankings.features,
         extra=rankings.extra,
-        request=_requests(rankings)[rankings.row],
+        at=rankings.at,
+        page=rankings.page,
         bends=rankings.bends,
     )
     return Rows.of(family, own, reward, fold, folds)
@@ -496,7 +505,8 @@ class Climb:
         likelihood(u, v, y, row, family, self.dispersion, su, sv)
         derivatives(su, sv, y, row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
         if family >= CHOICE:
-            huu = hvv = huu + huv * su**2
+            huu = huu + (huv + np.where(y < 0.0, hvv, 0.0)) * su**2
+            hvv = huu
         out = np.empty(len(theta))
         adjoint(huu, hvv, K, items, cell, last, own, row, read**2, x**2, columns**2, context**2, at,
                 bent, traits**2, out)  # fmt: skip
@@ -518,7 +528,8 @@ class Climb:
             # It only scales: some of the slots say it well enough.
             apart = 1 + len(slots.y) // int(SETTINGS["block_slots"].value)
             some = np.flatnonzero(slots.row % apart == 0)
-            k, row = slots.k[some], slots.row[some]
+            row = slots.row[some]
+            k = self.rows.rankings.places[row, slots.k[some]]
             before, N = slots.cell[some] % (K + 1) - 1, len(some)
             z, context = own[:, some], self.rows.unbent[row].T
             design = np.zeros((2 * K + 1 + size + p, N))
@@ -532,38 +543,47 @@ class Climb:
                 [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
             )
             values = theta[common]
-            if self.rows.family >= CHOICE:
-                block = self._pages(design, values @ design, slots.y[some], row)
-                block *= len(slots.y) / max(N, 1)
-                block[np.diag_indices(len(block))] += self.prior.precision[common]
-                self.inverse = np.linalg.inv(block)
-                return common, self.inverse
-            u = values[: 2 * K + 1] @ design[: 2 * K + 1]
-            v = values[2 * K + 1 :] @ design[2 * K + 1 :]
-            huu = huv = hvv = np.full(N, 1.0 / self.dispersion)
-            if self.rows.family == CLICKS:
-                # The Fisher matrix of s(u) s(v), as in the kernels.
-                miss_u, miss_v = (1.0 / (1.0 + np.exp(np.clip(w, -30.0, 30.0))) for w in (u, v))
-                chance = (1.0 - miss_u) * (1.0 - miss_v)
-                odds = chance / np.maximum(1.0 - chance, 1e-9)
-                huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
-            seen, shown = design[: 2 * K + 1], design[2 * K + 1 :]
-            cross = (seen * huv) @ shown.T
-            block = np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
-            block *= len(slots.y) / max(N, 1)
+            together = self.rows.family >= CHOICE
+            block = (
+                self._pages(design, values @ design, slots.y[some], row)
+                if together
+                else self._apart(design, values)
+            )
+            block = block * (len(slots.y) / max(N, 1))
             block[np.diag_indices(len(block))] += self.prior.precision[common]
             self.inverse = np.linalg.inv(block)
         return common, self.inverse
 
+    def _apart(self, design: Floats, values: Floats) -> Floats:
+        """Return the Fisher block of columns (., N) whose slots speak one by one."""
+        first = 2 * self.rows.rankings.K + 1
+        seen, shown = design[:first], design[first:]
+        u, v = values[:first] @ seen, values[first:] @ shown
+        huu: Floats = np.full(len(u), 1.0 / self.dispersion)
+        huv, hvv = huu, huu
+        if self.rows.family == CLICKS:
+            # The Fisher matrix of s(u) s(v), as in the kernels.
+            miss_u, miss_v = (1.0 / (1.0 + np.exp(np.clip(w, -30.0, 30.0))) for w in (u, v))
+            chance = (1.0 - miss_u) * (1.0 - miss_v)
+            odds = chance / np.maximum(1.0 - chance, 1e-9)
+            huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
+        cross = (seen * huv) @ shown.T
+        return np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+
     def _pages(self, design: Floats, predicted: Floats, y: Floats, row: Ints) -> Floats:
         """Return the Fisher block of columns (., N) whose slots speak together by page."""
-        rate, total, slope, own, cross = np.empty((5, len(y)))
+        rate, total, slope, own, cross, beside = np.empty((6, len(y)))
         family, none = self.rows.family, np.zeros(len(y))
         page_likelihood(predicted, none, y, row, family, self.dispersion, rate, total)
-        page_derivatives(rate, total, y, row, family, self.dispersion, slope, own, cross)
+        page_derivatives(
+            rate, total, y, row, family, self.dispersion, False, slope, own, cross, beside
+        )
         first = np.flatnonzero(np.diff(row, prepend=-1))
         pages = np.add.reduceat(design * rate, first, axis=1)
         out: Floats = (design * own) @ design.T + (pages * cross[first]) @ pages.T
+        if family == CHOICE:
+            open_ = np.add.reduceat(design * np.where(y < 0.0, rate, 0.0), first, axis=1)
+            out += (open_ * np.maximum.reduceat(beside, first)) @ open_.T
         return out
 
     def _dispersion(self, slots: Slots, predicted: Floats) -> float:
@@ -580,5 +600,5 @@ class Climb:
             earned = np.add.reduceat(y, first)
             sums = np.add.reduceat(predicted * page_weights(self.rows.rankings.K)[slots.k], first)
             mean, variance = page_means(family, sums)
-            residual = (earned - mean) / np.sqrt(np.maximum(variance, 1e-9))
+            residual = np.divide(earned - mean, np.sqrt(np.maximum(variance, 1e-9)))
         return max(float((residual**2).mean()), 1e-6)

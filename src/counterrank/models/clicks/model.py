@@ -175,11 +175,6 @@ def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
     return out
 
 
-def _requests(rankings: Rankings) -> Floats:
-    assert rankings.request is not None
-    return rankings.request
-
-
 #: Ids below this are looked up in a table.
 _TABLE = 10_000_000
 
@@ -198,11 +193,13 @@ class Encoding:
     context: Scaling
     features: Scaling | None
     extra: Scaling | None
-    request: Scaling
     #: Whether items have slopes in the context; else the context stands among the columns.
     slopes: bool
     #: Columns of the context whose squares follow it.
     squared: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: Whether features and extra numbers also stand multiplied by the logarithm of the place: some
+    #: kinds of items are looked for further down, or trusted there.
+    by_place: bool = False
 
     @classmethod
     def of(cls, rankings: Rankings) -> "Encoding":
@@ -226,9 +223,9 @@ class Encoding:
             Scaling.of(rankings.x),
             scalings[0],
             scalings[1],
-            Scaling.of(_requests(rankings)),
             slopes,
             squared,
+            rankings.bends,
         )
 
     @property
@@ -272,39 +269,32 @@ class Encoding:
 
     @property
     def placed(self) -> int:
-        """Number of features that also stand multiplied by the logarithm of the place: some kinds of
-        items are looked for further down, or trusted there.
-        """
-        count = 0 if self.features is None else len(self.features.mean)
+        """Number of features that also stand multiplied by the logarithm of the place."""
+        count = 0 if self.features is None or not self.by_place else len(self.features.mean)
         return count if count <= SETTINGS["placed"].value else 0
 
     @property
     def bent(self) -> tuple[int, int]:
         """First and number of the columns that the context bends: features with products."""
         bent = 0 if self.features is None or not self.products else len(self.features.mean)
-        return self.leading, bent
-
-    @property
-    def leading(self) -> int:
-        """Number of the columns that all items of a page share: they stand first."""
-        return (0 if self.slopes else len(self.context.mean)) + len(self.request.mean)
+        return (0 if self.slopes else len(self.context.mean)), bent
 
     def widths(self, variant: Variant, p: int) -> list[tuple[str, int]]:
         """Return what the p columns of a variant are, in order, with the number of each."""
         found = [
-            ("context", self.leading),
+            ("context", 0 if self.slopes else len(self.context.mean)),
             ("feature", 0 if self.features is None else len(self.features.mean)),
             ("product", self.products),
             ("place", self.placed),
-            *[("extra", 1), ("place", 1)] * variant.extra,
+            *[("extra", 1), ("place", int(self.by_place))] * variant.extra,
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
 
     def width(self, extra: int) -> int:
         """Return how many of the `columns` a variant reads: extra numbers come last."""
-        found = self.leading
+        found = 0 if self.slopes else len(self.context.mean)
         found += 0 if self.features is None else len(self.features.mean)
-        return found + self.placed + 2 * extra
+        return found + self.placed + (1 + self.by_place) * extra
 
     def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items: the context where items
@@ -322,14 +312,10 @@ class Encoding:
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         parts: list[Floats] = []
         # Less one, about its mean on a page: what a feature does by itself stays with the feature.
-        place = (np.log1p(np.arange(rankings.K)) - 1.0)[:, None]
-        assert rankings.row is not None
-        shared = self.request.apply(_requests(rankings))
-        shared = (shared if self.slopes else np.concatenate([x, shared], axis=1))[rankings.row]
-        if shared.shape[1]:
-            parts.append(
-                np.broadcast_to(shared[:, None, :], (rankings.m, rankings.K, shared.shape[1]))
-            )
+        place = (np.log1p(rankings.places) - 1.0)[:, :, None]
+        if not self.slopes:
+            own = x[rankings.row]
+            parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
         if self.features is not None:
             if rankings.features is None:
                 raise EstimatorError(
@@ -339,8 +325,10 @@ class Encoding:
             parts += [features, features * place] if self.placed else [features]
         if self.extra is not None and rankings.extra is not None:
             extra = self.extra.apply(rankings.extra)
-            both = np.stack([extra, extra * place], axis=-1)
-            parts.append(both.reshape(*extra.shape[:2], 2 * extra.shape[2]))
+            if self.by_place:
+                both = np.stack([extra, extra * place], axis=-1)
+                extra = both.reshape(*extra.shape[:2], 2 * extra.shape[2])
+            parts.append(extra)
         if not parts:
             return np.empty((rankings.m, rankings.K, 0))
         return np.ascontiguousarray(np.concatenate(parts, axis=2))

@@ -1,11 +1,12 @@
 """Models in which the items of a page act together: a choice among them, and one reward of the whole
 page.
 
-Every slot has a rate e^(t_k + v_k), t the place and v what the click models call attraction: context,
-items, features, scores. A reader who makes up to M choices on a page of rates L in sum clicks slot k
-with chance e^(t_k + v_k) / (1 + L) at each; one stands for what else there is to do. The reward of a page is
-1 - e^-L where it is between 0 and 1 (any click: no slot was clicked with chance e^-L), L where it is at
-least 0 (revenue), a plain sum over the slots where it may be negative.
+Every slot has h = t_k + v_k, t the place and v what the click models call attraction: context, items,
+features, scores. A reader who makes up to M choices clicks slot k with chance e^h_k / (1 + L + R) at
+each, L the sum of e^h over the page and R that over the candidates beside it, where they are known; one
+stands for what else there is to do. The reward of a page has S = sum_k w_k h_k behind it, w = 1 /
+sqrt(place): mean 1 / (1 + e^-S) where it is between 0 and 1 (any click, reciprocal rank), e^S where it
+is at least 0 (revenue), S where it may be negative.
 """
 
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from counterrank.models.clicks.kernels.pages import (
     page_means,
     page_weights,
 )
+from counterrank.models.clicks.kernels.recursion import not_shown
 from counterrank.models.clicks.model import Predictor
 from counterrank.models.clicks.rankings import (
     ALL,
@@ -32,8 +34,11 @@ from counterrank.models.clicks.rankings import (
     Rankings,
     Variant,
     by_row,
+    plain_history,
     variants_for,
+    with_candidates,
 )
+from counterrank.models.clicks.settings import SETTINGS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,13 +49,15 @@ _FAR = 20.0
 
 def _summed(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
     """Return t_k + v_k (m, K); what stands in the padding means nothing."""
-    K = predictor.parameters.K
+    numbers = by_row(fold, predictor.folds, rankings.m)
+    return predictor(rankings, fold) + predictor.parameters.theta[numbers, : rankings.K]
+
+
+def _refuse_longer(rankings: Rankings, K: int) -> None:
     if rankings.K > K:
         raise EstimatorError(
             f"rankings have {rankings.K} slots, the model was fitted to {K}; cut them"
         )
-    numbers = by_row(fold, predictor.folds, rankings.m)
-    return predictor(rankings, fold) + predictor.parameters.theta[numbers, : rankings.K]
 
 
 def _rates(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
@@ -69,6 +76,9 @@ class ChoiceModel:
 
     predictor: Predictor
     budget: float
+    #: Slots of a page, and whether the candidates that it does not show compete too.
+    K: int
+    beside: bool
 
     @property
     def kind(self) -> Kind:
@@ -88,12 +98,39 @@ class ChoiceModel:
     @property
     def details(self) -> dict[str, Any]:
         """What was fitted, for people."""
-        return {"model": "choice", "budget": self.budget} | self.predictor.details
+        own = {"model": "choice", "budget": self.budget, "beside": self.beside}
+        return own | self.predictor.details
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the expected clicks of each slot (m, K)."""
+        _refuse_longer(rankings, self.K)
         rate = _rates(self.predictor, rankings, fold)
-        return self.budget * rate / (1.0 + rate.sum(axis=1, keepdims=True))
+        total = 1.0 + self._beside(rankings, fold) + rate.sum(axis=1)
+        out: Floats = self.budget * rate / total[:, None]
+        return out
+
+    def _beside(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the sum of the rates of the candidates that each page does not show (m,)."""
+        out = np.zeros(rankings.m)
+        if not self.beside:
+            return out
+        pool = rankings.pool
+        if pool is None or rankings.row is None:
+            raise EstimatorError("the model was fitted with candidates; these rankings have none")
+        folds = by_row(fold, self.folds, rankings.m)
+        # Rankings of a request share its candidates: each is asked once, by the fit its rows are asked.
+        of_row = np.full(pool.n, self.folds)
+        of_row[rankings.row] = folds
+        if (of_row[rankings.row] != folds).any():
+            raise EstimatorError("rankings of one request must be asked of one fold")
+        wanted = np.unique(rankings.row)
+        some = pool.take(wanted)
+        level = self.predictor.parameters.theta[of_row[wanted], self.K, None]
+        values = self.predictor(some, of_row[wanted]) + level
+        rate = np.where(some.item >= 0, np.exp(np.minimum(values, _FAR)), 0.0)
+        row = np.searchsorted(wanted, rankings.row)
+        not_shown(rate, some.item, row, rankings.item, rankings.lengths, out)
+        return out
 
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
@@ -170,6 +207,7 @@ class PageModel:
 
     def page(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the expected reward of each page (m,)."""
+        _refuse_longer(rankings, self.predictor.parameters.K)
         values = np.where(rankings.item >= 0, _summed(self.predictor, rankings, fold), 0.0)
         mean, _ = page_means(self.family, values @ page_weights(rankings.K))
         return self.centre + self.unit * mean
@@ -195,36 +233,52 @@ class PageModel:
         return _keys(self.predictor, rankings, fold)
 
 
-def plain_history(q: Floats, rankings: Rankings, reward: Floats, alpha: Floats | None) -> History:
-    """Return the history of a model whose expectations do not depend on rewards above."""
-    weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
-    ahead = np.zeros((rankings.m, rankings.K + 1))
-    # What is still to come from slot k on: the same for every history.
-    ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
-    return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
-
-
 def _plain(rankings: Rankings, variants: tuple[Variant, ...] | None) -> tuple[Variant, ...]:
     """Return the variants without competition: here items compete, or act together, in any case."""
     given = variants_for(rankings) if variants is None else variants
     return tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in given))
 
 
-def fit_choices(
-    rankings: Rankings,
-    reward: Floats,
-    fold: Ints,
-    *,
-    folds: int,
-    variants: tuple[Variant, ...] | None = None,
-    seed: int = 0,
-) -> tuple[ChoiceModel, ...]:
-    """Return cross-fitted models of a choice among the items of a page, one a number of extra columns;
-    rewards other than zero are clicks.
+def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
+    """Return whether clicks (m, K) of a page exclude each other: their number varies far less than that
+    of independent slots, or pages with several of them are far fewer than those of such slots.
+
+    >>> one = np.eye(4)[np.arange(400) % 4]
+    >>> compete(one, np.ones((400, 4), dtype=bool)), compete(one[:, ::2], np.ones((400, 2), dtype=bool))
+    (True, True)
     """
-    rows = prepared(CHOICE, rankings, reward, fold, folds, seed)
-    budget = 1.0 / rows.dispersion
-    return tuple(ChoiceModel(p, budget) for p in predictors(rows, _plain(rankings, variants)))
+    m, count = len(click), np.where(shown, click, 0.0).sum(axis=1)
+    p = np.where(shown, click, 0.0).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
+    chance = np.where(shown, np.minimum(p, 1.0 - 1e-9), 0.0)
+    none = np.prod(1.0 - chance, axis=1)
+    one = none * (chance / (1.0 - chance)).sum(axis=1)
+    several = float((1.0 - none - one).sum())
+    varies = float((chance * (1.0 - chance)).sum())
+    few = SETTINGS["exclude"].value
+    return bool(
+        m * count.var() < few * varies
+        # Fewer than a handful of pages would say nothing.
+        or (several >= 10.0 and (count > 1.0).sum() < few * several)
+    )
+
+
+def fit_choices(
+    rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int = 0
+) -> tuple[ChoiceModel, ...]:
+    """Return cross-fitted models of a choice among the items of a page, and among these and the
+    candidates beside it where there is a pool; rewards other than zero are clicks.
+    """
+    pages = [rankings] if rankings.pool is None else [rankings, with_candidates(rankings)]
+    made = []
+    for page in pages:
+        wider = page.K - rankings.K
+        given = np.pad(reward, ((0, 0), (0, wider)))
+        rows = prepared(CHOICE, page, given, fold, folds, seed)
+        (predictor,) = predictors(rows, (Variant(extra=rankings.extras),))
+        made.append(
+            ChoiceModel(predictor, 1.0 / rows.dispersion, rankings.K, beside=page.page is not None)
+        )
+    return tuple(made)
 
 
 def fit_pages(

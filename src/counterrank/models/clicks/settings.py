@@ -172,6 +172,13 @@ SETTINGS: dict[str, Setting[float]] = {
         "beyond it features act alike at all places",
         "reasoned",
     ),
+    "exclude": Setting(
+        0.5,
+        "of what independent slots have",
+        "below it clicks of a page exclude each other, and a choice among its items is a model worth "
+        "its cost: pages of one click have 0 to .4, readers who go on after a click .7 and more",
+        "six simulated worlds and real news pages",
+    ),
     "missed": Setting(
         0.05,
         "of those who see an item",

@@ -287,16 +287,16 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
 def derivatives(su: Floats, sv: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool, ru: Floats,
                 rv: Floats, huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
     """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the
-    Fisher matrix). Families of whole pages have their own part in huu and hvv and what slots share in
-    huv.
+    Fisher matrix). Families of whole pages have their own part in huu, what slots share in huv and
+    hvv.
     """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
         return
     if family >= CHOICE:
-        page_derivatives(su, sv, y, row, family, dispersion, ru, huu, huv)
+        page_derivatives(su, sv, y, row, family, dispersion, exact, ru, huu, huv, hvv)
         for s in range(len(su)):
-            rv[s], hvv[s] = ru[s], huu[s]
+            rv[s] = ru[s]
         return
     for s in range(len(su)):
         bend = 1.0
@@ -402,7 +402,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
             linear(direction, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits,
                    du, dv)  # fmt: skip
             if family >= CHOICE:
-                page_product(huu, huv, su, row, du, dv)
+                page_product(huu, huv, hvv, su, y, row, du, dv)
             for s in range(0 if family >= CHOICE else N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
@@ -433,7 +433,9 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         promise = 0.5 * _dot(slope, step)
         settled = exact and promise < _LAST * enough
         exact = near or promise < _NEAR
-        if not promise > enough:
+        done = not promise > enough
+        # Where slots speak together a small promise may come from a long step: it is tried like others.
+        if done and family < CHOICE:
             for j in range(P):
                 theta[j] += step[j]
             return value, taken + 1
@@ -456,7 +458,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         value = reached
         for j in range(P):
             theta[j] = moved[j]
-        if settled and size == 1.0:
+        if done or (settled and size == 1.0):
             return value, taken + 1
         for s in range(N):
             u[s], v[s] = ru[s], rv[s]
