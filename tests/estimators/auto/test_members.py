@@ -248,7 +248,10 @@ def test_in_fold_changes_the_fold_and_nothing_else():
 def test_members_are_those_that_ratios_support(kind, K, found):
     names = found.split()
     given = SimpleNamespace(
-        rho=np.empty((0, K)), kind=kind, supports={"position", "prefix", "joint"}
+        rho=np.empty((0, K)),
+        kind=kind,
+        supports={"position", "prefix", "joint"},
+        batch=SimpleNamespace(page_reward=False),
     )
     assert members_of(given, modelled=False) == tuple(names)
     assert members_of(given, modelled=True) == ("models", *names)

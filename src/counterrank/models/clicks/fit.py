@@ -549,9 +549,9 @@ class Climb:
                 if together
                 else self._apart(design, values)
             )
-            block = block * (len(slots.y) / max(N, 1))
+            block *= len(slots.y) / max(N, 1)
             block[np.diag_indices(len(block))] += self.prior.precision[common]
-            self.inverse = np.linalg.inv(block)
+            self.inverse = np.asarray(np.linalg.inv(block), dtype=np.float64)
         return common, self.inverse
 
     def _apart(self, design: Floats, values: Floats) -> Floats:
@@ -568,7 +568,8 @@ class Climb:
             odds = chance / np.maximum(1.0 - chance, 1e-9)
             huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
         cross = (seen * huv) @ shown.T
-        return np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+        out: Floats = np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+        return out
 
     def _pages(self, design: Floats, predicted: Floats, y: Floats, row: Ints) -> Floats:
         """Return the Fisher block of columns (., N) whose slots speak together by page."""
