@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from counterrank import stores
 from counterrank.errors import OutputError
 
 
@@ -17,8 +18,14 @@ def replacing(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[
     Any failure, including an interrupt, removes the temporary file and leaves an older `path`
     untouched. A link that a user named is followed; with `follow` False, for names that we chose,
     it is refused: it leads into a file that nobody offered. A device or pipe, such as /dev/stdout,
-    is written to and never replaced.
+    is written to and never replaced. What goes to a store is made here and sent at the end.
     """
+    if stores.is_url(path):
+        with tempfile.TemporaryDirectory(prefix="counterrank-") as room:
+            made = Path(room) / "made"
+            yield made
+            stores.upload(made, os.fspath(path))
+        return
     if not follow and os.path.islink(path):
         raise OutputError(f"cannot write {path}: it is a link to another file; remove it")
     stream = follow and _is_stream(path)

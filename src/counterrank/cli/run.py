@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from counterrank import stores
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.learn import learn
 from counterrank.errors import ConfigError
@@ -52,7 +53,7 @@ def run(job: str, dry_run: bool) -> None:
     if dry_run:
         click.echo(shlex.join(["counterrank", str(command.name), *arguments]))
         return
-    folder = os.path.dirname(os.path.abspath(job))
+    folder = _folder(job)
     written = {f"--{name}": content[name] for name in _WRITTEN if content.get(name, "-") != "-"}
     # The command checks its own inputs, but does not know of the job's file.
     check_outputs([job], {option: _path(folder, str(path)) for option, path in written.items()})
@@ -79,9 +80,9 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
     """Yield the arguments of the command; what is no option, or no value of one, is named with its
     file.
     """
-    folder = os.path.dirname(os.path.abspath(job))
+    folder = _folder(job)
     log = content.get("log")
-    if not isinstance(log, str):
+    if not isinstance(log, str) and not ("query" in content and log is None):
         raise ConfigError(
             f"{job}: 'log' must name the log, like log = \"log.parquet\"; got {log!r}"
         )
@@ -102,16 +103,22 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
             )
             raise ConfigError(f"{job}: '{name}' is no option of {command.name}{hint}")
         yield from _option(options[key], name, value, folder, job)
-    # A log whose name starts with a dash is no option.
-    yield "--"
-    yield _path(folder, log)
+    if log is not None:
+        # A log whose name starts with a dash is no option.
+        yield "--"
+        yield _path(folder, log)
 
 
 def _path(folder: str, text: str) -> str:
     today = datetime.now(UTC).date()
     for name, day in (("{date}", today), ("{yesterday}", today - timedelta(days=1))):
         text = text.replace(name, day.isoformat())
-    return os.path.join(folder, text)
+    return text if stores.is_url(text) else os.path.join(folder, text)
+
+
+def _folder(job: str) -> str:
+    """Return the folder of a job's file, or what it is called in a store."""
+    return job.rpartition("/")[0] if stores.is_url(job) else os.path.dirname(os.path.abspath(job))
 
 
 def _key(option: click.Option) -> str:
@@ -134,6 +141,9 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
     else:
         text = _one(name, value, job)
         a_file = isinstance(option.type, click.Path) or (option.metavar or "").startswith("FILE")
+        kind, _, place = text.partition(":")
+        if name == "connection" and kind in ("duckdb", "sqlite") and place:
+            text = f"{kind}:{_path(folder, place)}"
         # The words that stand for no file.
         if a_file and text not in ("-", "estimate"):
             text = _path(folder, text)
@@ -157,7 +167,7 @@ def _in_folder(spec: str, job: str) -> str:
     from counterrank.policies import parse_policy
 
     saved = parse_policy(spec).kind == "file"
-    return _path(os.path.dirname(os.path.abspath(job)), spec) if saved else spec
+    return _path(_folder(job), spec) if saved else spec
 
 
 def _one(name: str, value: Any, job: str) -> str:

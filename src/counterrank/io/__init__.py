@@ -3,46 +3,58 @@
 from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_slates
 from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
+from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.outputs import check_outputs
-from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
-from counterrank.io.scanning import IN_MEMORY_BYTES, FileSource, open_source, opened, scan_log
+from counterrank.io.reading import (
+    as_table,
+    concat,
+    from_frame,
+    from_table,
+    in_memory,
+    read_log,
+    read_part,
+)
+from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
 from counterrank.io.spec import (
     Field,
+    LogLike,
     LogSpec,
+    OpenOptions,
     Options,
     ReadOptions,
     load_toml,
     log_table,
     refuse_unread,
 )
+from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
     Part,
     Survey,
-    Where,
-    allowed,
     batch_rows,
     plan,
-    pruned,
     rows_each,
     sample_rows,
 )
 from counterrank.io.tables import read_table
 from counterrank.io.values import action_ids, numbers
+from counterrank.io.warehouses import Query
+from counterrank.io.where import Where
 
 __all__ = [
-    "IN_MEMORY_BYTES",
     "Field",
     "FileSource",
+    "LogLike",
     "LogSpec",
+    "OpenOptions",
     "Options",
     "Part",
+    "Query",
     "ReadOptions",
     "Survey",
     "TooLargeError",
     "Where",
     "action_ids",
-    "allowed",
     "as_table",
     "batch_rows",
     "check_outputs",
@@ -52,14 +64,17 @@ __all__ = [
     "from_frame",
     "from_obp",
     "from_table",
+    "in_memory",
     "is_adapter",
+    "is_iceberg",
+    "is_small",
+    "is_stream",
     "load_toml",
     "log_table",
     "numbers",
     "open_source",
     "opened",
     "plan",
-    "pruned",
     "read_log",
     "refuse_unread",
     "read_part",
@@ -70,4 +85,5 @@ __all__ = [
     "rows_each",
     "sample_rows",
     "scan_log",
+    "stream_source",
 ]

@@ -1,5 +1,7 @@
 """A log whole in memory or part by part: from files, from tables of other libraries, from pieces."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +17,25 @@ from counterrank.data import validation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, LogError
-from counterrank.io import tables, values
+from counterrank.io import tables
 from counterrank.io.decoding import decode
 from counterrank.io.files import DataFile, expand, guard
+from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
-from counterrank.io.spec import LogSpec, Options, ReadOptions
-from counterrank.io.survey import Part, Survey, Where, allowed, batch_rows, opening, refuse_folders
+from counterrank.io.spec import LogLike, LogSpec, Options, ReadOptions, refuse_unread
+from counterrank.io.survey import (
+    Part,
+    Survey,
+    batch_rows,
+    in_folders,
+    no_match,
+    opening,
+    refuse_folders,
+    selecting,
+)
+from counterrank.io.target_lists import TargetLists
+from counterrank.io.where import Where
 from counterrank.policies import Candidates, Policy, Scored
 
 Path = str | os.PathLike[str]
@@ -30,25 +44,55 @@ Path = str | os.PathLike[str]
 def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
-    `format` names one of these or an adapter (`counterrank.io.adapters`); options as in
-    `ReadOptions`.
+    Parameters
+    ----------
+    path
+        A file, a folder or a pattern.
+    format
+        "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
+        as "vw-ccb"; None goes by the ending.
+    **options
+        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
+        `counterrank.io.ReadOptions`.
+
+    Returns
+    -------
+    RankingLog
+        The whole log in memory; `scan_log` streams it instead.
+
+    Raises
+    ------
+    LogError
+        A column is missing, or a value cannot be used; the message names row and column.
+    ConfigError
+        An option is unknown or makes no sense.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
     given = ReadOptions.of(**options)
+    if is_iceberg(path):
+        from counterrank.io.streams import read_stream
+
+        return read_stream(IcebergTable.open(os.fspath(path), given.version), given)
     if format is not None:
         from counterrank.io.adapters import adapter_of
 
         if (reader := adapter_of(format)) is not None:
             return reader(path, given)
-    files = expand(path, format, decimal=given.decimal)
+    files = expand(path, format, decimal=given.decimal, version=given.version)
     with guard(os.fspath(path), prefix=True):
         return from_table(_everything(files, given), given)
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found = opening(files)
+    files, found = opening(in_folders(files, options.where))
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
-    read = [tables.read_table(file, spec.columns) for file in files]
+    columns = _looked_at(spec, options.where)
+    read = [tables.read_table(file, columns) for file in files]
     pieces = [piece for piece in read if piece.num_rows] or read
     try:
         return (
@@ -94,6 +138,17 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
     return read
 
 
+def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any]) -> RankingLog:
+    """Return a log in memory: the given one, that of a table, or that of a file."""
+    if isinstance(log, RankingLog):
+        refuse_unread(reading)
+        return log
+    options = {**({"segments": tuple(segments)} if segments else {}), **reading}
+    if isinstance(log, (str, os.PathLike)):
+        return read_log(log, **options)
+    return from_frame(log, **options)
+
+
 def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
     """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays; options as in
     `ReadOptions`.
@@ -102,8 +157,12 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)
     """
+    from counterrank.io.streams import is_stream, read_stream
+
+    given = ReadOptions.of(**options)
+    if is_stream(frame):
+        return read_stream(frame, given)
     with guard("the table"):
-        given = ReadOptions.of(**options)
         return from_table(tables.with_points(as_table(frame), given.decimal), given)
 
 
@@ -111,9 +170,16 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
     if table.num_rows == 0:
         raise LogError("the log is empty: there are no rows")
+    options = selecting(options, table)
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
     survey.absorb(table)
-    return decode(table, survey.finish(table.slice(0, 1000)))
+    spec = survey.finish(table.slice(0, 1000))
+    log, _ = _decoded(table, spec, (0, 0), options.where)
+    if log is None:
+        raise no_match(options.where)
+    for name, path in options.target_lists.items():
+        log = TargetLists.read(name, path, str(options.column("query"))).onto(log)
+    return log
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -136,8 +202,6 @@ def _converted(frame: Any) -> pa.Table:
     # most conversions.
     if type(frame).__module__.partition(".")[0] == "pandas":
         return _from_pandas(frame)
-    if type(frame).__name__ == "LazyFrame":
-        return pa.table(frame.collect())
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame).read_all()
     raise LogError(
@@ -272,7 +336,7 @@ def read_part(
     Memory is that of a batch or two.
     """
     rows = rows or batch_rows(spec)
-    columns = tuple(dict.fromkeys([*spec.columns, *(where or ())]))
+    columns = _looked_at(spec, where)
     if part.groups:
         pieces = tables.row_groups(part.file, part.groups, columns, rows=rows)
     else:
@@ -290,6 +354,11 @@ def read_part(
         if log is not None:
             yield log
         del log
+
+
+def _looked_at(spec: LogSpec, where: Where | None) -> tuple[str, ...]:
+    """Return the columns that are read: those of the log and those of the condition."""
+    return tuple(dict.fromkeys([*spec.columns, *(where.columns if where else ())]))
 
 
 def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
@@ -316,15 +385,15 @@ def _decoded(
 ) -> tuple[RankingLog | None, int]:
     """The rankings of a piece that are wanted, and how many there are in all."""
     start, row = at
-    if not where and pick is None:
+    if where is None and pick is None:
         log = decode(table, spec, start=start, first_row=row)
         return log, log.n
     if spec.layout == "long":
         log = decode(table, spec, start=start, first_row=row)
-        rows = _wanted(log.n, log.columns, where, pick)
+        asked = {name: log.columns[name] for name in (where.columns if where else ())}
+        rows = _wanted(log.n, pa.table(asked), where, pick)
         return (log.take(rows) if len(rows) else None), log.n
-    columns = {name: values.objects(values.one_chunk(table[name])) for name in where or ()}
-    rows = _wanted(table.num_rows, columns, where, pick)
+    rows = _wanted(table.num_rows, table, where, pick)
     if not len(rows):
         return None, table.num_rows
     bucket = validation.buckets(None, table.num_rows, start=start)[rows]
@@ -341,18 +410,6 @@ def _decoded(
     return log, table.num_rows
 
 
-def _wanted(
-    n: int, columns: Mapping[str, NDArray[Any]], where: Where | None, pick: Pick | None
-) -> NDArray[np.int64]:
-    rows = np.flatnonzero(_matches(columns, where)) if where else np.arange(n)
+def _wanted(n: int, table: pa.Table, where: Where | None, pick: Pick | None) -> NDArray[np.int64]:
+    rows = np.arange(n) if where is None else where.rows(table)
     return rows if pick is None else rows[pick(len(rows))]
-
-
-def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:
-    keep = np.ones(len(next(iter(columns.values()))), dtype=bool)
-    for name, wanted in where.items():
-        hit = np.zeros(len(keep), dtype=bool)
-        for value in allowed(wanted):
-            hit |= np.asarray(columns[name] == value, dtype=bool)
-        keep &= hit
-    return keep

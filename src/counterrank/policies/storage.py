@@ -1,5 +1,8 @@
 """Policies on disk: a NumPy archive of plain arrays and a JSON header, nothing executable."""
 
+from __future__ import annotations
+
+import io
 import json
 import os
 import zipfile
@@ -9,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank import plugins
+from counterrank import plugins, stores
 from counterrank.atomic import replacing
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
@@ -77,7 +80,31 @@ def _from_plugin(kind: str) -> type[ArrayPolicy]:
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
-    """Write the policy to `path` (.npz), whole or not at all."""
+    """Write the policy to `path` (.npz), whole or not at all.
+
+    Parameters
+    ----------
+    policy
+        A policy of arrays; functions cannot be saved.
+    path
+        The file to write.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    PolicyError
+        The policy holds a function.
+    OutputError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> cr.save_policy(cr.PlackettLuce([[2.0, 1.0]]), "policy.npz")  # doctest: +SKIP
+    """
     arrays: dict[str, Any] = {}
     header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -86,14 +113,36 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 
 
 def load_policy(path: str | os.PathLike[str]) -> Any:
-    """Return what is stored at `path`, checked like a new one: a policy (.npz), or one to be bound
-    to logs (.json).
+    """Return what is stored at `path`, checked like a new one.
+
+    Parameters
+    ----------
+    path
+        A file of `save_policy` (.npz), or a policy file (.json) of `counterrank learn` or a plug-in.
+
+    Returns
+    -------
+    Policy or LearnedPolicy
+        A policy of the rows it was saved with (.npz), or one to be bound to logs (.json).
+
+    Raises
+    ------
+    PolicyError
+        The file is damaged, too new, or of a kind that is not installed.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> policy = cr.load_policy("policy.json")  # doctest: +SKIP
+    >>> policy.kind  # doctest: +SKIP
+    'best-of'
     """
     if os.fspath(path).lower().endswith(".json"):
         return _from_json(path)
     try:
-        _refuse_bomb(path)
-        with np.load(path, allow_pickle=False) as archive:
+        source = io.BytesIO(stores.read_bytes(path)) if stores.is_url(path) else path
+        _refuse_bomb(path, source)
+        with np.load(source, allow_pickle=False) as archive:
             header = json.loads(archive["header"].tobytes())
             if header.get("format") != FORMAT:
                 raise PolicyError(
@@ -113,10 +162,9 @@ def _from_json(path: str | os.PathLike[str]) -> Any:
     plug-in's.
     """
     try:
-        if os.path.getsize(path) > _HARMLESS:
+        if stores.stamp(path)[0] > _HARMLESS:
             raise PolicyError(f"{path} is larger than any policy")
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+        data = json.loads(stores.read_bytes(path))
     except PolicyError:
         raise
     except OSError as problem:
@@ -135,11 +183,11 @@ def _from_json(path: str | os.PathLike[str]) -> Any:
         raise PolicyError(f"{path}: {problem}") from problem
 
 
-def _refuse_bomb(path: str | os.PathLike[str]) -> None:
+def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
     """Raise when a small archive unpacks to an amount that only harms."""
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(source) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
-    if unpacked > max(_HARMLESS, _MOST_RATIO * os.path.getsize(path)):
+    if unpacked > max(_HARMLESS, _MOST_RATIO * stores.stamp(path)[0]):
         raise PolicyError(
             f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size"
         )
