@@ -368,7 +368,7 @@ class RankingLog:
             return self.propensity.kind
         return "factored" if self.propensity.factored else "prefix"
 
-    def _weights(self, given: "str | ArrayLike") -> Floats:
+    def _weights(self, given: str | ArrayLike) -> Floats:
         weights = validation.position_weights(given, self.K)
         if self.page_reward and not (weights == 1.0).all():
             raise LogError(
