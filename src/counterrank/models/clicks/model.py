@@ -207,8 +207,8 @@ class Encoding:
         shown = rankings.item >= 0
         seen = np.unique(rankings.item[shown])
         scalings = [
-            None if part is None else Scaling.of(part[shown])
-            for part in (rankings.features, rankings.extra)
+            None if part is None else Scaling.of(part[shown], logs=logs)
+            for part, logs in ((rankings.features, rankings.bends), (rankings.extra, False))
         ]
         # Every item has its own slopes in the context while that is few numbers; in large
         # catalogues the context acts through features instead.

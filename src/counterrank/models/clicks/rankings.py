@@ -237,25 +237,57 @@ class Scaling:
 
     mean: Floats
     spread: Floats
+    #: The least value (p,) of columns that are read as logarithms, NaN of others; empty: of all.
+    least: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, values: Floats) -> "Scaling":
-        """Return the scaling of values (N, p)."""
+    def of(cls, values: Floats, *, logs: bool = False) -> "Scaling":
+        """Return the scaling of values (N, p); with `logs`, columns like prices become logarithms."""
+        least = _orders(values) if logs else np.empty(0)
+        values = _logged(values, least)
         known = ~np.isnan(values)
         count = np.maximum(known.sum(axis=0), 1)
         mean = np.where(known, values, 0.0).sum(axis=0) / count
         away = np.where(known, values - mean, 0.0)
         spread = np.sqrt((away**2).sum(axis=0) / count)
         # A spread of rounding errors is a constant column.
-        return cls(mean, np.where(spread > 1e-9 * np.maximum(np.abs(mean), 1.0), spread, np.inf))
+        flat = spread <= 1e-9 * np.maximum(np.abs(mean), 1.0)
+        return cls(mean, np.where(flat, np.inf, spread), least)
 
     def apply(self, values: Floats) -> Floats:
         """Return (values - mean) / spread, zero where missing or constant."""
         out = np.empty(values.shape)
         shape = (values.size // max(len(self.mean), 1), len(self.mean))
-        table = np.ascontiguousarray(values, dtype=np.float64).reshape(shape)
+        table = np.ascontiguousarray(_logged(values, self.least), dtype=np.float64).reshape(shape)
         standardise(table, self.mean, 1.0 / self.spread, SETTINGS["far"].value, out.reshape(shape))
         return out
+
+
+def _orders(values: Floats) -> Floats:
+    """Return the least value (p,) of columns that are positive, span more than a decade and lean to the
+    right, as prices and counts do; NaN of others: half their price is to them what half another is.
+
+    >>> _orders(np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [40.0, 4.0]]))
+    array([ 1., nan])
+    """
+    out = np.full(values.shape[1], np.nan)
+    for j, one in enumerate(values.T):
+        known = one[~np.isnan(one)]
+        if len(known) and known.min() > 0.0 and known.max() > 10.0 * known.min():
+            away = known - known.mean()
+            if (away**3).mean() > (away**2).mean() ** 1.5:
+                out[j] = known.min()
+    return out
+
+
+def _logged(values: Floats, least: Floats) -> Floats:
+    """Return values (..., p) with logarithms in the columns that have a least value."""
+    columns = np.flatnonzero(~np.isnan(least))
+    if not len(columns):
+        return values
+    out = values.copy()
+    out[..., columns] = np.log(np.maximum(values[..., columns], least[columns]))
+    return out
 
 
 #: Stands for the model of all rows where a fold is asked for.
