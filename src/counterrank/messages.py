@@ -116,8 +116,8 @@ MISSING_PROPENSITY = Message(
 )
 REWARD_PER_RANKING = Message(
     "reward-per-ranking",
-    "There is one reward a ranking. It stands at the last item: IPS and RIPS use it correctly, IIPS "
-    "cannot.",
+    "There is one reward a ranking: it is weighed and modelled by whole rankings and has no "
+    "positions.",
 )
 MISSING_REWARD_ZERO = Message("missing-reward-zero", "Missing rewards were read as 0, as asked.")
 SINGLE_POSITION = Message(

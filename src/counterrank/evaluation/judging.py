@@ -160,7 +160,7 @@ def units(e: Evidence) -> Found:
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
             "rows of one visitor seem to count as many",
             f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row; or say "
-            "--independent-rows (independent_rows=True in Python) if no visitor has two rows",
+            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
         )
         return
     factor = line.reliable / max(e.units, 1)

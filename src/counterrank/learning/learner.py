@@ -269,8 +269,8 @@ def _audited(log: RankingLog) -> None:
         raise LogError(
             f"{in_percent(copied.share, 0)} of the rows equal another one{but}, far more than the "
             "logger's probabilities allow: each counts as evidence again. Drop rows that were "
-            "delivered twice or multiplied by a join, or say --despite-audit (despite_audit=True "
-            "in Python) to go on all the same"
+            "delivered twice or multiplied by a join, or say "
+            f"{say('--despite-audit', python='despite_audit=True')} to go on all the same"
         )
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
