@@ -545,11 +545,11 @@ def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
     if level == LEVELS[2]:
         return f"The evidence on '{target}' is reliable: all {len(rows)} checks passed."
     worst = FAILED if level == LEVELS[0] else WARNED
+    wrong = [row for row in rows if row["status"] != PASSED.word]
     # What is wrong with the log goes first: more rows of it would not help.
-    causes = [
-        row for row in rows if row["check"] == audit.__name__ and row["status"] != PASSED.word
-    ]
-    blamed = causes or [row for row in rows if row["status"] == worst.word]
+    firsts = (estimable.__name__, audit.__name__)
+    causes = [row for name in firsts for row in wrong if row["check"] == name]
+    blamed = causes or [row for row in wrong if row["status"] == worst.word]
     others = sum(row["status"] != PASSED.word for row in rows) - 1
     more = f" (and {others} more)" if others else ""
     return (
