@@ -286,7 +286,7 @@ def facts_of(g: Grower) -> Floats:
     rows = np.maximum(stats[:, 0], 1)
     every = np.arange(g.count)
     mean = stats[every, 1 + model] / rows
-    second = stats[every, 1 + g.objective.models + model] / rows
+    second = stats[every, 1 + g.objective.columns + model] / rows
     # n / (n - 1) of a sample's variance and 1 / n of its mean's, in one.
     error = np.sqrt(np.maximum(second - mean**2, 0) / np.maximum(rows - 1, 1))
     facts = np.empty((g.count, 5))

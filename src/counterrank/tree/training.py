@@ -213,12 +213,51 @@ def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Int
 _PART_ROWS = 16_384
 
 
-def contributions(
-    ratios: Ratios, candidates: tuple[Candidate, ...], *, per_position: bool = True
-) -> tuple[list[Floats], Floats]:
-    """Return w r of every tree's models, (n, M) each, and the mean of w^2 (K, candidates).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """The rows of a batch at one position, as the models of its tree weigh them.
 
-    Trees are those of `models_of`: one a position, or one for the sum over positions.
+    `rho` (n, K); `reward` (n,), and its weighted mean over a sample, `centre`; `masks` (M, K), the
+    items that matter under each model, and `weights` (M, n). `factored`: positions are independent.
+    """
+
+    position: int
+    rho: Floats
+    reward: Floats
+    centre: float
+    masks: Bools
+    weights: Floats
+    densest: int
+    factored: bool
+
+
+#: What each row adds to the bias of each model (M, n).
+Deviations = Callable[[Weighed], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """Of each tree, w r of every model (n, M), and what rows add to its bias (n, M) if asked for;
+    the mean of w^2 (K, candidates).
+    """
+
+    y: list[Floats]
+    deviations: list[Floats]
+    squares: Floats
+
+
+def contributions(
+    ratios: Ratios,
+    candidates: tuple[Candidate, ...],
+    *,
+    per_position: bool = True,
+    deviations: Deviations | None = None,
+    centres: Floats | None = None,
+) -> Contributions:
+    """Return what every tree's models contribute on the rows of a batch.
+
+    Trees are those of `models_of`: one a position, or one for the sum over positions. `centres`
+    (K,) are those of `reward_centres`.
     """
     log, models = ratios.batch, models_of(candidates, per_position=per_position)
     # The tree that each position belongs to.
@@ -226,33 +265,61 @@ def contributions(
     alpha = np.ones(log.K) if per_position else log.position_weights
     # Position-major: a column is written at a time, and read by whoever sums over rows.
     out = [np.zeros((len(tree.models), log.n)) for tree in models]
+    beside = [np.zeros_like(table) for table in out] if deviations is not None else []
     seen = np.ones((log.K, len(candidates)))
     for k, tree in enumerate(trees):
         seen[k, models[tree].models] = 0.0
+    middle = np.zeros(log.K) if centres is None else centres
+    relevant = [relevant_items(candidates, models[tree], k) for k, tree in enumerate(trees)]
     # In parts that stay in the cache.
     size = log.n if ratios.kind == "policy" else _PART_ROWS
     for first in range(0, log.n, size):
         rows = slice(first, min(first + size, log.n))
         part = ratios if size >= log.n else ratios.part(rows)
-        fill, w = _weights_at(part, candidates), np.empty(part.batch.n)
+        fill = _weights_at(part, candidates)
         for k, tree in enumerate(trees):
-            reward = alpha[k] * part.batch.reward[:, k]
+            reward = part.batch.reward[:, k]
             # Models that coincide in a tree are one: rounding would choose between equals.
+            w = np.empty((len(models[tree].models), part.batch.n))
             for place, m in enumerate(models[tree].models):
-                fill(k, int(m), w)
-                seen[k, m] += w @ w / log.n
-                own = out[tree][place, rows]
-                if per_position:
-                    np.multiply(w, reward, out=own)
-                else:
-                    own += w * reward
+                fill(k, int(m), w[place])
+                seen[k, m] += w[place] @ w[place] / log.n
+            out[tree][:, rows] += w * (alpha[k] * reward)
+            if deviations is not None:
+                weighed = Weighed(
+                    position=k,
+                    rho=part.rho,
+                    reward=reward,
+                    centre=float(middle[k]),
+                    masks=relevant[k],
+                    weights=w,
+                    densest=models[tree].densest,
+                    factored=ratios.kind == "factored",
+                )
+                beside[tree][:, rows] += alpha[k] * deviations(weighed)
     if not np.isfinite(seen).all():
         k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
         raise BehaviorError(
             f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
             "logging propensities near zero"
         )
-    return [table.T for table in out], seen
+    return Contributions([table.T for table in out], [table.T for table in beside], seen)
+
+
+def relevant_items(candidates: tuple[Candidate, ...], models: TreeModels, k: int) -> Bools:
+    """Return the items (M, K) that matter to the reward at k under each model of a tree."""
+    masks = np.stack([candidates[m].mask[k] for m in models.models])
+    for row, m in zip(masks, models.models, strict=True):
+        if candidates[m].order == 1:  # no interactions: the own item alone
+            row[np.arange(len(row)) != k] = False
+    return masks
+
+
+def reward_centres(ratios: Ratios) -> Floats:
+    """Return the weighted mean reward at each position (K,), the own item's ratio as weight."""
+    weight = ratios.rho.sum(axis=0)
+    total = np.einsum("nk,nk->k", ratios.rho, ratios.batch.reward)
+    return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
 
 
 def _weights_at(
@@ -345,7 +412,7 @@ class Position:
         if self.memory is None:
             raise BehaviorError(
                 f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use "
-                "mse='gl'"
+                "mse='pairs'"
             )
         return self.memory
 
@@ -376,6 +443,8 @@ class TrainingSet:
     bins: Bins
     codes: Codes  # (n, d)
     y: list[Floats]  # of each tree (n, M)
+    deviations: list[Floats]  # of each tree (n, M), or none
+    centres: Floats  # (K,)
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
@@ -394,6 +463,10 @@ class TrainingSet:
         """Return some rows of the log (n,), and all the fresh ones."""
         index = np.flatnonzero(rows | (self.is_logged() == 0) if self.fresh else rows)
         return Part(rows, index, self.codes.T.take(index, axis=1).T)
+
+    def beside(self, tree: int) -> Floats | None:
+        """Return the deviations (n, M) of a tree, if there are any."""
+        return self.deviations[tree] if self.deviations else None
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -505,6 +578,7 @@ def prepare(
     per_position: bool,
     rng: np.random.Generator,
     fresh: RankingLog | None = None,
+    deviations: Deviations | None = None,
 ) -> TrainingSet:
     """Return binned contexts and contributions of a log."""
     context = _context(log)
@@ -512,12 +586,15 @@ def prepare(
     # Of the log's rows alone: fresh rows are the oracle's, and must not move a threshold.
     bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
     ratios = ratios_of(log, target)
-    y, seen = contributions(ratios, candidates, per_position=per_position)
+    centres = reward_centres(ratios)
+    found = contributions(
+        ratios, candidates, per_position=per_position, deviations=deviations, centres=centres
+    )
+    y = found.y
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
-        drawn = ratios_of(fresh, target)
-        more, _ = contributions(drawn, candidates, per_position=per_position)
-        y = [np.concatenate(both) for both in zip(y, more, strict=True)]
+        more = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
+        y = [np.concatenate(both) for both in zip(y, more.y, strict=True)]
     return TrainingSet(
         log=log,
         target=target,
@@ -526,7 +603,9 @@ def prepare(
         bins=bins,
         codes=bins.codes(context),
         y=y,
-        tails=inflation(log, target, ratios, candidates, seen),
+        deviations=found.deviations,
+        centres=centres,
+        tails=inflation(log, target, ratios, candidates, found.squares),
         context=context,
         ratios=ratios,
         per_position=per_position,
