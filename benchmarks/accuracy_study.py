@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from counterrank import simulate
-from counterrank.behavior import Candidate
+from counterrank.behavior import BehaviorTree, Candidate, Oracle
+from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import Estimator, View, Workspace
 from counterrank.estimators.masked import AIPS
-from counterrank.source import MemorySource
-from counterrank.tree import BehaviorTree, Oracle
+from counterrank.research import simulate
 
 SEEDS = {
     "dev": 7_101,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 import counterrank as cr
-from counterrank.simulate import World, random
+from counterrank.research.simulate import World, random
 
 #: Items, K and the ratio that was promised, at n = 2,000.
 SHAPES = ((20, 5, 0.5), (1000, 10, 1.0))

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import counterrank as cr
+from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Estimator, View, Workspace
-from counterrank.source import MemorySource
 
 PLAIN = (cr.IPS(), cr.IIPS(), cr.RIPS())
 NORMALISED = (cr.IPS(aggregate="ratio"), cr.IIPS(aggregate="ratio"), cr.RIPS(aggregate="ratio"))

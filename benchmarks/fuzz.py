@@ -21,9 +21,9 @@ import numpy as np
 import counterrank as cr
 from counterrank.cli.options import reading
 from counterrank.errors import CounterrankError
-from counterrank.readers.spec import ReadOptions
-from counterrank.sources import scan_log
-from counterrank.sources.files import opened
+from counterrank.io import scan_log
+from counterrank.io.scanning import opened
+from counterrank.io.spec import ReadOptions
 
 #: Pieces that parsers trip over.
 TOKENS = [

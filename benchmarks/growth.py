@@ -9,9 +9,9 @@ import numpy as np
 
 import counterrank as cr
 from benchmarks import cpu_seconds, show
-from counterrank import simulate
+from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
-from counterrank.source import MemorySource
+from counterrank.research import simulate
 
 FIXED = ("ips", "iips", "rips", "snips", "order-2")
 SETS: dict[str, tuple[str, ...]] = {

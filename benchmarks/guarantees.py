@@ -15,8 +15,8 @@ from scipy import stats
 import counterrank as cr
 from benchmarks.interval_coverage import LEVEL, World, by, fixed_normaliser, without_units
 from counterrank.audit.auditor import audit
+from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
-from counterrank.source import MemorySource
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "guarantees.md"
 Log = cr.RankingLog

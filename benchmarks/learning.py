@@ -6,7 +6,7 @@ with known truth.
     python benchmarks/learning.py --report                   print what is there
     python benchmarks/learning.py --cost 20000               CPU relative to LightGBM's own fit
 
-Every run is a world and a log of its own (`counterrank.simulate.World`, Plackett-Luce logger); runs
+Every run is a world and a log of its own (`counterrank.research.simulate.World`, Plackett-Luce logger); runs
 are kept under --out, a line each: run again to resume. Both grades are read off one run, which is
 what two runs would give: the grade decides the bound alone. `develop` is for choosing settings,
 `fresh` for judging them once.
@@ -37,8 +37,8 @@ from counterrank.inference import critical_value
 from counterrank.learning.learner import _fitted
 from counterrank.learning.settings import SETTINGS
 from counterrank.models import ALL, rankings_of
-from counterrank.simulate import World, clicks
-from counterrank.simulate.worlds import KINDS, parameters
+from counterrank.research.simulate import World, clicks
+from counterrank.research.simulate.worlds import KINDS, parameters
 
 SEEDS = {"develop": 1_000_003, "fresh": 7_000_003, "third": 13_000_003, "fourth": 19_000_003}
 Row = dict[str, Any]

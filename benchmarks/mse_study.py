@@ -14,13 +14,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterrank.behavior import Candidate, candidates, standard
-from counterrank.log import RankingLog
-from counterrank.ratios import Ratios, ratios_of
-from counterrank.simulate import Environment, SimulatedLog, paper, published, random, true_value
-from counterrank.source import MemorySource
-from counterrank.tree import BehaviorTree, Limits, Oracle, fit_cross_fitted
-from counterrank.tree.objective import FEASIBLE
+from counterrank.behavior import (
+    BehaviorTree,
+    Candidate,
+    Limits,
+    Oracle,
+    candidates,
+    fit_cross_fitted,
+    standard,
+)
+from counterrank.behavior.objective import FEASIBLE
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource
+from counterrank.research.simulate import (
+    Environment,
+    SimulatedLog,
+    paper,
+    published,
+    random,
+    true_value,
+)
+from counterrank.weights.ratios import Ratios, ratios_of
 
 Estimates = dict[str, float]
 CLASSIC = ("IPS", "IIPS", "RIPS")

@@ -31,35 +31,43 @@ CORE, ESTIMATORS = "tests/hard/test_survivors.py", "tests/hard/test_survivors_es
 INFERENCE, BOUNDS = "tests/hard/test_survivors_inference.py", "tests/inference/test_exact_bounds.py"
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
-    "kernels/weights.py": (CORE, "tests/kernels/test_weights.py", "tests/exact/test_order.py"),
-    "kernels/accumulate.py": (CORE, ESTIMATORS, "tests/kernels/test_moments.py"),
-    "estimators/kernels/orders.py": (INFERENCE, "tests/dr/test_kernels.py"),
-    "moments.py": (
+    "weights/kernels/weights.py": (
         CORE,
-        "tests/kernels/test_moments.py",
+        "tests/weights/test_kernels.py",
+        "tests/estimators/exact/test_order.py",
+    ),
+    "weights/kernels/accumulate.py": (CORE, ESTIMATORS, "tests/weights/test_moments.py"),
+    "estimators/kernels/orders.py": (INFERENCE, "tests/models/test_linear_kernels.py"),
+    "weights/moments.py": (
+        CORE,
+        "tests/weights/test_moments.py",
         "tests/inference/test_standard_errors.py",
     ),
-    "ratios.py": (CORE, "tests/core/test_kinds.py", "tests/exact/test_without_replacement.py"),
-    "behavior.py": (INFERENCE, "tests/core/test_masks.py"),
-    "tree/objective.py": (
-        "tests/tree/test_splitting_confirm.py",
-        "tests/tree/test_mse.py",
-        "tests/tree/test_splitting.py",
+    "weights/ratios.py": (
+        CORE,
+        "tests/data/test_propensity_kinds.py",
+        "tests/estimators/exact/test_without_replacement.py",
     ),
-    "tree/growing.py": (
-        "tests/tree/test_splitting_confirm.py",
-        "tests/tree/test_splitting.py",
-        "tests/tree/test_tree.py",
+    "behavior/masks.py": (INFERENCE, "tests/behavior/test_masks.py"),
+    "behavior/objective.py": (
+        "tests/behavior/test_splitting_confirm.py",
+        "tests/behavior/test_mse.py",
+        "tests/behavior/test_splitting.py",
     ),
-    "tree/forest.py": ("tests/tree/test_tree.py", "tests/tree/test_cross_fitting.py"),
+    "behavior/growing.py": (
+        "tests/behavior/test_splitting_confirm.py",
+        "tests/behavior/test_splitting.py",
+        "tests/behavior/test_tree.py",
+    ),
+    "behavior/forest.py": ("tests/behavior/test_tree.py", "tests/behavior/test_cross_fitting.py"),
     "estimators/contribution.py": (CORE, ESTIMATORS, "tests/inference/test_standard_errors.py"),
     "estimators/masked.py": (
         ESTIMATORS,
-        "tests/core/test_kinds.py",
-        "tests/core/test_masks.py",
+        "tests/data/test_propensity_kinds.py",
+        "tests/behavior/test_masks.py",
         "tests/estimators/test_one_weight.py",
     ),
-    "estimators/doubly_robust.py": (ESTIMATORS, "tests/dr/test_exact.py"),
+    "estimators/doubly_robust.py": (ESTIMATORS, "tests/models/test_linear_exact.py"),
     "estimators/clip.py": (ESTIMATORS,),
     "estimators/marginal.py": (CORE, ESTIMATORS),
     "inference/intervals.py": (
@@ -71,14 +79,14 @@ FILES: dict[str, tuple[str, ...]] = {
         CORE,
     ),
     "inference/multiplicity.py": (INFERENCE, "tests/inference/test_sequential.py"),
-    "diagnostics/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
-    "diagnostics/weights.py": ("tests/diagnostics/test_weights.py",),
-    "diagnostics/exploration.py": (
-        "tests/diagnostics/test_weights.py",
+    "weights/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
+    "weights/diagnostics.py": ("tests/weights/test_diagnostics.py",),
+    "evaluation/exploration.py": (
+        "tests/weights/test_diagnostics.py",
         "tests/evaluation/test_planning.py",
         "tests/evaluation/test_trust.py",
     ),
-    "diagnostics/sensitivity.py": ("tests/evaluation/test_sensitivity.py",),
+    "evaluation/sensitivity.py": ("tests/evaluation/test_sensitivity.py",),
     "audit/findings.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
     "audit/auditor.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
     "audit/propensities.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
@@ -98,16 +106,19 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_trust.py",
         "tests/evaluation/test_run.py",
         "tests/inference/test_sequential.py",
-        "tests/evaluation/test_propensities.py",
+        "tests/propensity_models/test_propensities.py",
     ),
     "estimators/auto/rule.py": (
-        "tests/auto/test_rule.py",
-        "tests/auto/test_auto.py",
+        "tests/estimators/auto/test_rule.py",
+        "tests/estimators/auto/test_auto.py",
         "tests/evaluation/test_pins.py",
     ),
-    "estimators/auto/members.py": ("tests/auto/test_members.py",),
+    "estimators/auto/members.py": ("tests/estimators/auto/test_members.py",),
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
-    "estimators/auto/state.py": ("tests/auto/test_members.py", "tests/evaluation/test_pins.py"),
+    "estimators/auto/state.py": (
+        "tests/estimators/auto/test_members.py",
+        "tests/evaluation/test_pins.py",
+    ),
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
@@ -118,35 +129,35 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 #: Mutants that no test can kill because they mean the same: (file, text of the change, part of the
 #: line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
-    ("kernels/accumulate.py", "256", "BLOCK = "),
+    ("weights/kernels/accumulate.py", "256", "BLOCK = "),
     (
-        "kernels/accumulate.py",
+        "weights/kernels/accumulate.py",
         "Lt",
         "if shortest < length:",
     ),  # a way around a loop that has nothing to do
-    ("kernels/accumulate.py", "1", ".reshape(-1)"),
+    ("weights/kernels/accumulate.py", "1", ".reshape(-1)"),
     (
-        "kernels/accumulate.py",
+        "weights/kernels/accumulate.py",
         "3",
         "= np.empty(length * BLOCK), np.empty((3, BLOCK))",
     ),  # room that nothing uses
     (
-        "moments.py",
+        "weights/moments.py",
         "3",
         "np.zeros((3, length, len(kernels.POSITION_SUMS)))",
     ),  # one more row of zeros
-    ("moments.py", "8", "_ROUNDING = "),
-    ("moments.py", "1024", "_GRAM_ROWS = "),
-    ("moments.py", "Mult", "_ROUNDING = "),
-    ("moments.py", "LtE", "np.abs(difference) <= noise"),
-    ("moments.py", "3", "dtype=np.int64), np.zeros((3, kernels.BINS, 2))"),
-    ("moments.py", "3", "totals = np.empty((3, n))"),
-    ("tree/objective.py", "1", "reshape(1, 1, -1)"),
-    ("tree/objective.py", "2", "2 + 2 * self.comparisons"),  # channels that stay zero
-    ("tree/objective.py", "0.0", "if self.sample is None else 0.0"),  # replicates have no noise
-    ("tree/objective.py", "1", "get_close_matches("),
-    ("kernels/weights.py", "512", "_ORDER_BLOCK = "),
-    ("ratios.py", "And", "assert isinstance("),  # for the type checker
+    ("weights/moments.py", "8", "_ROUNDING = "),
+    ("weights/moments.py", "1024", "_GRAM_ROWS = "),
+    ("weights/moments.py", "Mult", "_ROUNDING = "),
+    ("weights/moments.py", "LtE", "np.abs(difference) <= noise"),
+    ("weights/moments.py", "3", "dtype=np.int64), np.zeros((3, kernels.BINS, 2))"),
+    ("weights/moments.py", "3", "totals = np.empty((3, n))"),
+    ("behavior/objective.py", "1", "reshape(1, 1, -1)"),
+    ("behavior/objective.py", "2", "2 + 2 * self.comparisons"),  # channels that stay zero
+    ("behavior/objective.py", "0.0", "if self.sample is None else 0.0"),  # replicates have no noise
+    ("behavior/objective.py", "1", "get_close_matches("),
+    ("weights/kernels/weights.py", "512", "_ORDER_BLOCK = "),
+    ("weights/ratios.py", "And", "assert isinstance("),  # for the type checker
     ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
     ("estimators/masked.py", "20", "take(slice(0, 20))"),
     ("estimators/masked.py", "1", "reshape(len(array), -1)"),

@@ -59,7 +59,7 @@ def table() -> None:
 
 
 def _arrays(n: int) -> tuple[Any, Any, Any]:
-    from counterrank import simulate
+    from counterrank.research import simulate
 
     log = (
         simulate.random(0, K=LENGTH, actions=3, reward="binary")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.simulate.worlds import DrawnWorld
+from counterrank.research.simulate.worlds import DrawnWorld
 
 Floats = NDArray[np.float64]
 Ranker = Callable[[DrawnWorld], Floats]

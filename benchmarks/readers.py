@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import counterrank as cr
-from counterrank.fingerprint import fingerprint
-from counterrank.log import RankingLog
-from counterrank.readers import from_frame, read_log
-from counterrank.sources import scan_log
+from counterrank.data.fingerprint import fingerprint
+from counterrank.data.log import RankingLog
+from counterrank.io import from_frame, read_log, scan_log
 
 COLUMNS = ["action", "reward", "propensity", "new", *(f"x_{j}" for j in range(5))]
 

@@ -4,7 +4,7 @@
     python benchmarks/real_rankings.py --quick --estimators auto
     python benchmarks/real_rankings.py --search-log FILE
 
-Worlds (`counterrank.simulate.World`) are balanced over behaviours x loggers; catalogue, candidates,
+Worlds (`counterrank.research.simulate.World`) are balanced over behaviours x loggers; catalogue, candidates,
 K, n and the bend of relevance are dealt out from the draw's seed. `develop` and `fresh` share no
 seed: look at `fresh` once, after freezing. A result file per world and log is kept under --out; run
 again to resume, `--again NAME` estimates anew.
@@ -28,7 +28,7 @@ import numpy as np
 
 import counterrank as cr
 from counterrank.estimators import registry
-from counterrank.simulate import World, true_value
+from counterrank.research.simulate import World, true_value
 
 SEEDS = {"develop": 15_013, "fresh": 902_111, "second": 3_310_717, "third": 7_140_229}
 WHICH = ("target", "logging")

@@ -61,7 +61,7 @@ def _row(n: int, what: str, done: dict[str, Any], base: float | None) -> tuple[s
 
 
 def environment() -> Any:
-    from counterrank import simulate
+    from counterrank.research import simulate
 
     return simulate.random(0, K=10, actions=3)
 
@@ -80,7 +80,7 @@ def measured(work: Callable[[], object]) -> dict[str, float]:
 
 
 def write(path: str, n: str) -> dict[str, float]:
-    from counterrank import simulate
+    from counterrank.research import simulate
 
     env = environment()
     simulate.write_log(env, 100, path, seed=0)
@@ -91,7 +91,7 @@ def read(path: str) -> dict[str, float]:
     """Read what an evaluation reads, a row group at a time, and do nothing with it."""
     import pyarrow.parquet as pq
 
-    from counterrank.sources import scan_log
+    from counterrank.io import scan_log
 
     columns = list(scan_log(path, targets="new").spec.columns)
 
@@ -105,7 +105,7 @@ def read(path: str) -> dict[str, float]:
 
 def evaluate(path: str, *names: str) -> dict[str, float]:
     import counterrank as cr
-    from counterrank.sources import scan_log
+    from counterrank.io import scan_log
 
     # A first evaluation in miniature, so that imports and compiled kernels are there.
     cr.evaluate(environment().draw(300, _rng()).to_log(), ["new"], estimators=list(names))
@@ -122,7 +122,7 @@ def _rng() -> Any:
 
 def weak_scaling(n: int) -> None:
     """Print the elapsed time with one worker and n rankings over that with two workers and 2n."""
-    from counterrank import simulate
+    from counterrank.research import simulate
 
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home) / "log"
@@ -158,22 +158,22 @@ def _run(source: Any) -> Callable[[], object]:
 @contextmanager
 def _memory(path: str, workers: int) -> Iterator[Callable[[], object]]:
     import counterrank as cr
-    from counterrank.source import MemorySource
+    from counterrank.data.source import MemorySource
 
     yield _run(MemorySource(cr.read_log(path, targets="new"), threads=workers))
 
 
 @contextmanager
 def _files(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.sources import scan_log
+    from counterrank.io import scan_log
 
     yield _run(scan_log(path, targets="new", workers=workers))
 
 
 @contextmanager
 def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.sources import scan_log
-    from counterrank.sources.dask import file_source, local_client
+    from counterrank.io import scan_log
+    from counterrank.io.dask import file_source, local_client
 
     with local_client(workers) as client:
         yield _run(file_source(scan_log(path, targets="new"), client))
@@ -181,8 +181,8 @@ def _dask(path: str, workers: int) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def _spark(path: str, workers: int) -> Iterator[Callable[[], object]]:
-    from counterrank.sources import scan_log
-    from counterrank.sources.spark import file_source, local_session
+    from counterrank.io import scan_log
+    from counterrank.io.spark import file_source, local_session
 
     with ExitStack() as stack:
         session = stack.enter_context(local_session(workers))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from counterrank import simulate
+from counterrank.research import simulate
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -20,8 +20,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 def show_published_run(n: int) -> None:
     """Print CPU seconds of one published run: the log, what the oracle is told, and its trees."""
-    from counterrank.paper.figures import DEFAULTS
-    from counterrank.paper.runner import draw_trial, run_trial
+    from counterrank.research.paper.figures import DEFAULTS
+    from counterrank.research.paper.runner import draw_trial, run_trial
 
     run_trial(
         draw_trial("published", {**DEFAULTS, "n": n}, 0), ("aips (oracle)",)

@@ -12,13 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.behavior import Candidate
+from counterrank.behavior import BehaviorTree, Candidate, Limits, fit_cross_fitted
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.masked import AIPS
-from counterrank.log import RankingLog
-from counterrank.simulate import published
-from counterrank.source import MemorySource
-from counterrank.tree import BehaviorTree, Limits, fit_cross_fitted
+from counterrank.research.simulate import published
 
 
 def best_of(work: Callable[[], object], times: int) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import counterrank as cr
-from counterrank.simulate import World, draw, paper, published, random, true_value
+from counterrank.research.simulate import World, draw, paper, published, random, true_value
 
 OUT = "out/verdicts.csv"
 FIELDS = (
@@ -125,7 +125,9 @@ def judged(index: int, *, interacting: bool = False) -> dict[str, Any]:
     """Return what an evaluation says of a case, and whether it is so."""
     world, log, truth, logged = strong(index) if interacting else case(index)
     log, how = (log, "") if interacting else spoiled(log, index)
-    result = cr.evaluate(log, ["new"], estimators=["auto"], audit=False, independent_rows=True)
+    result = cr.evaluate(
+        log, ["new"], estimators=["auto"], audit=False, independent_rows=True, target_is_fresh=True
+    )
     found = result.estimate("new")
     lift, half = found.lift, (found.lift.high - found.lift.low) / 2
     claimed = 1 if lift.low > 0 else -1 if lift.high < 0 else 0

@@ -54,7 +54,7 @@ COMMON = {
     "time": "the column with the time of each ranking",
     "targets": "candidate policies by name, or names of columns",
     "position_weights": "weights of the positions in the value: numbers, or a name such as `dcg`",
-    "reading": "options of the reader, `counterrank.readers.ReadOptions`",
+    "reading": "options of the reader, `counterrank.io.ReadOptions`",
     "log": "a `RankingLog`, a frame or a path",
     "n_rows": "rows of the log",
     "on_missing": '"superset" widens a mask to what the log supports',

@@ -14,9 +14,10 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 #: clusters side by side. `make test` hands whole files to two processes; pytest-xdist's own order is
 #: by the number of tests, which leaves long files of few tests to the end.
 LONGEST = (
-    "sources/test_engines.py", "auto/test_auto.py", "auto/test_family.py", "hard/test_faults.py",
-    "docs/test_notebooks.py", "paper/test_oracle.py", "sources/test_opening.py", "models/test_mixture_fit.py",
-    "cli/test_commands.py", "docs/test_pages.py", "auto/test_two_phase.py", "scale/test_memory.py",
+    "io/engines/test_engines.py", "estimators/auto/test_auto.py", "estimators/auto/test_family.py",
+    "hard/test_faults.py", "docs/test_notebooks.py", "research/paper/test_oracle.py",
+    "io/engines/test_opening.py", "models/test_mixture_fit.py", "cli/test_commands.py",
+    "docs/test_pages.py", "estimators/auto/test_two_phase.py", "evaluation/test_memory.py",
     "models/test_one_class_fit.py", "browser/test_site_search.py",
 )  # fmt: skip
 

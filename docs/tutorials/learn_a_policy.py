@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import counterrank as cr
-from counterrank.simulate import World
+from counterrank.research.simulate import World
 
 folder = Path(tempfile.mkdtemp())
 

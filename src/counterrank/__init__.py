@@ -1,16 +1,14 @@
 """counterrank: what a new ranking policy would earn, from the logs of the old one."""
 
-from counterrank import _old_paths
 from counterrank._lazy import attach
 from counterrank._version import __version__
 
 __getattr__, __dir__, __all__ = attach(
     {
         "errors": ["CounterrankError", "CounterrankWarning"],
-        "log": ["RankingLog"],
-        "propensity": ["Propensity"],
-        "readers": ["read_log"],
-        "sources": ["scan_log"],
+        "data.log": ["RankingLog"],
+        "data.propensity": ["Propensity"],
+        "io": ["read_log", "scan_log"],
         "policies": [
             "Policy",
             "Factored",
@@ -38,8 +36,7 @@ __getattr__, __dir__, __all__ = attach(
             "load_policy",
             "save_policy",
         ],
-        "behavior": ["Candidate", "candidates"],
-        "tree": ["BehaviorTree"],
+        "behavior": ["BehaviorTree", "Candidate", "candidates"],
         "estimators": [
             "IPS",
             "IIPS",
@@ -64,4 +61,3 @@ __getattr__, __dir__, __all__ = attach(
     }
 )
 __all__ += ["__version__"]
-_old_paths.keep()

@@ -1,6 +1,6 @@
 """Parts from other packages, found by entry points and loaded when they are asked for.
 
-A package offers an estimator or a policy in its pyproject.toml:
+A package offers an estimator, a policy, a format of log files or a command in its pyproject.toml:
 
     [project.entry-points."counterrank.estimators"]
     median = "my_package:MedianIPS"
@@ -15,7 +15,11 @@ from typing import Any
 
 from counterrank.errors import CounterrankError, CounterrankWarning
 
+#: Commands of the command line: `click.Command` objects.
+COMMANDS = "counterrank.commands"
 ESTIMATORS = "counterrank.estimators"
+#: Formats of log files: readers, made with `counterrank.io.adapter`.
+FORMATS = "counterrank.formats"
 POLICIES = "counterrank.policies"
 #: Formats of JSON policy files by their schema: classes with `from_dict`, whose objects have
 #: `bind(log)`.

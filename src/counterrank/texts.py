@@ -88,3 +88,12 @@ def explain(note: str) -> str:
     'missing-reward-zero: Missing rewards were read as 0, as asked.'
     """
     return f"{note}: {MEANING[note]}" if note in MEANING else note
+
+
+#: For a log whose policy did not explore.
+WHAT_IS_POSSIBLE = (
+    "What is possible: (1) if the same context was shown different lists over time, estimate the "
+    f"propensities: {say('--estimate-propensity', 'by-list:COLUMNS')}; (2) show a random list, or swap "
+    "neighbouring items at random, for a few percent of requests and log the probabilities; (3) an "
+    "A/B test"
+)

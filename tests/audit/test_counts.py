@@ -12,8 +12,8 @@ from counterrank.audit.findings import Subject, examples_at
 from counterrank.audit.groups import Cut, GroupWeights, Weights, inverse_sums
 from counterrank.audit.propensities import Meaning, Replacement, items_seen, shown, steps
 from counterrank.audit.rows import Rewards
+from counterrank.data.source import MemorySource
 from counterrank.estimators import View
-from counterrank.sources import MemorySource
 
 
 def padded(actions: int, seed: int = 0) -> cr.RankingLog:

@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.audit.auditor import CHECKS, audit
-from counterrank.source import MemorySource
+from counterrank.data.source import MemorySource
 
 N, K, A = 4000, 3, 5
 

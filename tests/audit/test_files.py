@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.audit.files import audit_file, audit_log
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 
 N, K, A = 600, 3, 4
 

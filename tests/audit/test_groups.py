@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit.auditor import VITAL, audit
 from counterrank.audit.groups import BLOCKS, context_cuts, grouped_sums, groups_tested
-from counterrank.source import MemorySource
+from counterrank.data.source import MemorySource
 
 A = 5
 
@@ -117,6 +117,24 @@ def test_cuts_cover_every_value():
     counts = np.bincount(cuts[0].codes(log), minlength=9)
     assert counts.tolist() == [50] * 8 + [0] and len(cuts[0].names) == 9
     assert np.bincount(cuts[1].codes(log)).tolist() == [200, 200]
+
+
+@pytest.mark.parametrize("ones", [1, 2, 30, 60])
+def test_a_rare_flag_has_two_groups_and_crashes_nothing(ones):
+    """All eighths of a column with few ones are 0: the ones are the other group all the same."""
+    rng = np.random.default_rng(ones)
+    flag = (np.arange(600) < ones).astype(float)
+    base = np.array([0.5, 0.3, 0.2])
+    action = rng.choice(3, size=(600, 2), p=base)
+    log = cr.RankingLog(
+        action=action, reward=(rng.random((600, 2)) < 0.3).astype(float), propensity=base[action],
+        targets={"new": cr.Propensity("factored", base[::-1][action])}, context=flag[:, None],
+        context_names=("x_flag",),
+    )  # fmt: skip
+    (cut,) = context_cuts(log)
+    assert cut.names == ("below 1", "1 and above", "missing")
+    assert np.bincount(cut.codes(log)).tolist() == [600 - ones, ones]
+    assert cr.evaluate(log).audit and cr.audit_log(log)
 
 
 def test_blocks_follow_the_rows_in_any_batches():

@@ -7,8 +7,8 @@ import counterrank as cr
 from counterrank.audit.auditor import VITAL, audit
 from counterrank.audit.findings import Subject
 from counterrank.audit.scores import FITTED_ROWS, Scores
+from counterrank.data.source import MemorySource
 from counterrank.policies import Candidates, parse_policy
-from counterrank.source import MemorySource
 
 N, K, C = 3000, 3, 12
 

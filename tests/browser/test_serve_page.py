@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.report import sample
 
-from counterrank.serve import make_server, record
+from counterrank.report.serve import make_server, record
 
 pytestmark = pytest.mark.browser
 

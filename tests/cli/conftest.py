@@ -56,7 +56,7 @@ def counterrank_process(tmp_path: Path):
 @pytest.fixture(scope="session")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small simulated log on disk."""
-    from counterrank import simulate
+    from counterrank.research import simulate
 
     path = tmp_path_factory.mktemp("logs") / "log.parquet"
     simulate.write_log(simulate.published(K=4), 3000, path, seed=1)

@@ -188,7 +188,7 @@ def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated,
 
 
 def test_reproduce_lists_its_figures_on_one_line(counterrank):
-    from counterrank.paper import FIGURES
+    from counterrank.research.paper import FIGURES
 
     listed = f"[{'|'.join([*FIGURES, 'all'])}]"
     assert any(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.source import MemorySource
 from counterrank.estimators import masked
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.sources import MemorySource
 
 
 @pytest.mark.parametrize("aggregate", ["ratio", "control"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from counterrank import RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
@@ -24,7 +25,6 @@ from counterrank.evaluation.arms import (
     validate,
 )
 from counterrank.inference import critical_value
-from counterrank.propensity import Propensity
 
 
 def estimate(

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from counterrank.diagnostics import SIGNIFICANT, THRESHOLDS
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.judging import compare, path_of, rivals, usable, weighed_like
 from counterrank.inference import Looks, critical_value, holm, two_sided
-from counterrank.moments import moments_of
+from counterrank.weights.moments import moments_of
+from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
 
 K = 4
 

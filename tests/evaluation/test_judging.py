@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from counterrank.diagnostics import SIGNIFICANT, mean_weight_test
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
@@ -23,7 +22,9 @@ from counterrank.evaluation.judging import (
     scale_of,
     verdict,
 )
-from counterrank.moments import moments_of
+from counterrank.weights.diagnostics import mean_weight_test
+from counterrank.weights.moments import moments_of
+from counterrank.weights.thresholds import SIGNIFICANT
 
 
 def estimate(*, value=2.0, half=0.01, lift=0.0, lift_half=0.01, ess=1000.0, n=1000, **more):
@@ -172,19 +173,19 @@ def test_the_unit_of_propensities_is_guessed_beyond_a_factor_of_three():
 
 
 def test_the_sentence_blames_the_worst_and_counts_the_rest():
-    bad = Evidence(estimate(ess=50.0), 1.0, 400, 1000.0, assumption_free=True)
+    bad = Evidence(estimate(ess=50.0), 1.0, 400, 1000.0, assumption_free=True, fresh=True)
     said = verdict([bad])
     assert (
         said["level"] == "insufficient"
         and "50 effective" in said["summary"]
         and "(and 1 more)" in said["summary"]
     )
-    good = Evidence(estimate(), 1.0, 1000, 1000.0, assumption_free=True)
+    good = Evidence(estimate(), 1.0, 1000, 1000.0, assumption_free=True, fresh=True)
     said = verdict([good])
     assert (
         said["level"] == "reliable" and f"all {len(reasons(good))} checks passed" in said["summary"]
     )
-    alone = Evidence(estimate(), 1.0, 400, 1000.0, assumption_free=True)
+    alone = Evidence(estimate(), 1.0, 400, 1000.0, assumption_free=True, fresh=True)
     assert verdict([alone])["level"] == "directional" and "more)" not in verdict([alone])["summary"]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest_evaluation import gentle_log
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.evaluation import judging

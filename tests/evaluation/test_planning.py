@@ -2,20 +2,20 @@
 
 import numpy as np
 import pytest
-from conftest_evaluation import gentle_log
 from scipy import special
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.diagnostics.exploration import (
+from counterrank.data.log import LOGGING
+from counterrank.estimators import parse
+from counterrank.evaluation.exploration import (
     combined,
     detectable,
     plan_for,
     second_moments,
     stderr_ratios,
 )
-from counterrank.estimators import parse
 from counterrank.inference import bias_aware_half
-from counterrank.log import LOGGING
 
 
 def test_the_detectable_lift_is_found_four_times_in_five():

@@ -12,8 +12,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.audit import Audit, Finding
-from counterrank.diagnostics import FAILED, PASSED, WARNED
 from counterrank.evaluation import Verdict
+from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 
 @pytest.fixture(scope="module")

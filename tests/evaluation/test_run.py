@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from conftest_evaluation import gentle_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError, CounterrankError, PropensityError
@@ -82,7 +82,7 @@ def test_the_same_call_gives_the_same_bytes(gentle):
 
 
 def test_the_order_of_threads_does_not_change_the_bytes(gentle):
-    from counterrank.source import MemorySource
+    from counterrank.data.source import MemorySource
 
     texts = {
         cr.evaluate(MemorySource(gentle, threads=t), ["new"], estimators=["iips"]).to_json()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
-from counterrank.diagnostics.sensitivity import GAMMAS, Positions, curve, cuts, sign_change
+from counterrank.evaluation.sensitivity import GAMMAS, Positions, curve, cuts, sign_change
 
 
 def brute(weight, reward, gamma, upper):

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest_evaluation import gentle_log
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 
@@ -15,7 +15,14 @@ LEVELS = ["insufficient", "directional", "reliable"]
 
 def evaluated(log, **options):
     return cr.evaluate(
-        log, **{"estimators": ["auto"], "audit": False, "independent_rows": True, **options}
+        log,
+        **{
+            "estimators": ["auto"],
+            "audit": False,
+            "independent_rows": True,
+            "target_is_fresh": True,
+            **options,
+        },
     )
 
 
@@ -183,7 +190,7 @@ def test_support_by_draws_agrees_with_the_exact_one():
     log = cr.RankingLog(
         action=action, reward=np.ones((n, 2)), propensity=logger, targets={"new": target}
     )
-    from counterrank.diagnostics.exploration import support
+    from counterrank.evaluation.exploration import support
 
     first = 0.3
     either = first + 0.4 * 0.3 / 0.6 + 0.3 * 0.3 / 0.7

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest_evaluation import gentle_log
+from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.diagnostics.thresholds import THRESHOLDS
 from counterrank.errors import ConfigError
 from counterrank.evaluation.judging import (
     LEVELS,
@@ -20,7 +19,8 @@ from counterrank.evaluation.judging import (
     round_up,
     verdict,
 )
-from counterrank.simulate import draw, published
+from counterrank.research.simulate import draw, published
+from counterrank.weights.thresholds import THRESHOLDS
 
 PATH = ["iips", "order-2", "order-3", "ips"]
 
@@ -41,7 +41,9 @@ def test_ips_on_a_thousand_published_rankings_is_never_reliable(seed):
 
 
 def test_a_gentle_target_is_reliable(gentle):
-    result = cr.evaluate(gentle, estimators=PATH, audit=False, independent_rows=True)
+    result = cr.evaluate(
+        gentle, estimators=PATH, audit=False, independent_rows=True, target_is_fresh=True
+    )
     assert result.verdict["level"] == "reliable", result.verdict["reasons"]
     assert all(row["help"] == "" for row in result.verdict["reasons"])
     assert result.verdict["targets"] == {"new": "reliable"}
@@ -49,7 +51,12 @@ def test_a_gentle_target_is_reliable(gentle):
 
 def test_the_logger_against_itself_is_reliable_and_without_lift(gentle):
     result = cr.evaluate(
-        gentle, {"same": gentle.propensity}, estimators=PATH, audit=False, independent_rows=True
+        gentle,
+        {"same": gentle.propensity},
+        estimators=PATH,
+        audit=False,
+        independent_rows=True,
+        target_is_fresh=True,
     )
     assert result.verdict["level"] == "reliable"
     assert result.estimate("same").lift.value == pytest.approx(0, abs=1e-12)
@@ -126,7 +133,12 @@ def test_the_level_does_not_depend_on_the_direction(gentle):
         action=gentle.action, reward=1 - gentle.reward, propensity=gentle.propensity
     )
     up = cr.evaluate(
-        gentle, {"new": gentle.targets["new"]}, estimators=PATH, audit=False, independent_rows=True
+        gentle,
+        {"new": gentle.targets["new"]},
+        estimators=PATH,
+        audit=False,
+        independent_rows=True,
+        target_is_fresh=True,
     )
     down = cr.evaluate(
         mirrored,
@@ -134,6 +146,7 @@ def test_the_level_does_not_depend_on_the_direction(gentle):
         estimators=PATH,
         audit=False,
         independent_rows=True,
+        target_is_fresh=True,
     )
     assert np.sign(up.estimate().lift.value) == -np.sign(down.estimate().lift.value)
     assert up.verdict["level"] == down.verdict["level"] == "reliable"
@@ -190,7 +203,9 @@ def test_borrowed_weights_can_warn_but_not_fail():
 
 
 def test_the_recommended_auto_is_judged_by_the_weights_it_rests_on(gentle):
-    result = cr.evaluate(gentle, estimators=["auto"], audit=False, independent_rows=True)
+    result = cr.evaluate(
+        gentle, estimators=["auto"], audit=False, independent_rows=True, target_is_fresh=True
+    )
     assert result.recommended == {"new": "auto"}
     assert {"tail", "concentration", "mean-weight", "agreement"} <= set(statuses(result))
     assert result.verdict["level"] == "reliable", result.verdict["reasons"]
@@ -242,8 +257,12 @@ def test_a_failed_audit_is_never_reliable(gentle):
         action=twice.action, reward=twice.reward, propensity=twice.propensity, targets=twice.targets,
         context=np.repeat(np.random.default_rng(0).normal(size=(gentle.n, 1)), 2, axis=0),
     )  # fmt: skip
-    quiet = cr.evaluate(log, ["new"], estimators=PATH, audit=False, independent_rows=True)
-    loud = cr.evaluate(log, ["new"], estimators=PATH, audit=True, independent_rows=True)
+    quiet = cr.evaluate(
+        log, ["new"], estimators=PATH, audit=False, independent_rows=True, target_is_fresh=True
+    )
+    loud = cr.evaluate(
+        log, ["new"], estimators=PATH, audit=True, independent_rows=True, target_is_fresh=True
+    )
     assert quiet.verdict["level"] == "reliable"
     assert loud.verdict["level"] == "directional"
     row = next(row for row in loud.verdict["reasons"] if row["check"] == "audit")
@@ -251,7 +270,7 @@ def test_a_failed_audit_is_never_reliable(gentle):
 
 
 def test_a_value_below_zero_has_no_shares():
-    from counterrank.diagnostics.exploration import plan_for
+    from counterrank.evaluation.exploration import plan_for
 
     plan = plan_for(1000, 0.1, logged=-2.0, logged_stderr=0.05, level=0.95)
     assert np.isnan(plan["detectable_relative"]) and plan["rows_for"] == []

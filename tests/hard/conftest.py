@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from counterrank import simulate
+from counterrank.research import simulate
 
 
 @pytest.fixture(scope="session")

@@ -132,7 +132,7 @@ def test_a_file_that_vanishes_between_two_passes(log_file, tmp_path):
 SLOW = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from counterrank.source import MemorySource
+from counterrank.data.source import MemorySource
 def slow(self, partial, label=""):
     print("summing", flush=True)
     time.sleep(600)
@@ -197,7 +197,7 @@ def told(capsys, monkeypatch, *arguments):
 def never_read(monkeypatch):
     """Outputs are refused before anything is read."""
     monkeypatch.setattr(
-        "counterrank.sources.files.open_source", lambda *_, **__: pytest.fail("it was read")
+        "counterrank.io.scanning.open_source", lambda *_, **__: pytest.fail("it was read")
     )
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
@@ -289,7 +289,7 @@ def test_whatever_a_command_reads_is_no_output(log_file, tmp_path, capsys, monke
 
 def test_simulate_refuses_what_it_cannot_write_before_it_draws(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
-        "counterrank.simulate.write_log", lambda *given, **options: pytest.fail("drew")
+        "counterrank.research.simulate.write_log", lambda *given, **options: pytest.fail("drew")
     )
     (tmp_path / "old.parquet").write_text("old")
     (tmp_path / "old.parquet").chmod(0o444)
@@ -301,7 +301,7 @@ def test_a_fault_of_ours_has_a_code_of_its_own(log_file, capsys, monkeypatch):
     def broken(*arguments, **options):
         raise ZeroDivisionError("division by \x1b[31mzero")
 
-    monkeypatch.setattr("counterrank.sources.files.open_source", broken)
+    monkeypatch.setattr("counterrank.io.scanning.open_source", broken)
     code, said = told(capsys, monkeypatch, "evaluate", log_file, "--target", "new")
     assert (
         code == 70

@@ -10,8 +10,8 @@ import pytest
 
 import counterrank
 from counterrank.errors import LogError
-from counterrank.readers import files as streams
-from counterrank.readers import read_log
+from counterrank.io import files as streams
+from counterrank.io import read_log
 
 SOURCE = Path(counterrank.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -111,7 +111,7 @@ def test_a_parquet_file_of_many_rows_in_few_bytes_is_streamed_in_bounded_batches
     path = tmp_path / "bomb.parquet"
     pq.write_table(table, path, row_group_size=rows)
     assert path.stat().st_size < 60_000
-    from counterrank.sources import scan_log
+    from counterrank.io import scan_log
 
     sizes = [batch.n for batch in scan_log(path).batches(rows=50_000)]
     assert sum(sizes) == rows and max(sizes) <= 50_000

@@ -12,10 +12,10 @@ from counterrank.estimators.base import View
 from counterrank.estimators.contribution import AGGREGATES, lift_of
 from counterrank.estimators.marginal import Marginalised, group_ratios
 from counterrank.inference.intervals import degrees_of_freedom, variance
-from counterrank.kernels import weights
-from counterrank.kernels.accumulate import BINS
-from counterrank.moments import moments_of, moments_of_weights, rewards_of, spread
-from counterrank.ratios import numbers, ratios_of
+from counterrank.weights.kernels import weights
+from counterrank.weights.kernels.accumulate import BINS
+from counterrank.weights.moments import moments_of, moments_of_weights, rewards_of, spread
+from counterrank.weights.ratios import numbers, ratios_of
 
 ALPHA = np.array([1.0, 0.5])
 

@@ -10,6 +10,7 @@ from scipy import stats
 
 import counterrank as cr
 from counterrank.behavior import mask
+from counterrank.data.source import MemorySource
 from counterrank.estimators import masked
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.clip import Clipped, Shrunk, Switch, rows_of
@@ -26,8 +27,7 @@ from counterrank.estimators.masked import (
     supported_mask,
 )
 from counterrank.models.base import Prediction
-from counterrank.ratios import ratios_of
-from counterrank.source import MemorySource
+from counterrank.weights.ratios import ratios_of
 
 N, K, A = 12, 3, 4
 RNG = np.random.default_rng(11)

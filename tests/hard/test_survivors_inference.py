@@ -19,7 +19,7 @@ from counterrank.inference.intervals import (
     poisson_interval,
 )
 from counterrank.inference.multiplicity import benjamini_hochberg, holm, two_sided
-from counterrank.moments import moments_of
+from counterrank.weights.moments import moments_of
 
 ALPHA = np.array([1.0, 0.5])
 

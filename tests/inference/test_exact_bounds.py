@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from counterrank.diagnostics import FAILED, PASSED, THRESHOLDS, WARNED
 from counterrank.inference.intervals import betting_lower_bound, bias_aware_half, bias_aware_value
+from counterrank.weights.thresholds import FAILED, PASSED, THRESHOLDS, WARNED
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.source import MemorySource
 
 N, K = 700, 3
 ALPHA = np.array([1.0, 0.6, 0.3])

@@ -29,7 +29,7 @@ def run(
     listener: FirstRun,
     clock: list[float],
     seconds: float,
-    module: str = "counterrank.kernels.weights",
+    module: str = "counterrank.weights.kernels.weights",
 ) -> None:
     listener.on_start(compiling(module))
     clock[0] += seconds

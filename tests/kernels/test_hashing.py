@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import stats
 
+from counterrank.data.validation import buckets
 from counterrank.kernels import hashing
-from counterrank.validation import buckets
 
 MASK = (1 << 64) - 1
 

@@ -241,7 +241,11 @@ def test_saved_and_loaded_policies_agree_everywhere(learned, log, tmp_path):
     np.testing.assert_array_equal(loaded.serve(x, draws), best)
     bound = loaded.bind(log)
     assert (bound.joint_weight(log.action) <= loaded.m).all()
-    again = cr.evaluate(log.with_targets({"new": bound}), ["new"], estimators=["ips"])
+    again = cr.evaluate(
+        log.with_targets({"new": bound}), ["new"], estimators=["ips"], target_is_fresh=True
+    )
+    fresh = [row for row in again.verdict["reasons"] if row["check"] == "fresh-target"]
+    assert fresh[0]["status"] == "warn" and "learned from this very log" in fresh[0]["reason"]
     assert again.estimate("new", "ips").lift.value > 0
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import counterrank as cr
-from counterrank import simulate
+from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.doubly_robust import reward_model
 from counterrank.models import ModelKind
@@ -21,9 +21,9 @@ from counterrank.models.mixture.model import Link, rows_of
 from counterrank.models.mixture.search import alternate, found_classes, improved
 from counterrank.models.mixture.state import Fit, carried, start
 from counterrank.models.settings import ROUGH
-from counterrank.simulate.draw import SimulatedLog
-from counterrank.simulate.truth import true_value
-from counterrank.source import MemorySource
+from counterrank.research import simulate
+from counterrank.research.simulate.draw import SimulatedLog
+from counterrank.research.simulate.truth import true_value
 
 Floats = NDArray[np.float64]
 ROWS = 3000

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from counterrank import simulate
 from counterrank.models.columns import scale_of
 from counterrank.models.mixture import steps
 from counterrank.models.mixture.model import Link, Rows, chances, rows_of
@@ -24,6 +23,7 @@ from counterrank.models.mixture.search import (
 )
 from counterrank.models.mixture.state import Fit, carried, moved, start
 from counterrank.models.settings import ROUGH, SHARE, SIZE
+from counterrank.research import simulate
 
 Floats = NDArray[np.float64]
 K, A, FOLDS, COMMON = 4, 3, 3, 0.4

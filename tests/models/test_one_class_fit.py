@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank import simulate
+from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.doubly_robust import trained
 from counterrank.models.base import ModelKind
@@ -19,7 +19,7 @@ from counterrank.models.mixture.model import Link, MixtureModel, rows_of
 from counterrank.models.mixture.search import alternate, by_fold, first_classes, improved
 from counterrank.models.mixture.state import start
 from counterrank.models.mixture.steps import effects_step, examination_step, tilt_step
-from counterrank.source import MemorySource
+from counterrank.research import simulate
 
 
 def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.RankingLog:

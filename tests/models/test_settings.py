@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import counterrank.models
+from counterrank.data.source import MemorySource
 from counterrank.models import settings
 from counterrank.models.linear import _fewer
 from counterrank.models.settings import TABLE, Stream, stream
-from counterrank.source import MemorySource
 from counterrank.testing import random_log
 
 ROOM = Path(counterrank.models.__file__).parent

@@ -7,6 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
+from counterrank.io import concat
 from counterrank.policies import (
     Candidates,
     ItemFeatures,
@@ -16,7 +17,6 @@ from counterrank.policies import (
     policy_from_table,
 )
 from counterrank.policies.kernels import rows
-from counterrank.readers import concat
 
 SPECS = ["plackett-luce:temperature=0.7", "top", "softmax:temperature=2", "epsilon:epsilon=0.2", "rand-top-n:n=3",
          "swap:probability=0.3"]  # fmt: skip

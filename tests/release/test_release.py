@@ -48,10 +48,10 @@ def test_the_wheel_holds_everything_that_is_not_code_too(built):
     for needed in (
         "py.typed",
         "report/templates/",
-        "simulate/data/",
-        "paper/data/",
+        "research/simulate/data/",
+        "research/paper/data/",
         "learning/",
-        "serve/",
+        "report/serve/",
     ):
         assert any(name.startswith(f"counterrank/{needed}") for name in names), (
             f"the wheel lacks {needed}"
@@ -74,9 +74,13 @@ def test_every_entry_point_of_the_wheel_leads_somewhere(built):
         text = archive.read(name).decode()
     # The name of a format has colons and slashes, so a line ends its name at the first " = ".
     found = [line.split(" = ") for line in text.splitlines() if " = " in line]
-    assert {name for name, _ in found} == {"counterrank", "counterrank/policy/1"}
+    commands = {"counterrank", "demo", "reproduce", "simulate", "warmup"}
+    formats = {"amazon-music", "kuairand", "open-bandit", "seznam", "counterrank/policy/1"}
+    assert {name for name, _ in found} == commands | formats
     assert {line for line in text.splitlines() if line.startswith("[")} == {
         "[console_scripts]",
+        "[counterrank.commands]",
+        "[counterrank.formats]",
         "[counterrank.policy_files]",
     }
     for _, where in found:
@@ -226,7 +230,7 @@ def test_the_files_that_are_tested_first_are_there():
     from tests.conftest import LONGEST, place
 
     assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
-    first, last = f"tests/{LONGEST[0]}::test_a", "src/counterrank/log.py::counterrank.log"
+    first, last = f"tests/{LONGEST[0]}::test_a", "src/counterrank/data/log.py::counterrank.data.log"
     assert place(first) == 0 and place(last) == len(LONGEST)
     test = (ROOT / "Makefile").read_text().partition("\ntest:")[2].partition("\n\n")[0]
     assert "--no-loadscope-reorder" in test

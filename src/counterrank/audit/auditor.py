@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from counterrank.audit import groups, propensities, rows, scores
 from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
-from counterrank.diagnostics import MAX_GROUPS, SKIPPED, column_of, segmentation
-from counterrank.log import RankingLog
-from counterrank.ratios import Ratios, ratios_of
-from counterrank.source import Source
+from counterrank.data.columns import MAX_GROUPS, column_of, segmentation
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Source
+from counterrank.weights.ratios import Ratios, ratios_of
+from counterrank.weights.thresholds import SKIPPED
 
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
@@ -138,7 +139,7 @@ def audit(
     `segments` None looks at up to five columns with few values; `time` None at a column whose name
     says time.
 
-    >>> from counterrank.source import MemorySource
+    >>> from counterrank.data.source import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
     >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
     ['100.0\u202f% of shown items were a random choice']

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from counterrank.audit.auditor import audit
 from counterrank.audit.findings import Audit, Finding, examples_at
-from counterrank.diagnostics import FAILED, PASSED, WARNED
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.source import MemorySource, Source
 from counterrank.errors import (
     ConfigError,
     CounterrankError,
@@ -19,8 +20,8 @@ from counterrank.errors import (
     PolicyError,
     PropensityError,
 )
-from counterrank.log import LOGGING, RankingLog
-from counterrank.readers import (
+from counterrank.io import (
+    IN_MEMORY_BYTES,
     Field,
     LogSpec,
     ReadOptions,
@@ -29,12 +30,12 @@ from counterrank.readers import (
     expand,
     from_table,
     numbers,
+    open_source,
     read_table,
     resolve,
 )
-from counterrank.source import MemorySource, Source
-from counterrank.sources import IN_MEMORY_BYTES, open_source
 from counterrank.texts import say
+from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 
 def audit_log(
@@ -58,19 +59,19 @@ def _opened(
 ) -> tuple[Source, tuple[str, ...]]:
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
-    from counterrank.readers import ADAPTERS, TooLargeError, read_log, refuse_unread
+    from counterrank.io import TooLargeError, is_adapter, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)
         return MemorySource(log), tuple(log.targets)
-    from counterrank.sources import scan_log
+    from counterrank.io import scan_log
 
     if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:
         try:
             found = read_log(log, **reading)
             return MemorySource(found), tuple(found.targets)
         except TooLargeError:
-            if reading.get("format") in ADAPTERS:
+            if is_adapter(reading.get("format")):
                 raise
     reading.setdefault("segments", tuple(carried))
     return scan_log(log, **reading), ()

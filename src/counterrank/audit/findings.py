@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import atomic
-from counterrank.diagnostics import FAILED, PASSED, SKIPPED, WARNED, Outcome
-from counterrank.log import RankingLog
-from counterrank.propensity import Propensity
-from counterrank.ratios import Ratios, ratios_of
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.weights.ratios import Ratios, ratios_of
+from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED, WARNED, Outcome
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -24,21 +24,14 @@ from counterrank.audit.findings import (
 )
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
-from counterrank.diagnostics import (
-    FAILED,
-    PASSED,
-    SIGNIFICANT,
-    SKIPPED,
-    THRESHOLDS,
-    WARNED,
-    interval_names,
-)
+from counterrank.data.columns import interval_names
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
-from counterrank.log import LOGGING, RankingLog
-from counterrank.ratios import Ratios
 from counterrank.texts import in_percent
+from counterrank.weights.ratios import Ratios
+from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,8 +111,10 @@ def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
         if not len(seen) or seen.min() == seen.max():
             continue
         edges = np.unique(np.quantile(seen, np.arange(1, QUANTILES) / QUANTILES, method="higher"))
-        # An edge at the smallest value would leave an empty group below it.
-        found.append(Cut(name, index, tuple(float(edge) for edge in edges if edge > seen.min())))
+        # An edge at the smallest value would leave an empty group below it; where every quantile is
+        # that value (a rare flag), the group above it begins at the next.
+        above = [float(edge) for edge in edges if edge > seen.min()]
+        found.append(Cut(name, index, tuple(above or [float(seen[seen > seen.min()].min())])))
     return tuple(found)
 
 

@@ -15,11 +15,11 @@ from counterrank.audit.findings import (
     examples_at,
     listed,
 )
-from counterrank.diagnostics import FAILED, PASSED, WARNED
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
-from counterrank.log import LOGGING, RankingLog
-from counterrank.propensity import Propensity
 from counterrank.texts import in_percent, say
+from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

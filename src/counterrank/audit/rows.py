@@ -17,11 +17,12 @@ from counterrank.audit.findings import (
     complete,
     examples_at,
 )
-from counterrank.diagnostics import FAILED, WARNED, by_label, column_of
+from counterrank.data.columns import by_label, column_of, epoch_unit
+from counterrank.data.log import RankingLog
 from counterrank.kernels import hashing
-from counterrank.log import RankingLog
 from counterrank.policies import Scored
 from counterrank.texts import in_percent, say
+from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
@@ -48,19 +49,11 @@ def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
 
 
 def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
-    largest = float(np.nanmax(values)) if len(values) else 0.0
-    # Each limit is the year 1973 in its unit: seconds would reach that of milliseconds in 5138.
-    for unit, limit in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8)):
-        if largest > limit:
-            return (
-                np.nan_to_num(values)
-                .astype(np.int64)
-                .astype(f"datetime64[{unit}]")
-                .astype("datetime64[D]")
-                .astype(str)
-            )
+    unit, whole = epoch_unit(values), np.nan_to_num(values).astype(np.int64)
+    if unit is not None:
+        return whole.astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)
     # Days are sorted as text.
-    return np.char.zfill(np.nan_to_num(values).astype(np.int64).astype(str), 6)
+    return np.char.zfill(whole.astype(str), 6)
 
 
 class Drift(Check):

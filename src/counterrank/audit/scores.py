@@ -5,10 +5,10 @@ ranked them.
 import numpy as np
 
 from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_at
-from counterrank.diagnostics import FAILED, SIGNIFICANT, WARNED
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.policies import Scored, candidate_fit
 from counterrank.texts import in_percent, say
+from counterrank.weights.thresholds import FAILED, SIGNIFICANT, WARNED
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000

@@ -92,6 +92,16 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     "--independent-rows", is_flag=True, help="No visitor has two rows: no unit column is needed."
 )
 @click.option(
+    "--target-is-fresh",
+    is_flag=True,
+    help="No target was trained on these rows; without this or the next, evidence is directional.",
+)
+@click.option(
+    "--target-trained-until",
+    metavar="DATE",
+    help="When training of the targets ended: only rows later than that by --time count.",
+)
+@click.option(
     "--sequential",
     is_flag=False,
     flag_value=10_000,
@@ -204,7 +214,10 @@ def _reward_word(columns: Any) -> str | None:
 def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that change how the log is opened, where they were given."""
     found: dict[str, Any] = {}
-    named = ("estimate_propensity", "audit", "independent_rows", "sequential")
+    named = (
+        "estimate_propensity", "audit", "independent_rows", "sequential", "target_is_fresh",
+        "target_trained_until",
+    )  # fmt: skip
     for name, given in (*((name, name) for name in named), ("time", "time_column")):
         # --no-audit is an answer of its own; False of any other flag means it was not given.
         if options[given] not in (None, False) or (given == "audit" and options[given] is False):

@@ -1,11 +1,15 @@
 """counterrank: the command line."""
 
+import difflib
+import importlib
 import io
 import os
 import signal
 import sys
 import threading
 import traceback
+from functools import cached_property
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import click
@@ -13,6 +17,7 @@ import click
 from counterrank._version import __version__
 from counterrank.cli.options import for_commands
 from counterrank.errors import CounterrankError
+from counterrank.plugins import COMMANDS, found, load
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded
 #: when its command is used, so that --help stays quick.
@@ -25,12 +30,8 @@ _COMMANDS = {
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
-    "simulate": ("simulate", "Write a simulated log with a known true value."),
-    "reproduce": ("simulate", "Reproduce the figures and tables of the paper."),
     "serve": ("tools", "Browse past results on this machine and compare evaluations."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
-    "warmup": ("tools", "Compile ahead of time what an evaluation needs."),
-    "demo": ("tools", "Evaluate two policies on the log of a shop, and learn a third."),
     "estimators": ("tools", "List the estimators and what each does."),
 }
 
@@ -39,31 +40,46 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of a first day's work."""
-        return list(_COMMANDS)
+        """Return our names in the order of a first day's work, then those of plug-ins."""
+        return [*_COMMANDS, *self.others]
+
+    @cached_property
+    def others(self) -> dict[str, EntryPoint]:
+        """Commands of other packages and of our laboratory, not loaded yet."""
+        return found(COMMANDS, _COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command."""
+        if name in self.others:
+            plugin: click.Command = load(self.others[name], CounterrankError)
+            return plugin
         if name not in _COMMANDS:
             return None
-        import importlib
 
         module = importlib.import_module(f"counterrank.cli.{_COMMANDS[name][0]}")
         command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing any."""
+        """List the commands; ours without importing any."""
+        ours = [(name, text) for name, (_, text) in _COMMANDS.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl([*ours, *((name, self.summary(name)) for name in self.others)])
+
+    def summary(self, name: str) -> str:
+        """Return a line about a plug-in's command; a broken one is listed with what is wrong."""
+        try:
+            command: click.Command = load(self.others[name], CounterrankError)
+        except CounterrankError as problem:
+            return str(problem)
+        return command.get_short_help_str(limit=100)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Suggest a near name when a command is unknown."""
-        import difflib
-
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(_COMMANDS)}."
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(known)}."
             raise click.UsageError(f"There is no command '{args[0]}'.{hint}")
         return super().resolve_command(ctx, args)
 

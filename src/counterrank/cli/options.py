@@ -56,7 +56,7 @@ def segment_option(help_: str) -> Callable[[Function], Function]:
 
 
 time_option = click.option(
-    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps, for the audit."
+    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps."
 )
 
 
@@ -204,7 +204,7 @@ _ARGUMENTS = {
 def _from_file(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    from counterrank.readers import log_table
+    from counterrank.io import log_table
 
     return log_table(path)
 
@@ -282,7 +282,7 @@ def opened(log: str, options: dict[str, Any], **more: str | None) -> tuple[dict[
     """Return the reader's arguments and whether a result goes to stdout, once it is sure that no
     result would be written over what is read, nor two into one place.
     """
-    from counterrank.readers import check_outputs
+    from counterrank.io import check_outputs
 
     outputs = {"--json": options.get("json_path"), "--html": options.get("html_path")}
     piped = printing_to_stdout(*outputs.values())

@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import click
@@ -45,7 +45,7 @@ def run(job: str, dry_run: bool) -> None:
     """Run what JOB describes, a TOML file with every option of `evaluate`, or of `learn`."""
     import shlex
 
-    from counterrank.readers import check_outputs, load_toml
+    from counterrank.io import check_outputs, load_toml
 
     command, content = _asked(load_toml(job), job)
     arguments = list(_arguments(command, content, job))
@@ -168,6 +168,8 @@ def _one(name: str, value: Any, job: str) -> str:
         return _spec(name, value, job)
     if isinstance(value, list):
         return ",".join(_one(name, part, job) for part in value)
+    if isinstance(value, date):  # TOML has dates of its own
+        return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ConfigError(
             f"{job}: '{name}' must be a text, a number or a list of them, got {value!r}"

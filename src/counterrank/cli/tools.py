@@ -1,33 +1,9 @@
-"""The small commands, each a few lines around one function: the demo, the list of estimators, past
-evaluations in a browser, what was earned, and compiling ahead.
-"""
-
-import tempfile
-import time
-from pathlib import Path
+"""The small commands: the list of estimators, past evaluations in a browser, what was earned."""
 
 import click
 
-from counterrank.cli.options import results_console, showing_progress
+from counterrank.cli.options import results_console
 from counterrank.errors import CounterrankError
-
-
-@click.command("demo")
-@click.option(
-    "--out",
-    default="out/demo",
-    show_default=True,
-    type=click.Path(file_okay=False),
-    help="Folder to write to.",
-)
-def demo(out: str) -> None:
-    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and
-    certify it.
-    """
-    from counterrank.demo import run
-
-    with showing_progress():
-        run(out, console=results_console())
 
 
 @click.command("estimators")
@@ -80,7 +56,7 @@ def serve(directory: str, port: int, open_browser: bool) -> None:
     A result is a JSON file written by `counterrank evaluate --json`, `learn --json` or `validate
     --json`; evaluations are what can be compared and looked at over time.
     """
-    from counterrank.serve import run
+    from counterrank.report.serve import run
 
     run(directory, port=port, open_browser=open_browser)
 
@@ -103,58 +79,6 @@ _OUTCOME = """Example:
 @click.option("--target", metavar="NAME", help="Which policy, where the run has several.")
 def outcome(run: str, earned: float, stderr: float, target: str | None) -> None:
     """Record what a policy of RUN, a file of `evaluate --json`, earned when it was shown to users."""
-    from counterrank.serve import record
+    from counterrank.report.serve import record
 
     click.echo(f"recorded in {record(run, earned, stderr, target)}")
-
-
-#: Enough for trees and regressions to be fitted; more would only take longer.
-_ROWS = 1_200
-
-
-@click.command("warmup")
-def warmup() -> None:
-    """Compile what an evaluation needs, so that the first one on this machine is as fast as the
-    next.
-
-    Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
-    when an image is built; a second call finds everything there and takes a few seconds.
-    """
-    from counterrank import simulate
-    from counterrank.demo import shop
-    from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
-    from counterrank.kernels.jit import FIRST_RUN
-
-    FIRST_RUN.told = True  # who asks for it need not be told
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log.parquet"
-        shop.make_log(log, n=_ROWS)
-        # Once with the policies' whole distributions, once with the logged propensities alone.
-        evaluate(
-            log,
-            list(shop.TARGETS)[:1],
-            estimators=[*DEFAULT_ESTIMATORS, "aips"],
-            segments=["x_device"],
-        )
-        evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
-        # And once with scores of candidates, whose pages show no item twice.
-        scores = Path(folder) / "scores.parquet"
-        simulate.write_log(simulate.world("search", K=4, candidates=8), _ROWS, scores, seed=0)
-        evaluate(scores, ["new"])
-    compiled = (
-        f"{FIRST_RUN.seconds:.0f} s of compiling"
-        if FIRST_RUN.seconds > 0
-        else "nothing was left to compile"
-    )
-    click.echo(f"ready: {compiled}, {time.perf_counter() - start:.0f} s in all")
-
-
-def _without_distributions(log: Path) -> Path:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(log)
-    kept = [name for name in table.column_names if not name.endswith("_dist")]
-    path = log.with_name("bare.parquet")
-    pq.write_table(table.select(kept), path)
-    return path

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.diagnostics import ONE_UNIT
-from counterrank.log import Probabilities, RankingLog
-from counterrank.moments import (
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import Source, Summand
+from counterrank.weights.diagnostics import ONE_UNIT
+from counterrank.weights.moments import (
     Moments,
     Rewards,
     StandardMoments,
     moments_of_ratios,
     rewards_of,
 )
-from counterrank.ratios import Ratios, common_numbers, ratios_of
-from counterrank.source import Source, Summand
+from counterrank.weights.ratios import Ratios, common_numbers, ratios_of
 
 if TYPE_CHECKING:
     from counterrank.inference import Evidence
@@ -406,7 +406,7 @@ class Estimator(ABC):
         `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals
         need; `full` collects the Gram matrix, which Cressie-Read intervals need.
         """
-        from counterrank.source import MemorySource
+        from counterrank.data.source import MemorySource
 
         name = target if isinstance(target, str) else "target"
         whole = log if isinstance(target, str) else log.with_targets({name: target})

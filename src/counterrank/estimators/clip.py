@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.doubly_robust import DoublyRobustPlan, need_mean, reward_model
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
-from counterrank.moments import Moments
-from counterrank.source import Source
 from counterrank.texts import in_percent
+from counterrank.weights.moments import Moments
 
 Floats = NDArray[np.float64]
 

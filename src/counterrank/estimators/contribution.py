@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics import effective_rows, weight_flags
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
 from counterrank.inference import (
@@ -22,7 +21,8 @@ from counterrank.inference import (
     variance,
     variances,
 )
-from counterrank.moments import Moments, moments_of
+from counterrank.weights.diagnostics import effective_rows, weight_flags
+from counterrank.weights.moments import Moments, moments_of
 
 Floats = NDArray[np.float64]
 

@@ -25,8 +25,8 @@ from counterrank.models import (
     has_distribution,
     train,
 )
-from counterrank.moments import Moments
-from counterrank.ratios import ratios_of
+from counterrank.weights.moments import Moments
+from counterrank.weights.ratios import ratios_of
 
 
 def need_mean(workspace: Workspace, name: str) -> None:

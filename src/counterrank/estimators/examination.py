@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.inference import normal_interval
-from counterrank.log import RankingLog
 from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
-from counterrank.moments import Moments
 from counterrank.policies import Policy, RowRandom, Scored, position_matrix
-from counterrank.propensity import Propensity
-from counterrank.ratios import refuse_impossible
+from counterrank.weights.moments import Moments
+from counterrank.weights.ratios import refuse_impossible
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

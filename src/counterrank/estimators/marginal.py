@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.behavior import standard
+from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.masked import WeightPlan, mask_called
-from counterrank.log import LOGGING
 from counterrank.models import has_distribution, whole_distribution
-from counterrank.moments import Moments
-from counterrank.ratios import Ratios, ratios_of
+from counterrank.weights.moments import Moments
+from counterrank.weights.ratios import Ratios, ratios_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

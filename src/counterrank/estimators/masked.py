@@ -15,8 +15,8 @@ from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogEr
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.names import AGGREGATE_FORMS
-from counterrank.moments import Moments, moments_of_weights
-from counterrank.ratios import Ratios, capability_of, ratios_of
+from counterrank.weights.moments import Moments, moments_of_weights
+from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
 Floats = NDArray[np.float64]
 
@@ -350,7 +350,7 @@ def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
 
 
 def _fitted_tree(workspace: Workspace) -> Any:
-    from counterrank.tree import fit_cross_fitted
+    from counterrank.behavior import fit_cross_fitted
 
     return fit_cross_fitted(workspace.source, workspace.target, seed=workspace.seed)
 

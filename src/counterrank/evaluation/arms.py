@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import atomic
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.inference import check_level, critical_value
-from counterrank.log import RankingLog
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -277,7 +277,7 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
 
 
 def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
-    from counterrank.readers import from_frame, read_log, refuse_unread
+    from counterrank.io import from_frame, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)

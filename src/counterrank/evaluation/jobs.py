@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any
 
 from counterrank._version import __version__
+from counterrank.data.source import Source
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import (
     Estimator,
@@ -23,7 +24,6 @@ from counterrank.estimators import (
     parse,
 )
 from counterrank.inference import Looks, check_level
-from counterrank.source import Source
 
 #: What is run when nothing is asked for; what a log cannot support is left out and said so. The
 #: tree of `aips` is not among them: it explains behaviour, but costs a quarter of the time and has
@@ -58,6 +58,10 @@ class Options:
     #: Intervals hold at every look at a growing log, and are shortest at about this many rows;
     #: None: one look.
     sequential: int | None = None
+    #: The user declares that no target was trained on these rows ...
+    target_is_fresh: bool = False
+    #: ... or until when targets were trained: only later rows count.
+    target_trained_until: str | None = None
 
     @property
     def looks(self) -> Looks:

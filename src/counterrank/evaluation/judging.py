@@ -9,7 +9,22 @@ from typing import Any
 import numpy as np
 
 from counterrank.audit import Finding
-from counterrank.diagnostics import (
+from counterrank.errors import ConfigError
+from counterrank.estimators import Estimate, order_path, parse
+from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.passing import Pairing
+from counterrank.evaluation.result import Verdict
+from counterrank.inference import Looks, holm, two_sided
+from counterrank.texts import in_percent, say
+from counterrank.weights.diagnostics import (
+    effective_rows,
+    effective_rows_by_position,
+    largest_weight_share,
+    mean_weight_test,
+    tail_index,
+)
+from counterrank.weights.moments import Moments
+from counterrank.weights.thresholds import (
     FAILED,
     PASSED,
     POSITION_ESS,
@@ -17,20 +32,7 @@ from counterrank.diagnostics import (
     THRESHOLDS,
     WARNED,
     Outcome,
-    effective_rows,
-    effective_rows_by_position,
-    largest_weight_share,
-    mean_weight_test,
-    tail_index,
 )
-from counterrank.errors import ConfigError
-from counterrank.estimators import Estimate, order_path, parse
-from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.result import Verdict
-from counterrank.inference import Looks, holm, two_sided
-from counterrank.moments import Moments
-from counterrank.texts import in_percent, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,12 @@ class Evidence:
     failed_audit: Sequence[Finding] = ()
     #: The factor by which estimated propensities must be wrong to turn the lift's sign.
     sign_changes_at: float | None = None
+    #: The user says that the target was not trained on these rows, or until when it was trained,
+    #: which makes all rows that count later ones.
+    fresh: bool = False
+    trained_until: str | None = None
+    #: The target was learned from these very rows: its file says so.
+    learned_here: bool = False
 
 
 Reason = dict[str, Any]
@@ -351,6 +359,27 @@ def propensities(e: Evidence) -> Found:
     )
 
 
+def fresh_target(e: Evidence) -> Found:
+    """A target that was not trained on the rows that judge it."""
+    name = e.estimate.target
+    split = (
+        f"{say('--target-trained-until', 'DATE')} with {say('--time', 'COLUMN')} counts later rows "
+        "only"
+    )
+    if e.learned_here:
+        yield Judged(WARNED, f"'{name}' was learned from this very log", f"a later log; {split}")
+    elif e.trained_until is not None:
+        yield Judged(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
+    elif e.fresh:
+        yield Judged(PASSED, f"'{name}' was not trained on this log, as declared")
+    else:
+        yield Judged(
+            WARNED,
+            f"'{name}' may have been trained on this very log, whose noise would look like a lift",
+            f"if it was not: --target-is-fresh (target_is_fresh=True in Python); if it was: {split}",
+        )
+
+
 def audit(e: Evidence) -> Found:
     """No check of the audit that failed outright."""
     for failed in e.failed_audit:
@@ -360,7 +389,7 @@ def audit(e: Evidence) -> Found:
 
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
     estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
-    propensities, audit,
+    propensities, audit, fresh_target,
 )  # fmt: skip
 
 

@@ -11,19 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.audit import Auditor, Tallies
-from counterrank.diagnostics import (
-    FAILED,
-    PASSED,
-    THRESHOLDS,
-    TopRows,
-    by_label,
-    segmentation,
-    top_rows_of,
-)
+from counterrank.data.columns import by_label, segmentation
+from counterrank.data.fingerprint import Fingerprint, fingerprint_of
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue, View
 from counterrank.evaluation.jobs import TREE, Job
-from counterrank.fingerprint import Fingerprint, fingerprint_of
 from counterrank.inference import (
     Looks,
     benjamini_hochberg,
@@ -32,8 +25,9 @@ from counterrank.inference import (
     holm,
     normal_interval,
 )
-from counterrank.log import RankingLog
-from counterrank.ratios import Ratios, ratios_of
+from counterrank.weights.diagnostics import TopRows, top_rows_of
+from counterrank.weights.ratios import Ratios, ratios_of
+from counterrank.weights.thresholds import FAILED, PASSED, THRESHOLDS
 
 
 def inflated(
@@ -318,7 +312,8 @@ class Totals:
 
 def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
     """Return the sums of one batch of totals, columns (T, n)."""
-    from counterrank.kernels import accumulate, hashing
+    from counterrank.kernels import hashing
+    from counterrank.weights.kernels import accumulate
 
     table = None
     if bucket is not None:

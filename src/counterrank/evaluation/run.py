@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -9,19 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
-from counterrank.diagnostics import (
-    FAILED,
-    curve,
-    effective_rows,
-    mean_weight_test,
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import Source
+from counterrank.errors import CounterrankError
+from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
+from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
     stderr_ratios,
     support,
-    weight_report,
 )
-from counterrank.errors import CounterrankError
-from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
+from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.evaluation.jobs import (
     TREE,
     Job,
@@ -56,10 +55,11 @@ from counterrank.evaluation.passing import (
     segment_table,
 )
 from counterrank.evaluation.result import Evaluation
-from counterrank.log import Probabilities, RankingLog
-from counterrank.moments import Moments
-from counterrank.source import Source
+from counterrank.evaluation.sensitivity import curve
 from counterrank.texts import explain
+from counterrank.weights.diagnostics import effective_rows, mean_weight_test, weight_report
+from counterrank.weights.moments import Moments
+from counterrank.weights.thresholds import FAILED
 
 
 def planning(
@@ -121,6 +121,9 @@ def assemble(
         )
         for job, one in chosen
     ]
+    rows = total.fingerprint.of_rows
+    learned = {one.target for _, one in chosen if _learned_from(first, one.target) == rows}
+    evidence = [replace(one, learned_here=one.estimate.target in learned) for one in evidence]
     return Evaluation(
         log={
             "n": total.totals.n,
@@ -228,7 +231,14 @@ def _evidence(
         estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
         failed_audit=[finding for finding in findings if finding.status is FAILED],
         sign_changes_at=None if ranged is None else ranged["sign_changes_at"],
+        fresh=run.options.target_is_fresh,
+        trained_until=run.options.target_trained_until,
     )
+
+
+def _learned_from(first: RankingLog, target: str) -> str | None:
+    """Return the fingerprint of the rows that a learned policy was learned from, where it says so."""
+    return getattr(getattr(first.targets.get(target), "rule", None), "learned_from", None)
 
 
 def _diagnostics(
@@ -290,6 +300,8 @@ def evaluate(  # noqa: PLR0913
     audit: bool | None = None,
     time: str | None = None,
     independent_rows: bool = False,
+    target_is_fresh: bool = False,
+    target_trained_until: "str | date | float | None" = None,
     sequential: bool | int = False,
     command: str | None = None,
     **reading: Any,
@@ -306,6 +318,8 @@ def evaluate(  # noqa: PLR0913
     is for logs without propensities. `audit=False` leaves out the checks of `counterrank check` on which the
     verdict does not rest; `time` names its time column. `independent_rows` declares that no two
     rows belong to one visitor: without that and without units the evidence is directional at best.
+    So it is without `target_is_fresh`, which declares that no target was trained on these rows, or
+    `target_trained_until`, a date after which a row must be by its `time` to count at all.
     `sequential` (True, or the number of rows at which intervals should be shortest, the same at
     every look) gives intervals that hold at every look at a growing log. `command` is recorded.
     Further options go to the reader.
@@ -316,10 +330,11 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.sources import opened
+    from counterrank.io import opened
 
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     method = _method(estimate_propensity)
+    later = None if target_trained_until is None else Later.of(target_trained_until, time)
     carried = tuple(
         dict.fromkeys(
             [*(s for s in segments if s != TREE), *_columns(method), *([time] if time else [])]
@@ -344,7 +359,11 @@ def evaluate(  # noqa: PLR0913
             time,
             independent_rows,
             _looks(sequential),
+            target_is_fresh,
+            None if later is None else later.until,
         )
+        if later is not None:
+            source = later_rows(source, later)
         return evaluate_source(source, options, custom, command=command)
 
 

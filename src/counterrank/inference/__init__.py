@@ -7,17 +7,19 @@ from counterrank.inference.intervals import (
     bias_aware_half,
     bias_aware_value,
     check_level,
-    clustered_variances,
     control_coefficients,
     critical_value,
-    degrees_of_freedom,
     interval,
     normal_interval,
     unavailable,
+)
+from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
+from counterrank.weights.variance import (
+    clustered_variances,
+    degrees_of_freedom,
     variance,
     variances,
 )
-from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
 
 __all__ = [
     "METHODS",

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.fingerprint import fingerprint_of
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.paths import (
@@ -32,7 +34,6 @@ from counterrank.learning.policy import LearnedPolicy, sampler_of, scores_of
 from counterrank.learning.result import Certificate, Learned, Step, exposure, segments_of
 from counterrank.learning.scorer import Scorer, fit_trees
 from counterrank.learning.settings import SETTINGS
-from counterrank.log import RankingLog
 from counterrank.models import (
     ALL,
     ListModel,
@@ -151,7 +152,7 @@ def _cut(logger: Policy, rows: Bools) -> Policy:
 
 
 def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> RankingLog:
-    from counterrank.readers import from_frame, read_log, refuse_unread
+    from counterrank.io import from_frame, read_log, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)
@@ -567,6 +568,7 @@ def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
         context_categories=dict(whole.categories),
         feature_names=whole.item_feature_names,
         feature_categories=whole.categories_of_items,
+        learned_from=fingerprint_of(whole).of_rows,
     )
 
 

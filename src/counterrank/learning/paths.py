@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 
 from counterrank._version import __version__
 from counterrank.atomic import write_bytes
+from counterrank.data.fingerprint import fingerprint_of
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
-from counterrank.fingerprint import fingerprint_of
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.log import RankingLog
 from counterrank.policies import Policy, drawn_weight, settled
 from counterrank.progress import reporter
-from counterrank.propensity import Propensity
-from counterrank.ratios import ratios_of
+from counterrank.weights.ratios import ratios_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
 from counterrank.atomic import write_bytes, write_text
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
-from counterrank.log import LOGGING, RankingLog
 from counterrank.models import Rankings, encoded, encoded_context, rankings_of
 from counterrank.policies import (
     BestOf,
@@ -56,6 +56,8 @@ class LearnedPolicy:
     feature_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: What was certified when it was learned, for people.
     certificate: Mapping[str, Any] = field(default_factory=dict)
+    #: The fingerprint of the rows it was learned from: on these no evaluation is reliable.
+    learned_from: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -298,6 +300,7 @@ class LearnedPolicy:
                 "categories": _lists(self.feature_categories),
             },
             "certificate": dict(self.certificate),
+            "learned_from": self.learned_from,
             "scorer": self.scorer.to_dict(),
         }
 
@@ -340,6 +343,7 @@ class LearnedPolicy:
                 feature_names=_texts(data["features"]["names"]),
                 feature_categories=_tuples(data["features"]["categories"]),
                 certificate=dict(data.get("certificate", {})),
+                learned_from=str(data.get("learned_from", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise PolicyError(f"the policy file is damaged: {problem}") from problem

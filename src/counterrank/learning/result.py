@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.atomic import write_text
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
-from counterrank.log import RankingLog
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 
 Floats = NDArray[np.float64]
 

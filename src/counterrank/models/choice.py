@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.models.linear import LinearModel, Training, fit_linear, logged_values
 from counterrank.models.mixture import Frame, MixtureModel, Rows, columns, fitted, rows_of
 from counterrank.models.settings import (

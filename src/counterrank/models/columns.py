@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.log import LOGGING, RankingLog
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.models.settings import MOST_LABELS
 from counterrank.policies import Policy
 

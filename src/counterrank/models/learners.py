@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Source
 from counterrank.errors import EstimatorError, require
-from counterrank.log import RankingLog
 from counterrank.models.base import ModelKind, Prediction
 from counterrank.models.columns import context_columns, whole_distribution
 from counterrank.models.linear import factored_draws, policy_draws
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
-from counterrank.source import Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

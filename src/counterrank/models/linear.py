@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource, Source
 from counterrank.models.base import ModelKind, Prediction
 from counterrank.models.columns import (
     Arrays,
@@ -65,7 +66,6 @@ from counterrank.models.settings import (
     Stream,
     stream,
 )
-from counterrank.source import MemorySource, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

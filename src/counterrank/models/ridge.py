@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.models.columns import Arrays, Block, Layout, blocks_of, indicators
 from counterrank.models.settings import (
     FEW_ACTIONS,

@@ -14,10 +14,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import RankingLog
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.kernels.jit import jit
-from counterrank.log import RankingLog
 from counterrank.policies import Scored, parse_policy
 from counterrank.propensity_models.model import (
     CERTAIN,

@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource, Source, mapped
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
-from counterrank.log import RankingLog
 from counterrank.policies import Enumerated, Policy
 from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
@@ -23,7 +24,6 @@ from counterrank.propensity_models.model import (
     refit,
     with_propensity,
 )
-from counterrank.source import MemorySource, Source, mapped
 from counterrank.texts import in_percent
 
 _TABULATED = 50_000_000

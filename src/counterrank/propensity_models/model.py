@@ -7,11 +7,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.diagnostics import WHAT_IS_POSSIBLE, column_of
+from counterrank.data.columns import column_of
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError, require
 from counterrank.kernels.hashing import BUCKETS
-from counterrank.log import LOGGING, RankingLog
-from counterrank.propensity import Propensity
+from counterrank.texts import WHAT_IS_POSSIBLE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import SUPPORTS, Propensity
+from counterrank.data.source import MemorySource
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, Workspace
-from counterrank.log import RankingLog
 from counterrank.policies import Factored
-from counterrank.propensity import SUPPORTS, Propensity
-from counterrank.source import MemorySource
 from counterrank.testing.spaces import exact_log, random_log, space
 
 _CLOSE = 1e-9

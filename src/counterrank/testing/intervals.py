@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import IPS
 from counterrank.inference import Evidence
-from counterrank.log import RankingLog
 from counterrank.testing.spaces import Space, drawn_log, space
 
 Interval = tuple[float, float]

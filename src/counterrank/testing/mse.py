@@ -5,11 +5,17 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import Candidate, candidates
+from counterrank.behavior import (
+    BehaviorTree,
+    Candidate,
+    MSEEstimate,
+    Objective,
+    Position,
+    candidates,
+)
+from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
-from counterrank.log import RankingLog
 from counterrank.testing.spaces import drawn_log, space
-from counterrank.tree import BehaviorTree, MSEEstimate, Objective, Position
 
 
 def check_mse_estimate(

@@ -5,9 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Source
 from counterrank.estimators import IPS, View, Workspace
-from counterrank.log import RankingLog
-from counterrank.source import Source
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def check_source(source: Source, log: RankingLog, *, target: str = "new") -> Non
     Every row once; passes repeat to the last digit; moments equal those in memory to 1e-10; a
     sample is a sample.
     """
-    from counterrank.source import MemorySource
+    from counterrank.data.source import MemorySource
 
     seen, expected = source.reduce(_count), _count(log)
     assert (seen.n, seen.hashes) == (expected.n, expected.hashes), f"rows {seen} against {expected}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

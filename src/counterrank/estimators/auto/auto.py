@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.members import (
     MODELS,
@@ -32,7 +33,6 @@ from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.doubly_robust import trained
-from counterrank.log import LOGGING, RankingLog
 from counterrank.models import (
     can_sample,
     context_columns,
@@ -41,8 +41,8 @@ from counterrank.models import (
     has_distribution,
 )
 from counterrank.policies import RowRandom
-from counterrank.ratios import ratios_of
 from counterrank.texts import in_percent
+from counterrank.weights.ratios import ratios_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

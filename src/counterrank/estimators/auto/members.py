@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import LOGGING
 from counterrank.estimators.base import View
 from counterrank.estimators.names import parse
-from counterrank.log import LOGGING
 from counterrank.models import whole_distribution
 from counterrank.policies import Policy
-from counterrank.ratios import Ratios
+from counterrank.weights.ratios import Ratios
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

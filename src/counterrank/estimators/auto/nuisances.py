@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import RankingLog
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.base import View, Workspace
-from counterrank.log import RankingLog
 from counterrank.models import (
     ListModel,
     Rankings,

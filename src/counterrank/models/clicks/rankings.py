@@ -10,8 +10,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.data.log import RankingLog
 from counterrank.errors import EstimatorError
-from counterrank.log import RankingLog
 from counterrank.models.clicks.kernels.recursion import standardise
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.columns import context_columns

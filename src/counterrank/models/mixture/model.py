@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterrank.log import RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.models.base import ModelKind, Prediction
 from counterrank.models.columns import (
     Scale,

@@ -1,0 +1,213 @@
+"""BehaviorTree: which behaviour model each context gets, chosen to minimise an estimate of the MSE."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.atomic import write_text
+from counterrank.behavior import storage, words
+from counterrank.behavior.forest import Forest, assemble
+from counterrank.behavior.growing import Grower, Rows, choose, confirm, finish, rows_of
+from counterrank.behavior.masks import Candidate, candidates
+from counterrank.behavior.objective import DEFAULT, MSEEstimate, Objective, mse_estimate
+from counterrank.behavior.settings import BINNING_STREAM, MOST_REWARD, Limits
+from counterrank.behavior.training import Part, TrainingSet, prepare, supported
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.errors import BehaviorError
+from counterrank.weights.ratios import Ratios, ratios_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BehaviorTree:
+    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and
+    Algorithm 1).
+
+    `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one
+    tree for each position, the published form, otherwise one c(x) serves all. Fitting on a log and
+    estimating on the same rows is optimistic: `AIPS(behavior="fit")` fits on some units and applies
+    to the others.
+
+    >>> import counterrank as cr
+    >>> half = np.full((100, 2), 0.5)
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)
+    >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
+    >>> print(tree)
+    behaviour tree, objective 'gl', grown on 100 rankings
+    position 1   100 %  S            ■ ■  0.5 ± 0.098        all rankings
+    position 2   100 %  C            ■ ■  0.5 ± 0.098        all rankings
+    """
+
+    candidates: Sequence[Candidate] | None = None
+    mse: str | MSEEstimate = DEFAULT
+    per_position: bool = True
+    limits: Limits = field(default_factory=Limits)
+    forest: Forest | None = None
+
+    def fit(
+        self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0
+    ) -> Self:
+        """Return the tree grown on all rows of a log in memory."""
+        name = target if isinstance(target, str) else "target"
+        full = log if isinstance(target, str) else log.with_targets({name: target})
+        data, notes = self.training_set(full, name, seed=seed)
+        part = data.is_logged() > 0
+        return replace(
+            self, forest=self.grow(data, [part], n_apply=full.n, seed=seed, notes=notes)[0]
+        )
+
+    def training_set(
+        self, log: RankingLog, target: str, *, seed: int
+    ) -> tuple[TrainingSet, tuple[str, ...]]:
+        """Return what trees grow on, and notes about candidates that had to be left out."""
+        wanted = list(candidates(log.K) if self.candidates is None else self.candidates)
+        usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
+        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD.value:
+            raise BehaviorError(
+                f"no tree can be grown: squares of rewards above {MOST_REWARD.value:.0e} overflow"
+            )
+        data = prepare(
+            log,
+            target,
+            usable,
+            self.limits,
+            per_position=self.per_position,
+            rng=np.random.default_rng([seed, BINNING_STREAM]),
+            fresh=getattr(mse_estimate(self.mse), "sample", None),
+        )
+        return data, notes
+
+    def grow(
+        self,
+        data: TrainingSet,
+        parts: Sequence[Bools],
+        *,
+        n_apply: int,
+        seed: int,
+        notes: tuple[str, ...] = (),
+    ) -> list[Forest]:
+        """Return the forests grown on each part (n,) of the training set's rows."""
+        estimate = mse_estimate(self.mse)
+        divided = [self._divide(data, part) for part in parts]
+        growers: list[list[Grower]] = [[] for _ in parts]
+        for tree in range(
+            len(data.trees)
+        ):  # outside, so that the arrays of one position are held at a time
+            for trees, (growing, held) in zip(growers, divided, strict=True):
+                trees.append(self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed))
+        return [assemble(trees, data, mse=estimate.name, notes=notes) for trees in growers]
+
+    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
+        """Return the rows that grow and those that confirm, if any."""
+        held = rows & data.held_out(self.limits.prune)
+        if not held.any() or not (rows & ~held).any():
+            return data.part(rows), None  # so few units that all of them would only confirm
+        return data.part(rows & ~held), data.part(held)
+
+    def _grow_one(
+        self,
+        data: TrainingSet,
+        tree: int,
+        growing: Part,
+        held: Part | None,
+        *,
+        n_apply: int,
+        seed: int,
+    ) -> Grower:
+        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on
+        all.
+        """
+        estimate, use = mse_estimate(self.mse), data.is_logged()
+
+        def view(rows: Bools) -> Objective:
+            return estimate.objective(data.position(tree, rows, n_apply=n_apply, seed=seed))
+
+        def rows_in(part: Part, objective: Objective) -> Rows:
+            return rows_of(objective, data.y[tree], use, part.codes, part.numbers)
+
+        objective = view(growing.rows)
+        grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
+        grower.grow(rows_in(growing, objective))
+        if held is not None:
+            objective = view(held.rows)
+            sums = grower.node_sums(rows_in(held, objective))
+            confirm(grower, objective, sums)
+            both = growing.rows | held.rows
+            objective = view(both)
+            if len(objective.replicates):
+                # Their row weights differ from part to part: sums of parts do not add.
+                sums = grower.node_sums(rows_in(data.part(both), objective))
+            else:
+                sums += grower.stats[: grower.count]
+            choose(grower, objective, sums)
+        finish(grower)
+        return grower
+
+    @property
+    def fitted(self) -> Forest:
+        """The forest, or a complaint that there is none yet."""
+        if self.forest is None:
+            raise BehaviorError(
+                "this BehaviorTree is not fitted; call .fit(log, target) or BehaviorTree.load(path)"
+            )
+        return self.forest
+
+    def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
+        """Return model indices (n, K), or (n,) when one model serves all positions."""
+        return self.fitted.assign(context, n)
+
+    def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
+        """Return importance weights (n, K) of a batch under its assigned models."""
+        return self.fitted.weights(batch.context, ratios)
+
+    def describe(self) -> dict[str, Any]:
+        """Return groups, rules, models, estimates and feature importance as plain values for JSON."""
+        return words.describe(self.fitted)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the fitted tree to a JSON file."""
+        storage.save(self.fitted, path)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "BehaviorTree":
+        """Return the fitted tree in a JSON file, after checking it."""
+        forest = storage.load(path)
+        return cls(
+            candidates=forest.candidates,
+            mse=forest.mse,
+            per_position=forest.per_position,
+            forest=forest,
+        )
+
+    def to_svg(self, position: int = 1) -> str:
+        """Return the tree of one position (counted from 1) as an SVG document."""
+        forest = self.fitted
+        if not 1 <= position <= len(forest.roots):
+            raise BehaviorError(
+                f"there is no tree for position {position}; choose 1 to {len(forest.roots)}"
+            )
+        return words.svg(forest, position - 1)
+
+    def figure(self, path: "str | os.PathLike[str]", position: int = 1) -> None:
+        """Write the tree of one position to an SVG file."""
+        write_text(path, self.to_svg(position))
+
+    def __str__(self) -> str:
+        return (
+            f"BehaviorTree(mse={self.mse!r}, not fitted)"
+            if self.forest is None
+            else words.text(self.forest)
+        )
+
+    def __rich__(self) -> "RenderableType":
+        return str(self) if self.forest is None else words.rich_table(self.forest)

@@ -1,0 +1,629 @@
+"""The rows that trees of one log and target are grown on: binned contexts, and what each behaviour
+model contributes.
+
+Contexts become small integers: quantile bins of numbers, codes of categories, 0 for missing.
+Contributions are w r of every model the log supports, with their tails corrected. A product of K
+ratios has so heavy a tail that most samples miss what dominates its variance, and a search over
+models picks those whose variance is understated most. For factored policies the second moment given
+the context is known: E[w_k^2 | x] = prod over relevant l of (1 + v_l), v_l = sum_a pi(a)^2 / pi0(a)
+- 1; with an interaction order m, (1 + v_k) sum_{j<m} e_j(v of the others), e_j elementary symmetric
+polynomials. Without whole distributions, v_l is estimated by the mean of rho_l^2 - 1, which has a
+light tail, as if it did not depend on the context.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.behavior import settings
+from counterrank.behavior.masks import Candidate
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.errors import BehaviorError
+from counterrank.weights.kernels import weights
+from counterrank.weights.ratios import Ratios, capability_of, ratios_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Codes = NDArray[np.uint8]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """How each feature is binned: edges of numbers; for categories the code of each bin."""
+
+    edges: tuple[Floats, ...]
+    categorical: Bools  # (d,)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of bins of each feature (d,), the one for missing values included."""
+        sizes = [
+            len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)
+        ]
+        return np.array(sizes, dtype=np.int64)
+
+    def codes(self, context: Floats) -> Codes:
+        """Return bin numbers (n, d): 0 missing, then 1, 2, ... in rising order."""
+        out = np.empty(context.shape[::-1], dtype=np.uint8)
+        for f, edges in enumerate(self.edges):
+            values = np.ascontiguousarray(context[:, f])
+            if self.categorical[f]:
+                place = np.searchsorted(edges, values)
+                known = edges[np.minimum(place, len(edges) - 1)] == values
+                out[f] = np.where(known, place + 1, 0)
+            else:
+                for first in range(0, len(values), _CODED_ROWS):
+                    rows = slice(first, first + _CODED_ROWS)
+                    _count_below(edges, values[rows], out[f, rows])
+        return out.T
+
+
+#: Values whose bins are counted at a time: they stay in the cache for all edges.
+_CODED_ROWS = 32_768
+
+
+def _count_below(edges: Floats, values: Floats, out: Codes) -> None:
+    """Fill out (n,) with one more than the number of edges below each value; 0 for missing ones."""
+    # A third of the time of a binary search: comparisons with one number run in vectors.
+    below = np.equal(values, values)
+    count = below.view(np.uint8)
+    out[:] = count
+    for edge in edges.tolist():
+        np.greater(values, edge, out=below)
+        out += count
+
+
+def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
+    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest
+    count as missing.
+
+    >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
+    ...           rng=np.random.default_rng(0)).edges[0].tolist()
+    [3.0]
+    """
+    if len(context) > settings.QUANTILE_ROWS.value:
+        context = context[
+            rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)
+        ]
+    edges = []
+    for f in range(context.shape[1]):
+        values = context[:, f]
+        values = values[~np.isnan(values)]
+        edges.append(_common(values, most) if categorical[f] else _quantile_edges(values, most))
+    return Bins(tuple(edges), categorical)
+
+
+def _common(values: Floats, most: int) -> Floats:
+    seen, count = np.unique(values, return_counts=True)
+    # One code where every value is missing: `codes` compares each value with a neighbour.
+    return np.sort(seen[np.argsort(-count, kind="stable")[:most]]) if len(seen) else np.zeros(1)
+
+
+def _quantile_edges(values: Floats, most: int) -> Floats:
+    """Return increasing edges between values that occur, so that no value lies on an edge by
+    accident.
+    """
+    ordered = np.sort(values)
+    rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
+    if len(rises) >= most:
+        # A quantile in the middle of a value repeated many times is moved to where the next value
+        # begins.
+        wanted = (np.arange(1, most) * len(ordered)) // most
+        rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
+    return (ordered[rises - 1] + ordered[rises]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class TreeModels:
+    """The distinct models of one tree, and which candidate each of them is.
+
+    `containing` (M, M): [j, m] whether model j is unbiased whenever m is.
+    """
+
+    models: Ints  # (M,) index into the candidates
+    containing: Bools
+    densest: int
+    sparsest: int
+
+
+def supported(
+    given: "list[Candidate]", ratios: Ratios
+) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """Return the candidates that the log's propensities can weigh, and a note about the others."""
+    good = [c for c in given if _possible(c, ratios)]
+    if not good:
+        raise BehaviorError(
+            f"'{ratios.kind}' propensities support none of the candidates "
+            f"{', '.join(c.label for c in given)}; add S (whole ranking), C (items above) or I "
+            "(own item), whichever the propensities describe"
+        )
+    dropped = [c.label for c in given if c.order is None and not any(c is kept for kept in good)]
+    note = (
+        f"candidates: '{ratios.kind}' propensities cannot give weights for "
+        f"{', '.join(dropped)}; left out"
+    )
+    return tuple(good), ((note,) if dropped else ())
+
+
+def _possible(candidate: Candidate, ratios: Ratios) -> bool:
+    if candidate.order is not None and ratios.kind != "factored":
+        return False
+    return capability_of(candidate.mask) in ratios.supports
+
+
+def models_of(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[TreeModels]:
+    """Return the models of each position's tree, or of the one tree; models that coincide there are
+    one.
+    """
+    K = len(candidates[0].mask)
+    # What decides is hashable, and every fold and target asks for the same.
+    key = tuple((c.mask.tobytes(), c.order) for c in candidates)
+    return list(_models_of(K, key, per_position))
+
+
+@lru_cache(maxsize=64)
+def _models_of(
+    K: int, key: tuple[tuple[bytes, int | None], ...], per_position: bool
+) -> tuple[TreeModels, ...]:
+    masks = np.stack(
+        [np.frombuffer(mask, dtype=bool).reshape(K, K) for mask, _ in key]
+    )  # (M, K, K)
+    orders = [order for _, order in key]
+    total = masks.sum(axis=(1, 2))
+    if not per_position:
+        return (
+            _distinct(masks.reshape(len(masks), -1), masks.sum(axis=2).max(axis=1), orders, total),
+        )
+    return tuple(_distinct(masks[:, k], masks[:, k].sum(axis=1), orders, total) for k in range(K))
+
+
+def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Ints) -> TreeModels:
+    """Return the distinct models among relevant (M, items) with sizes (M,), orders and entries of
+    the mask (M,).
+    """
+    # A full product over c items is of order c, and no order allows more than that.
+    most = [
+        int(size) if order is None else min(order, int(size))
+        for size, order in zip(sizes, orders, strict=True)
+    ]
+    first: dict[tuple[bytes, int], int] = {}
+    for m, row in enumerate(relevant):
+        key = (row.tobytes(), most[m])
+        # C and I are one model at the first position: it goes by the simpler name.
+        if key not in first or total[m] < total[first[key]]:
+            first[key] = m
+    chosen = list(first.values())
+    order, kept = np.array([most[m] for m in chosen]), relevant[chosen]
+    inside = (kept[:, None, :] | ~kept[None, :, :]).all(axis=2)
+    containing = inside & (order[:, None] >= order[None, :])
+    # Last key first: most items, and among those the highest order.
+    by_size = np.lexsort((-order, -kept.sum(axis=1)))
+    return TreeModels(
+        np.array(chosen, dtype=np.int64), containing, int(by_size[0]), int(by_size[-1])
+    )
+
+
+#: Rows whose contributions are filled at a time.
+_PART_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """The rows of a batch at one position, as the models of its tree weigh them.
+
+    `rho` (n, K); `reward` (n,), and its weighted mean over a sample, `centre`; `masks` (M, K), the
+    items that matter under each model, and `weights` (M, n). `factored`: positions are independent.
+    """
+
+    position: int
+    rho: Floats
+    reward: Floats
+    centre: float
+    masks: Bools
+    weights: Floats
+    densest: int
+    factored: bool
+
+
+#: What each row adds to the bias of each model (M, n).
+Deviations = Callable[[Weighed], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """Of each tree, w r of every model (n, M), and what rows add to its bias (n, M) if asked for;
+    the mean of w^2 (K, candidates).
+    """
+
+    y: list[Floats]
+    deviations: list[Floats]
+    squares: Floats
+
+
+def contributions(
+    ratios: Ratios,
+    candidates: tuple[Candidate, ...],
+    *,
+    per_position: bool = True,
+    deviations: Deviations | None = None,
+    centres: Floats | None = None,
+) -> Contributions:
+    """Return what every tree's models contribute on the rows of a batch.
+
+    Trees are those of `models_of`: one a position, or one for the sum over positions. `centres`
+    (K,) are those of `reward_centres`.
+    """
+    log, models = ratios.batch, models_of(candidates, per_position=per_position)
+    # The tree that each position belongs to.
+    trees = range(log.K) if per_position else [0] * log.K
+    alpha = np.ones(log.K) if per_position else log.position_weights
+    # Position-major: a column is written at a time, and read by whoever sums over rows.
+    out = [np.zeros((len(tree.models), log.n)) for tree in models]
+    beside = [np.zeros_like(table) for table in out] if deviations is not None else []
+    seen = np.ones((log.K, len(candidates)))
+    for k, tree in enumerate(trees):
+        seen[k, models[tree].models] = 0.0
+    middle = np.zeros(log.K) if centres is None else centres
+    relevant = [relevant_items(candidates, models[tree], k) for k, tree in enumerate(trees)]
+    # In parts that stay in the cache.
+    size = log.n if ratios.kind == "policy" else _PART_ROWS
+    for first in range(0, log.n, size):
+        rows = slice(first, min(first + size, log.n))
+        part = ratios if size >= log.n else ratios.part(rows)
+        fill = _weights_at(part, candidates)
+        for k, tree in enumerate(trees):
+            reward = part.batch.reward[:, k]
+            # Models that coincide in a tree are one: rounding would choose between equals.
+            w = np.empty((len(models[tree].models), part.batch.n))
+            for place, m in enumerate(models[tree].models):
+                fill(k, int(m), w[place])
+                seen[k, m] += w[place] @ w[place] / log.n
+            out[tree][:, rows] += w * (alpha[k] * reward)
+            if deviations is not None:
+                weighed = Weighed(
+                    position=k,
+                    rho=part.rho,
+                    reward=reward,
+                    centre=float(middle[k]),
+                    masks=relevant[k],
+                    weights=w,
+                    densest=models[tree].densest,
+                    factored=ratios.kind == "factored",
+                )
+                beside[tree][:, rows] += alpha[k] * deviations(weighed)
+    if not np.isfinite(seen).all():
+        k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
+        raise BehaviorError(
+            f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
+            "logging propensities near zero"
+        )
+    return Contributions([table.T for table in out], [table.T for table in beside], seen)
+
+
+def relevant_items(candidates: tuple[Candidate, ...], models: TreeModels, k: int) -> Bools:
+    """Return the items (M, K) that matter to the reward at k under each model of a tree."""
+    masks = np.stack([candidates[m].mask[k] for m in models.models])
+    for row, m in zip(masks, models.models, strict=True):
+        if candidates[m].order == 1:  # no interactions: the own item alone
+            row[np.arange(len(row)) != k] = False
+    return masks
+
+
+def reward_centres(ratios: Ratios) -> Floats:
+    """Return the weighted mean reward at each position (K,), the own item's ratio as weight."""
+    weight = ratios.rho.sum(axis=0)
+    total = np.einsum("nk,nk->k", ratios.rho, ratios.batch.reward)
+    return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
+
+
+def _weights_at(
+    ratios: Ratios, candidates: tuple[Candidate, ...]
+) -> Callable[[int, int, Floats], None]:
+    """Return the function that fills out (n,) with the weights of candidate m at position k."""
+    if ratios.kind == "policy":  # subset probabilities of all positions share their work
+        every = [ratios.masked(c.mask) for c in candidates]
+        return lambda k, m, out: np.copyto(out, every[m][:, k])
+    for c in candidates:
+        ratios.need_model(c.mask, c.order)
+    return lambda k, m, out: ratios.at_position(k, candidates[m].mask, candidates[m].order, out)
+
+
+def inflation(
+    log: RankingLog, target: str, ratios: Ratios, candidates: tuple[Candidate, ...], seen: Floats
+) -> Floats:
+    """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones unless policies
+    are factored.
+
+    `seen` (K, M) is the mean of w^2 in the log. Padded rankings are left as they are: their
+    products are shorter.
+    """
+    if ratios.kind != "factored" or (log.lengths < log.K).any():
+        return np.ones_like(seen)
+    # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
+    moment = np.ascontiguousarray(1.0 + _excess(log, target, ratios).T)
+    given, expected = np.empty_like(moment), np.empty_like(seen)
+    for m, c in enumerate(candidates):
+        weights.ordered(moment, c.mask, c.order or log.K, given)
+        expected[:, m] = given.mean(axis=1)
+    # Upwards only: a variance that is overstated costs a model its place, one that is understated
+    # wins it a place by luck.
+    return np.maximum(1.0, expected / np.maximum(seen, 1e-300))
+
+
+def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
+    """Return v_l(x) (rows, K), from whole distributions where the log has them."""
+    p0, p1 = log.distribution(LOGGING), log.distribution(target)
+    if p0 is None or p1 is None:
+        plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
+        return np.maximum(plain, 0.0)
+    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS.value)))
+    # A mean over contexts: a sample of the rows gives it.
+    few, many = p0[rows], p1[rows]
+    safe = np.where(few > 0, few, 1.0)
+    # Where the logger never goes, no logged row tells: the moment is over its support.
+    moment = np.where(few > 0, many**2 / safe, 0.0).sum(axis=-1) - 1.0
+    if (moment == moment[:1]).all():  # policies without context
+        moment = moment[:1]
+    table: Floats = (
+        np.broadcast_to(moment[:, None], (len(moment), log.K)) if moment.ndim == 1 else moment
+    )
+    return np.maximum(table, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """One position (or all as one): M models and what MSE estimates may need to know about them.
+
+    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
+    items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
+    factors by which the log understates second moments. `moments()` gives mean and second moment of
+    y (M,) each. `memory` is None when the log is streamed.
+    """
+
+    index: int
+    containing: Bools
+    densest: int
+    sparsest: int
+    tails: Floats
+    n_grow: int
+    n_apply: int
+    moments: Callable[[], tuple[Floats, Floats]]
+    memory: "PositionRows | None" = None
+    seed: int = 0
+
+    @property
+    def models(self) -> int:
+        """Number of models."""
+        return len(self.tails)
+
+    def variance(self) -> Floats:
+        """Return the variance of one contribution (M,), its tail corrected."""
+        mean, second = self.moments()
+        return np.maximum(self.tails * second - mean**2, 0.0)
+
+    def rows_in_memory(self, name: str) -> "PositionRows":
+        """Return the rows, or say that a stream has none."""
+        if self.memory is None:
+            raise BehaviorError(
+                f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use "
+                "mse='pairs'"
+            )
+        return self.memory
+
+
+class Part(NamedTuple):
+    """Some rows (n,) of a training set, and the numbers (r,) and codes (r, d) of these and of all
+    fresh ones.
+    """
+
+    rows: Bools
+    numbers: Ints
+    codes: Codes
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingSet:
+    """Binned contexts and contributions of the rows in memory.
+
+    `log` are the rows of the log; `fresh` simulated rows for an oracle, which stand behind them in
+    every array. Trees are counted by position; with one tree for all positions there is tree 0
+    alone.
+    """
+
+    log: RankingLog
+    target: str
+    candidates: tuple[Candidate, ...]
+    trees: list[TreeModels]
+    bins: Bins
+    codes: Codes  # (n, d)
+    y: list[Floats]  # of each tree (n, M)
+    deviations: list[Floats]  # of each tree (n, M), or none
+    centres: Floats  # (K,)
+    tails: Floats  # (K, M)
+    context: Floats  # (n, d)
+    ratios: Ratios
+    per_position: bool
+    fresh: int = 0
+    shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
+    _weight: Floats | None = None
+
+    @property
+    def with_missing(self) -> tuple[str, ...]:
+        """Names of the context columns that have missing values."""
+        gaps = (self.codes == 0).any(axis=0)
+        return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
+
+    def part(self, rows: Bools) -> "Part":
+        """Return some rows of the log (n,), and all the fresh ones."""
+        index = np.flatnonzero(rows | (self.is_logged() == 0) if self.fresh else rows)
+        return Part(rows, index, self.codes.T.take(index, axis=1).T)
+
+    def beside(self, tree: int) -> Floats | None:
+        """Return the deviations (n, M) of a tree, if there are any."""
+        return self.deviations[tree] if self.deviations else None
+
+    def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
+        """Return what an MSE estimate sees of a tree's rows (n,)."""
+        place = self.trees[tree]
+        tails = (
+            self.tails[tree, place.models]
+            if self.per_position
+            else self.tails[:, place.models].max(axis=0)
+        )
+        memory = PositionRows(self, tree, rows)
+        return Position(
+            index=tree if self.per_position else -1,
+            containing=place.containing,
+            densest=place.densest,
+            sparsest=place.sparsest,
+            tails=tails,
+            n_grow=max(int(np.count_nonzero(rows)), 1),
+            n_apply=n_apply,
+            moments=memory.moments,
+            memory=memory,
+            seed=seed,
+        )
+
+    def is_logged(self) -> Floats:
+        """Return 1 for rows of the log, 0 for fresh ones (n,)."""
+        return padded(np.ones(self.log.n), self.fresh)
+
+    def held_out(self, share: float) -> Bools:
+        """Return which rows (n,) confirm splits: whole units, the same for every position and fold."""
+        return np.concatenate([held_out(self.log, share), np.zeros(self.fresh, dtype=bool)])
+
+    def whole_weights(self) -> Floats:
+        """Return the weights of whole rankings (n,), ones where the log has no joint probability."""
+        if self._weight is None:
+            ratios = self.ratios
+            whole = ratios.full()[:, 0] if "joint" in ratios.supports else np.ones(self.log.n)
+            self._weight = padded(np.ascontiguousarray(whole), self.fresh)
+        return self._weight
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRows:
+    """Some rows of a training set as one position sees them; arrays are made when asked for."""
+
+    data: TrainingSet
+    tree: int
+    rows: Bools
+
+    @property
+    def y(self) -> Floats:
+        """Contributions (n, M)."""
+        return self.data.y[self.tree]
+
+    @property
+    def weight(self) -> Floats:
+        """Weights of whole rankings (n,)."""
+        return self.data.whole_weights()
+
+    @property
+    def reward(self) -> Floats:
+        """Rewards of the position, or of the ranking (n,)."""
+        log = self.data.log
+        reward = (
+            log.reward[:, self.tree]
+            if self.data.per_position
+            else log.reward @ log.position_weights
+        )
+        return padded(reward, self.data.fresh)
+
+    @property
+    def ratios(self) -> Ratios:
+        """Ratios of the two policies on the rows of the log."""
+        return self.data.ratios
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The models before those that coincide at a position are joined."""
+        return self.data.candidates
+
+    def contributed(self, weights: Floats) -> Floats:
+        """Return contributions (n, M) under other weights (K, candidates, n) of the log's rows."""
+        log, models = self.data.log, self.data.trees[self.tree].models
+        if self.data.per_position:
+            return np.ascontiguousarray((weights[self.tree, models] * log.reward[:, self.tree]).T)
+        summed: Floats = np.einsum(
+            "nk,kmn->nm", log.reward * log.position_weights, weights[:, models]
+        )
+        return summed
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` gives, computed once for these rows whatever the position."""
+        key = (name, self.rows.tobytes())
+        if key not in self.data.shared:
+            self.data.shared[key] = make()
+        return cast("T", self.data.shared[key])
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return mean and second moment of y (M,) over the rows."""
+        some = self.y[self.rows]
+        return some.mean(axis=0), np.einsum("nm,nm->m", some, some) / len(some)
+
+
+def prepare(
+    log: RankingLog,
+    target: str,
+    candidates: tuple[Candidate, ...],
+    limits: settings.Limits,
+    *,
+    per_position: bool,
+    rng: np.random.Generator,
+    fresh: RankingLog | None = None,
+    deviations: Deviations | None = None,
+) -> TrainingSet:
+    """Return binned contexts and contributions of a log."""
+    context = _context(log)
+    categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
+    # Of the log's rows alone: fresh rows are the oracle's, and must not move a threshold.
+    bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
+    ratios = ratios_of(log, target)
+    centres = reward_centres(ratios)
+    found = contributions(
+        ratios, candidates, per_position=per_position, deviations=deviations, centres=centres
+    )
+    y = found.y
+    if fresh is not None:
+        context = np.concatenate([context, _context(fresh)])
+        more = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
+        y = [np.concatenate(both) for both in zip(y, more.y, strict=True)]
+    return TrainingSet(
+        log=log,
+        target=target,
+        candidates=candidates,
+        trees=models_of(candidates, per_position=per_position),
+        bins=bins,
+        codes=bins.codes(context),
+        y=y,
+        deviations=found.deviations,
+        centres=centres,
+        tails=inflation(log, target, ratios, candidates, found.squares),
+        context=context,
+        ratios=ratios,
+        per_position=per_position,
+        fresh=0 if fresh is None else fresh.n,
+    )
+
+
+def held_out(batch: RankingLog, share: float) -> Bools:
+    """Return which rows (n,) of a batch confirm splits: whole units."""
+    # Folds use bucket mod F; the quotient splits each fold's units afresh.
+    part: Bools = (batch.bucket // 8) % 16 < round(16 * share)
+    return part
+
+
+def _context(log: RankingLog) -> Floats:
+    return np.empty((log.n, 0)) if log.context is None else log.context
+
+
+def padded(values: Floats, extra: int) -> Floats:
+    """Return the values followed by `extra` zeros."""
+    return values if extra == 0 else np.concatenate([values, np.zeros(extra)])

@@ -1,0 +1,120 @@
+"""Columns of a log by name, and how to cut them into groups."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.errors import ConfigError
+from counterrank.texts import listed, suggestion
+
+#: More groups than this say little about any of them.
+MAX_GROUPS = 40
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """A column and, for a number with many values, the edges between its groups."""
+
+    column: str
+    edges: tuple[float, ...] | None = None
+
+    def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yield (label, rows) of a batch."""
+        yield from by_label(self.labels(batch))
+
+    def labels(self, batch: RankingLog) -> NDArray[Any]:
+        """Return the label of each row (n,)."""
+        values = column_of(batch, self.column)
+        if self.edges is None:
+            return values.astype(str)
+        names = interval_names(self.edges)
+        index = np.searchsorted(np.array(self.edges), values.astype(np.float64), side="right")
+        return np.where(np.isnan(values.astype(np.float64)), "missing", np.array(names)[index])
+
+
+def by_label(labels: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield each label, in order, with its rows.
+
+    >>> [(label, rows.tolist()) for label, rows in by_label(np.array(["b", "a", "b"]))]
+    [('a', [1]), ('b', [0, 2])]
+    """
+    for label in np.unique(labels):
+        yield str(label), np.flatnonzero(labels == label)
+
+
+def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
+    """Return a column by name: carried along, behaviour, unit, or context (categories by their
+    labels).
+    """
+    if name in batch.columns:
+        return batch.columns[name]
+    if name in ("behavior", "unit") and getattr(batch, name) is not None:
+        found: NDArray[Any] = getattr(batch, name)
+        return found
+    if name in batch.context_names and batch.context is not None:
+        values = batch.context[:, batch.context_names.index(name)]
+        return _decoded(values, batch.categories[name]) if name in batch.categories else values
+    known = [
+        *batch.columns,
+        *batch.context_names,
+        *(["behavior"] if batch.behavior is not None else []),
+    ]
+    hint = suggestion(name, known)
+    raise ConfigError(
+        f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(known))}"
+    )
+
+
+def segmentation(sample: RankingLog, name: str) -> Segmentation:
+    """Decide from a sample how to cut a column: as it is when it has few values, in quarters when
+    it is a number.
+    """
+    values = column_of(sample, name)
+    distinct = np.unique(values[~_missing(values)])
+    if len(distinct) <= MAX_GROUPS and (values.dtype.kind != "f" or len(distinct) <= 10):
+        return Segmentation(name)
+    if values.dtype.kind in "iuf":
+        edges = np.unique(np.nanquantile(values.astype(np.float64), [0.25, 0.5, 0.75]))
+        return Segmentation(name, tuple(float(edge) for edge in edges))
+    raise ConfigError(
+        f"column '{name}' has {len(distinct)} or more different values; segment by one with at "
+        f"most {MAX_GROUPS}"
+    )
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+
+
+def _decoded(values: NDArray[np.float64], labels: tuple[str, ...]) -> NDArray[Any]:
+    names = np.array([*labels, "missing"])
+    codes = np.where(np.isnan(values), len(labels), values).astype(np.int64)
+    return names[codes]
+
+
+def interval_names(edges: tuple[float, ...]) -> list[str]:
+    """Return what the groups between edges are called.
+
+    >>> interval_names((1.0, 2.5))
+    ['below 1', '1 to 2.5', '2.5 and above']
+    """
+    first = [f"below {edges[0]:.4g}"]
+    middle = [f"{low:.4g} to {high:.4g}" for low, high in zip(edges, edges[1:], strict=False)]
+    return [*first, *middle, f"{edges[-1]:.4g} and above"]
+
+
+def epoch_unit(values: NDArray[np.float64]) -> str | None:
+    """Return the unit in which numbers count from 1970; None for plain numbers of days.
+
+    >>> [epoch_unit(np.array([value])) for value in (1.7e9, 1.7e12, 17.0)]
+    ['s', 'ms', None]
+    """
+    known = values[~np.isnan(values)]
+    largest = float(known.max()) if len(known) else 0.0
+    # Each limit is the year 1973 in its unit: seconds would reach that of milliseconds in 5138.
+    limits = (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8))
+    return next((unit for unit, limit in limits if largest > limit), None)

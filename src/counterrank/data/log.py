@@ -1,0 +1,345 @@
+"""RankingLog: n logged rankings, validated once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.data import validation
+from counterrank.data.propensity import Propensity, rows_of
+from counterrank.errors import LogError
+from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
+
+if TYPE_CHECKING:
+    import os
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Rows = slice | Ints
+Probabilities = Propensity | Policy
+
+#: The name under which the logging policy's whole distribution is kept in `dists`.
+LOGGING = "propensity"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RankingLog:
+    """n rankings of K positions with rewards, propensities and context.
+
+    `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K); `propensity`
+    an (n, K) array (factored), a `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN
+    for missing; `unit` (n,) of users or sessions whose rows belong together; `behavior` (n,) names
+    of known behaviour; `targets` the candidate policies by name; `dists` whole distributions (n, A)
+    or (n, K, A) by policy name ("propensity" for the logger); `columns` anything else, by name, for
+    segments; `candidates` what each row could have shown, a `Candidates` or a list of lists, with
+    features by candidate; `item_features` those by item.
+
+    >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
+    >>> log, log.value
+    (RankingLog(n=2, K=2, propensity='factored'), 1.75)
+    """
+
+    action: Ints
+    reward: Floats
+    propensity: Probabilities
+    context: Floats | None = None
+    unit: NDArray[Any] | None = None
+    behavior: NDArray[np.str_] | None = None
+    targets: Mapping[str, Probabilities] = field(default_factory=dict)
+    dists: Mapping[str, Floats] = field(default_factory=dict)
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    context_names: tuple[str, ...] = ()
+    #: For each categorical context column, the labels behind its codes.
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The labels behind the action ids, where actions were not integers.
+    action_names: tuple[str, ...] | None = None
+    position_weights: Floats = field(default_factory=lambda: np.empty(0))
+    lengths: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: (n,) hash of the unit, or of the row where there is none: folds, clusters, bootstrap.
+    bucket: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: Index of the first row in the whole log, when this is a part of one.
+    start: int = 0
+    #: What a reader had to say: repairs, assumptions. They end up in `flags`.
+    notes: tuple[str, ...] = ()
+    candidates: Candidates | None = None
+    item_features: ItemFeatures | None = None
+    #: (n,) indices of the rows in the whole log, when this is a selection of them and no stretch.
+    selected: Ints | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        action = validation.actions(self.action)
+        put(self, "action", action)
+        put(self, "lengths", validation.lengths(action, start=self.start))
+        put(
+            self,
+            "reward",
+            validation.rewards(self.reward, self.lengths, action.shape, start=self.start),
+        )
+        put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
+        targets = {
+            name: self._probabilities(value, name, positive=False)
+            for name, value in self.targets.items()
+        }
+        put(self, "targets", targets)
+        put(self, "context", validation.context(self.context, self.n))
+        put(self, "context_names", self._context_names())
+        put(self, "position_weights", validation.position_weights(self.position_weights, self.K))
+        dists = {
+            name: validation.distribution(value, self.n, self.K, name)
+            for name, value in self.dists.items()
+        }
+        put(self, "dists", dists)
+        for name in ("unit", "behavior"):
+            if getattr(self, name) is not None:
+                put(self, name, validation.column(getattr(self, name), self.n, name))
+        columns = {
+            name: validation.column(value, self.n, name) for name, value in self.columns.items()
+        }
+        put(self, "columns", columns)
+        put(self, "candidates", validation.candidates(self.candidates, self.n))
+        if self.bucket.shape != (self.n,):
+            put(self, "bucket", validation.buckets(self.unit, self.n, start=self.start))
+
+    def __repr__(self) -> str:
+        """Return sizes and names; the arrays are there to be looked at one by one."""
+        parts = [f"n={self.n}", f"K={self.K}", f"propensity={_kind(self.propensity)}"]
+        for name in ("targets", "dists", "columns"):
+            if getattr(self, name):
+                parts.append(f"{name}={list(getattr(self, name))}")
+        if self.context_names:
+            parts.append(f"context={list(self.context_names)}")
+        return f"RankingLog({', '.join(parts)})"
+
+    @property
+    def n(self) -> int:
+        """Number of rankings."""
+        return int(self.action.shape[0])
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the letter of the papers
+        """Number of positions."""
+        return int(self.action.shape[1])
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions A: from a distribution or a policy where there is one, else the largest
+        id + 1.
+        """
+        for values in self.dists.values():
+            return int(values.shape[-1])
+        for policy in (self.propensity, *self.targets.values()):
+            if isinstance(policy, Policy):
+                return policy.n_actions
+        if self.action_names is not None:
+            return len(self.action_names)
+        if self.candidates is not None:
+            return max(self.candidates.n_items, int(self.action.max(initial=0)) + 1)
+        return int(self.action.max(initial=0)) + 1
+
+    @property
+    def value(self) -> float:
+        """What the logging policy earned: mean over rankings of sum_k alpha_k r_k."""
+        return float((self.reward @ self.position_weights).mean())
+
+    @property
+    def rows(self) -> Rows:
+        """Where these rows stand in the whole log: index other (n, ...) arrays with it."""
+        return slice(self.start, self.start + self.n) if self.selected is None else self.selected
+
+    @property
+    def numbers(self) -> Ints:
+        """The number of each row in the whole log (n,): draws depend on it, not on chunks or order."""
+        return (
+            np.arange(self.start, self.start + self.n) if self.selected is None else self.selected
+        )
+
+    @property
+    def shown(self) -> Ints:
+        """The place of each shown item among its row's candidates (n, K): -1 padding, -2 where it
+        is none.
+        """
+        if self.candidates is None:
+            raise LogError(
+                "this log has no candidates; give RankingLog(candidates=...) what each row could "
+                "have shown"
+            )
+        return self.candidates.locate(self.action)
+
+    @property
+    def item_feature_names(self) -> tuple[str, ...]:
+        """Names of what `features_of` returns: features of candidates, then of items."""
+        by_candidate = () if self.candidates is None else tuple(self.candidates.features)
+        return (*by_candidate, *(() if self.item_features is None else self.item_features.names))
+
+    @property
+    def categories_of_items(self) -> dict[str, tuple[str, ...]]:
+        """For each categorical feature of candidates or items, the labels behind its codes."""
+        known = (self.candidates, self.item_features)
+        return {
+            name: labels
+            for part in known
+            if part is not None
+            for name, labels in part.categories.items()
+        }
+
+    def features_of(self, items: Ints) -> Floats:
+        """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where unknown or
+        padding.
+        """
+        columns = [] if self.candidates is None else self.candidates.features_of(items)
+        parts = [np.stack(columns, axis=-1)] if columns else []
+        if self.item_features is not None:
+            parts.append(self.item_features.of(items))
+        return np.concatenate(parts, axis=-1) if parts else np.empty((*np.shape(items), 0))
+
+    def take(self, rows: Rows) -> Self:
+        """Return the log of the selected rows, which remember where they stood; nothing is
+        validated again.
+        """
+        part = object.__new__(type(self))
+        put = object.__setattr__
+        for name in self.__dataclass_fields__:
+            put(part, name, getattr(self, name))
+        cut = None if self.candidates is None else self.candidates.take(rows)
+        put(part, "candidates", cut)
+        for name in (
+            "action",
+            "reward",
+            "propensity",
+            "context",
+            "unit",
+            "behavior",
+            "lengths",
+            "bucket",
+        ):
+            put(part, name, self._cut(getattr(self, name), rows, cut))
+        for name in ("targets", "dists", "columns"):
+            put(
+                part,
+                name,
+                {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()},
+            )
+        put(part, "start", self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0))
+        put(part, "selected", self._selected(rows))
+        return part
+
+    def chunks(self, size: int) -> Iterator[Self]:
+        """Yield consecutive parts of at most `size` rows."""
+        for first in range(0, self.n, size):
+            yield self.take(slice(first, min(first + size, self.n)))
+
+    def with_targets(self, targets: Mapping[str, Probabilities | ArrayLike]) -> Self:
+        """Return the same log with these target policies added, each checked against it."""
+        added = {
+            name: self._probabilities(value, name, positive=False)
+            for name, value in targets.items()
+        }
+        part = self.take(slice(0, self.n))
+        object.__setattr__(part, "targets", {**self.targets, **added})
+        return part
+
+    def with_position_weights(self, weights: "str | ArrayLike") -> Self:
+        """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
+        part = self.take(slice(0, self.n))
+        object.__setattr__(part, "position_weights", validation.position_weights(weights, self.K))
+        return part
+
+    def target(self, name: str) -> Probabilities:
+        """Return the target policy called `name`."""
+        if name not in self.targets:
+            known = ", ".join(self.targets) or "none"
+            raise LogError(f"there is no target policy '{name}' in this log; known: {known}")
+        return self.targets[name]
+
+    def distribution(self, name: str) -> Floats | None:
+        """Return the whole distribution of a policy by name, (n, A) or (n, K, A), or None when
+        unknown.
+        """
+        if name in self.dists:
+            return self.dists[name]
+        policy = self.propensity if name == LOGGING else self.targets.get(name)
+        if isinstance(policy, Policy) and "dist" in policy.capabilities:
+            table = policy.dist()
+            return (
+                np.broadcast_to(table, (self.n, *table.shape[1:])) if table.shape[0] == 1 else table
+            )
+        return None
+
+    def where(self, keep: ArrayLike) -> Self:
+        """Return the rows for which `keep` (n,) is true, as a log of its own."""
+        rows = np.flatnonzero(np.asarray(keep, dtype=bool))
+        part = self.take(rows)
+        object.__setattr__(part, "start", 0)
+        object.__setattr__(part, "selected", None)
+        return part
+
+    @classmethod
+    def from_frame(cls, frame: object, **options: Any) -> "RankingLog":
+        """Return a log from a pandas, polars or pyarrow table; options as in `read_log`."""
+        # The one way up, known to import-linter: readers stand above the log and make it.
+        from counterrank.io import from_frame
+
+        return from_frame(frame, **options)
+
+    @classmethod
+    def read(cls, path: "str | os.PathLike[str]", **options: Any) -> "RankingLog":
+        """Return a log from a file; the same as `counterrank.read_log`."""
+        from counterrank.io import read_log
+
+        return read_log(path, **options)
+
+    def _cut(self, value: Any, rows: Rows, candidates: Candidates | None) -> Any:
+        """Return the selected rows of a field; policies over the log's candidates share the ones
+        cut for it.
+        """
+        if value is None:
+            return None
+        if (
+            isinstance(value, Scored)
+            and candidates is not None
+            and value.candidates is self.candidates
+        ):
+            return value.over(candidates, rows)
+        if isinstance(value, (Propensity, Policy)):
+            return value.take(rows)
+        return rows_of(value, rows)
+
+    def _selected(self, rows: Rows) -> Ints | None:
+        if self.selected is not None:
+            return self.selected[rows]
+        stretch = isinstance(rows, slice) and rows.step in (None, 1)
+        return None if stretch else self.start + np.arange(self.n)[rows]
+
+    def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
+        if isinstance(given, Policy):
+            return validation.policy(given, self.n, name)
+        kind = "factored" if name == LOGGING else self._kind_of_numbers()
+        numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)
+        validation.propensities(
+            numbers, self.lengths, self.action.shape, name=name, positive=positive, start=self.start
+        )
+        return numbers
+
+    def _kind_of_numbers(self) -> str:
+        if isinstance(self.propensity, Propensity):
+            return self.propensity.kind
+        return "factored" if self.propensity.factored else "prefix"
+
+    def _context_names(self) -> tuple[str, ...]:
+        width = 0 if self.context is None else self.context.shape[1]
+        names = self.context_names or tuple(f"x_{j}" for j in range(width))
+        if len(names) != width:
+            raise LogError(
+                f"context has {width} columns but {len(names)} names: {', '.join(names)}"
+            )
+        return tuple(names)
+
+
+__all__ = ["LOGGING", "Probabilities", "RankingLog"]
+
+
+def _kind(probabilities: Probabilities) -> str:
+    return repr(probabilities.kind if isinstance(probabilities, Propensity) else probabilities)

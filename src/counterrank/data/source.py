@@ -1,0 +1,182 @@
+"""A log that can be passed over, in whatever form it lies: in memory, in files, on a cluster.
+
+Everything that grows with n is a sum, so one verb is enough: `reduce(partial)` applies `partial` to
+every batch and adds the results. Several passes are several calls. A log in memory is such a source
+here; files and clusters are in `sources`.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from counterrank.data.log import RankingLog
+from counterrank.progress import reporter
+
+
+class Summand(Protocol):
+    """Anything that adds: the result of a pass over a part of the log."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+State = TypeVar("State", bound=Summand)
+Partial = Callable[[RankingLog], State]
+Change = Callable[[RankingLog], RankingLog]
+
+
+class Source(Protocol):
+    """A log as a sequence of batches that many passes can sum over."""
+
+    @property
+    def first(self) -> RankingLog:
+        """A small batch from the start: K, names, kinds, what is there. Never the whole log."""
+
+    @property
+    def n(self) -> int | None:
+        """Number of rankings, where it is known without a pass."""
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial(batch)` over all batches, always added in the same order."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return at most `rows` rankings drawn from all of them (all, when there are no more)."""
+
+
+#: Numbers in one (n, K) array of a chunk: 1 MB, so that a few of them stay in the cache. Half as
+#: many cost a tenth more, for Python between the kernels.
+_NUMBERS = 131_072
+#: Parts of a long log, for which chunks may be longer, up to four times: whatever passes over them
+#: in blocks of its own then has less Python between.
+_PARTS = 16
+
+
+def chunk_rows(length: int, n: int = 0) -> int:
+    """Return how many rankings of `length` positions, of n in all, go through a partial at a time.
+
+    >>> chunk_rows(8), chunk_rows(8, 500_000), chunk_rows(8, 10_000_000)
+    (16384, 31250, 65536)
+    """
+    usual = max(256, _NUMBERS // length)
+    return min(max(usual, n // _PARTS), 4 * usual)
+
+
+def summed(batches: Iterable[RankingLog], partial: Partial[State]) -> tuple[State | None, int]:
+    """Return the sum of `partial` over batches, in cache-sized chunks, and the number of rankings."""
+    total: State | None = None
+    rows = 0
+    for batch in batches:
+        for chunk in batch.chunks(chunk_rows(batch.K, batch.n)):
+            state = partial(chunk)
+            total = state if total is None else total + state
+        rows += batch.n
+    return total, rows
+
+
+def default_threads() -> int:
+    """Return how many threads to use: the cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class MemorySource:
+    """A `RankingLog` as a source: chunks of fixed size, added in order whatever the number of
+    threads.
+    """
+
+    def __init__(self, log: RankingLog, *, threads: int | None = None) -> None:
+        self.log = log
+        self.threads = default_threads() if threads is None else threads
+
+    @cached_property
+    def first(self) -> RankingLog:
+        """The first rows."""
+        return self.log.take(slice(0, min(self.log.n, 1000)))
+
+    @property
+    def n(self) -> int:
+        """Number of rankings."""
+        return self.log.n
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial` over the chunks."""
+        size = chunk_rows(self.log.K, self.log.n)
+        # Threads for a handful of chunks cost more than they save.
+        threads = self.threads if self.log.n > 2 * size else 1
+        report = reporter()
+        report.begin(label, self.log.n)
+        total: State | None = None
+        for i, state in enumerate(map_in_order(self.log.chunks(size), partial, threads=threads)):
+            total = state if total is None else total + state
+            report.advance(min(size, self.log.n - i * size))
+        assert total is not None, "a log has at least one row"
+        return total
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return `rows` rankings without replacement, in their order."""
+        if rows >= self.log.n:
+            return self.log
+        drawn = np.zeros(self.log.n, dtype=bool)
+        drawn[rng.choice(self.log.n, size=rows, replace=False)] = True
+        return self.log.take(np.flatnonzero(drawn))
+
+
+def map_in_order(
+    items: Iterable[Any], function: Callable[[Any], Any], *, threads: int
+) -> Iterator[Any]:
+    """Yield function(item) in order; one item more than there are threads is held at a time."""
+    if threads <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="counterrank") as pool:
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                # A batch that waits in this frame would be one more in memory.
+                del item
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            # After a failure nothing that has not begun needs to.
+            for future in waiting:
+                future.cancel()
+
+
+def mapped(source: Source, change: Change) -> Source:
+    """Return the source with every batch changed; a log in memory is changed once, here."""
+    if isinstance(source, MemorySource):
+        return MemorySource(change(source.log), threads=source.threads)
+    return MappedSource(source, change)
+
+
+class MappedSource:
+    """A source each of whose batches is changed on the way."""
+
+    def __init__(self, source: Source, change: Change) -> None:
+        self.source = source
+        self.change = change
+
+    @property
+    def first(self) -> RankingLog:
+        """The first rows, changed."""
+        return self.change(self.source.first)
+
+    @property
+    def n(self) -> int | None:
+        """Number of rankings."""
+        return self.source.n
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum over changed batches."""
+        change = self.change
+        return self.source.reduce(lambda batch: partial(change(batch)), label=label)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return a sample, changed."""
+        return self.change(self.source.sample(rows, rng))

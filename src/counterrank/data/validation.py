@@ -1,0 +1,326 @@
+"""Checks made once, at the border: one linear pass each, one clear message when they fail."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.data.propensity import Propensity
+from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
+from counterrank.policies import Candidates, Policy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_LARGEST = float(np.finfo(np.float64).max)
+#: Rounding of a sum of many probabilities may push a value this far above one.
+_ABOVE_ONE = 1e-9
+#: A weight is at most the inverse of this, so that its square is still a number.
+_SMALLEST = 1e-100
+#: Ids number the rows of tables.
+_LARGEST_ID = 2**31 - 1
+
+
+def actions(values: Any) -> Ints:
+    """Return (n, K) int64 action ids, or say what is wrong with them."""
+    array = np.asarray(values)
+    if array.ndim != 2:
+        raise LogError(
+            f"action must be (n, K): one row a ranking; got an array of shape {array.shape}"
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        what = "no ranking has a position (K = 0)" if array.shape[0] else "there are no rankings"
+        raise LogError(f"the log is empty: {what}; action has shape {array.shape}")
+    if array.dtype.kind == "f":
+        array = _whole_numbers(array)
+    if array.dtype.kind not in "iub":
+        raise LogError(
+            f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names"
+        )
+    # Tables over items (counts, features, scores) are as long as the largest id: a hash as id would
+    # ask for all memory.
+    if int(array.max()) > _LARGEST_ID:
+        raise LogError(
+            f"action has the id {array.max()}; ids number the items from 0. read_log and "
+            "from_frame encode larger ones"
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _whole_numbers(array: NDArray[Any]) -> Ints:
+    # Frames turn ids into floats where some are missing: a gap is padding, a fraction a mistake.
+    whole = np.where(np.isnan(array), -1.0, array)
+    bad = ~np.isfinite(whole) | (whole != np.rint(whole))
+    if bad.any():
+        row, position = np.argwhere(bad)[0]
+        raise LogError(
+            f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be "
+            "integers"
+        )
+    return whole.astype(np.int64)
+
+
+def lengths(action: Ints, *, start: int) -> Ints:
+    """Return the number of items of each ranking (n,); padding may only stand at the end."""
+    from counterrank.kernels.validate import ranking_lengths
+
+    result = np.empty(action.shape[0], dtype=np.int64)
+    row = ranking_lengths(action, result)
+    if row >= 0 and action[row].min() < -1:
+        position = int(np.argmax(action[row] < -1))
+        raise LogError(
+            f"action is {action[row, position]} at row {start + row}, position {position + 1}; ids "
+            "start at 0 and -1 pads a shorter ranking"
+        )
+    if row >= 0:
+        raise LogError(
+            f"row {start + row} has an item after an empty position: {action[row].tolist()}; move "
+            "padding to the end"
+        )
+    if result.min() == 0:
+        raise LogError(
+            f"row {start + int(result.argmin())} shows no item at all; drop empty rankings"
+        )
+    return result
+
+
+def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) -> Floats:
+    """Return (n, K) finite rewards, zero in the padding."""
+    array = _numbers(values, "reward", shape)
+    from counterrank.kernels.validate import clear_padding, first_bad
+
+    bad = first_bad(array, length, -_LARGEST, _LARGEST)
+    if bad >= 0:
+        row, position = divmod(bad, shape[1])
+        count = _count_not_finite(array, length)
+        raise LogError(
+            f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row "
+            f"{start + row}, position {position + 1}, value {array[row, position]}); drop those "
+            "rows, or say --missing-reward zero (missing_reward='zero' in Python) if no event means "
+            "no reward"
+        )
+    if (length < shape[1]).any():
+        # Not in place: it may be the caller's own array.
+        array = array.copy()
+        clear_padding(array, length, 0.0)
+    return array
+
+
+def propensities(
+    given: Propensity,
+    length: Ints,
+    shape: tuple[int, ...],
+    *,
+    name: str,
+    positive: bool,
+    start: int,
+) -> None:
+    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a
+    target.
+    """
+    from counterrank.kernels.validate import first_bad
+
+    expected = shape[:1] if given.kind == "joint" else shape
+    if given.values.shape != expected:
+        raise PropensityError(
+            f"'{name}' has shape {given.values.shape}, the log needs {tuple(expected)}"
+        )
+    values = given.values.reshape(shape[0], -1)
+    used = np.ones_like(length) if given.kind == "joint" else length
+    # The kernel asks for values above `low`: zero is allowed to a target, so the bound lies just
+    # below.
+    low = _SMALLEST if positive else -np.finfo(np.float64).tiny
+    bad = first_bad(values, used, low, 1.0 + _ABOVE_ONE)
+    if bad < 0:
+        return
+    row, position = divmod(bad, values.shape[1])
+    where = f"row {start + row}" + ("" if given.kind == "joint" else f", position {position + 1}")
+    raise PropensityError(_what_is_wrong(values, used, float(values[row, position]), name, where))
+
+
+def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: str) -> str:
+    inside = values[np.arange(values.shape[1]) < used[:, None]]
+    if np.isnan(value):
+        return f"'{name}' is missing (NaN) at {where}; every shown item needs a probability"
+    # Before single values: the logarithm of a sure item is 0, and "is 0" would mislead.
+    if np.nanmax(inside) <= 0 and np.nanmin(inside) < 0:
+        return (
+            f"'{name}' holds log-probabilities (all values <= 0; {value:.6g} at {where}); "
+            "pass probabilities: exp of these values"
+        )
+    if value > 1:
+        return (
+            f"'{name}' is {value:.6g} at {where}, above 1; probabilities are wanted, not "
+            "weights, odds or percent"
+        )
+    if value == 0:
+        return (
+            f"'{name}' is 0 at {where}, yet this item was shown; a logged item has a positive "
+            "propensity. Check the join of log and propensities, or rounding"
+        )
+    if 0 < value <= _SMALLEST:
+        return (
+            f"'{name}' is {value:.6g} at {where}; nothing of that probability is ever shown. Look "
+            "for a failed "
+            "computation, or a product over items where each item's own probability is wanted"
+        )
+    return f"'{name}' is {value:.6g} at {where}; probabilities lie in (0, 1]"
+
+
+def policy(given: Policy, n: int, name: str) -> Policy:
+    """Return the policy if it has a row for every ranking (or one for all)."""
+    if given.n_rows not in (1, n):
+        raise PolicyError(
+            f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row"
+        )
+    return given
+
+
+def candidates(given: Any, n: int) -> Candidates | None:
+    """Return what each row could have shown, from `Candidates` or a list of lists."""
+    if given is None:
+        return None
+    sets = given if isinstance(given, Candidates) else Candidates.from_lists(given)
+    if sets.n != n:
+        raise LogError(
+            f"candidates have {sets.n} rows, the log has {n}; they must match row by row"
+        )
+    return sets
+
+
+def context(values: Any, n: int) -> Floats | None:
+    """Return (n, d) numbers; NaN marks a missing value and gets its own branch in trees."""
+    if values is None:
+        return None
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise LogError(
+            f"context holds something that is no number ({problem}); give categories as codes with "
+            "their labels in `categories`, or read the log from a frame or file, which does that"
+        ) from None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[0] != n:
+        raise LogError(f"context must be ({n}, d), one row a ranking; got {array.shape}")
+    if np.isinf(array).any():
+        row, feature = np.argwhere(np.isinf(array))[0]
+        raise LogError(
+            f"context is infinite at row {row}, column {feature}; use NaN for missing values"
+        )
+    return array
+
+
+def distribution(values: Any, n: int, length: int, name: str) -> Floats:
+    """Return a whole distribution (n, A) or (n, K, A) whose rows sum to one."""
+    from counterrank.kernels.validate import first_no_distribution
+
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    good = (
+        array.ndim == 2
+        and array.shape[0] == n
+        or array.ndim == 3
+        and array.shape[:2] == (n, length)
+    )
+    if not good:
+        raise PropensityError(
+            f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}"
+        )
+    at = first_no_distribution(array.reshape(-1, array.shape[-1]))
+    if at >= 0:
+        where = np.unravel_index(at, array.shape[:-1])
+        place = f"row {where[0]}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
+        raise PropensityError(
+            f"'{name}_dist' is not a distribution at {place}: it sums to {array[where].sum():.6g}, "
+            f"smallest entry {array[where].min():.6g}"
+        )
+    return array
+
+
+def position_weights(weights: str | ArrayLike, length: int) -> Floats:
+    """Return alpha (K,), how much a reward at position k counts: from "uniform", "dcg"
+    (1/log2(k+1), Jarvelin & Kekalainen 2002), "1,.5,..." or numbers.
+
+    >>> position_weights("dcg", 3).round(3).tolist()
+    [1.0, 0.631, 0.5]
+    >>> position_weights("1, 0.5", 2).tolist()
+    [1.0, 0.5]
+    """
+    if isinstance(weights, str):
+        return _named_weights(weights.strip().lower(), length)
+    values = np.asarray(weights, dtype=np.float64)
+    # The default of a log: every position counts once.
+    if values.size == 0:
+        return np.ones(length)
+    return _checked_weights(values, length)
+
+
+def _named_weights(name: str, length: int) -> Floats:
+    if name == "uniform":
+        return np.ones(length)
+    if name == "dcg":
+        discount: Floats = 1.0 / np.log2(np.arange(length) + 2.0)
+        return discount
+    try:
+        values = np.array([float(part) for part in name.split(",")])
+    except ValueError:
+        raise ConfigError(
+            f"position weights '{name}' are not understood; use uniform, dcg, or numbers like "
+            "1,0.5,0.25"
+        ) from None
+    return _checked_weights(values, length)
+
+
+def _checked_weights(values: Floats, length: int) -> Floats:
+    if values.shape != (length,):
+        raise ConfigError(
+            f"there are {length} positions but {values.size} position weights; give one for each"
+        )
+    if not np.isfinite(values).all() or (values < 0).any() or not (values > 0).any():
+        raise ConfigError(
+            f"position weights must be finite, not negative and not all zero; got {values.tolist()}"
+        )
+    return values
+
+
+def column(values: Any, n: int, name: str) -> NDArray[Any]:
+    """Return a one-dimensional column of n entries."""
+    array = np.asarray(values)
+    if array.shape[:1] != (n,):
+        raise LogError(f"column '{name}' has shape {array.shape}, expected {n} rows")
+    return array
+
+
+def buckets(unit: NDArray[Any] | None, n: int, *, start: int) -> Ints:
+    """Return the hash bucket (n,) of each row's unit, or of the row itself."""
+    from counterrank.kernels import hashing
+
+    result = np.empty(n, dtype=np.int64)
+    if unit is None:
+        hashing.row_buckets(start, result)
+    elif unit.dtype.kind in "iub":
+        hashing.integer_buckets(unit.astype(np.int64), result)
+    else:
+        # By the bytes: Python salts the hash of text in every process, and folds must stay.
+        encoded = [str(value).encode("utf-8") for value in unit.tolist()]
+        offsets = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum([len(value) for value in encoded], out=offsets[1:])
+        hashing.string_buckets(offsets, np.frombuffer(b"".join(encoded), dtype=np.uint8), result)
+    return result
+
+
+def _numbers(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise LogError(f"{name} must hold numbers: {problem}") from problem
+    if array.shape != shape:
+        raise LogError(
+            f"{name} has shape {array.shape}, but action has {tuple(shape)}; they must match"
+        )
+    return array
+
+
+def _count_not_finite(array: Floats, length: Ints) -> int:
+    used = np.arange(array.shape[1]) < length[:, None]
+    return int((~np.isfinite(array) & used).sum())

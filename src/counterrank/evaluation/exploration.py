@@ -1,0 +1,390 @@
+"""What the logger's exploration allows: nothing at all, what it leaves out, and what more rows or more
+exploration would give.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.errors import CounterrankError, PropensityError
+from counterrank.policies import Policy
+from counterrank.texts import WHAT_IS_POSSIBLE, say
+from counterrank.weights.ratios import numbers, ratios_of
+
+
+def refuse_deterministic(
+    first: RankingLog,
+    sample: Callable[[], RankingLog],
+    targets: Sequence[str],
+    *,
+    by_model: bool = False,
+) -> None:
+    """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's
+    are not.
+
+    `by_model`: only estimators that need no weights were asked for.
+    """
+    if by_model or not _certain(first) or not _certain(probe := sample()):
+        return
+    others = [probe.target(name) for name in targets]
+    same = [
+        isinstance(p, Propensity) and bool((np.abs(p.values - 1.0) < 1e-12).all()) for p in others
+    ]
+    if all(same):
+        return
+    if isinstance(first.propensity, Policy):
+        raise PropensityError(
+            "the logging policy is deterministic: it has one list for each request. Weights then "
+            "compare nothing, and no estimate is given. What is possible: (1) a model of users: "
+            f"{say('--estimators', 'pbm,click-model')}; (2) swap neighbouring items at random for a few percent "
+            "of requests and log it; (3) an A/B test"
+        )
+    raise PropensityError(
+        "every logged propensity is 1: the logging policy is deterministic, or the column holds no "
+        f"propensities. Weights then compare nothing, and no estimate is given. {WHAT_IS_POSSIBLE}"
+    )
+
+
+def _certain(log: RankingLog) -> bool:
+    if isinstance(log.propensity, Policy):
+        return log.propensity.deterministic
+    return bool((log.propensity.values == 1.0).all())
+
+
+Floats = NDArray[np.float64]
+
+#: An item is hardly shown when it is shown less often than this ...
+RARE = 1e-3
+#: ... and this many times less often than the target would: in a catalogue of thousands every item
+#: is rare.
+FEWER = 10.0
+#: Rankings drawn from a target whose positions depend on each other, for each of so many rows.
+DRAWS, DRAWN_ROWS = 8, 2000
+#: Numbers of whole distributions looked at: more would take long, and with a million items more
+#: memory than there is.
+CELLS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SupportSums:
+    """Sums over rows: used positions (K,), target mass on items never and rarely shown (K,), rare
+    mass by item (A,).
+    """
+
+    n: int
+    used: Floats
+    never: Floats
+    rare: Floats
+    by_action: Floats
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.n + other.n,
+            self.used + other.used,
+            self.never + other.never,
+            self.rare + other.rare,
+            self.by_action + other.by_action,
+        )
+
+
+def thinned(log: RankingLog) -> RankingLog:
+    """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS`
+    numbers.
+    """
+    most = max(CELLS // (log.K * log.n_actions), 1)
+    if log.n <= most or log.take(slice(0, 1)).distribution(LOGGING) is None:
+        return log
+    return log.take(np.linspace(0, log.n - 1, most).astype(np.int64))
+
+
+def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
+    """Return the sums of one batch, or None when a distribution is missing."""
+    old, new = batch.distribution(LOGGING), batch.distribution(target)
+    if old is None or new is None:
+        return None
+    # (n, 1 or K, A): policies that are alike at all positions are looked at once.
+    old, new = (table[:, None] if table.ndim == 2 else table for table in (old, new))
+    used = (np.arange(batch.K) < batch.lengths[:, None]).astype(np.float64)  # (n, K)
+    rare = np.where(_hardly(old, new), new, 0.0)
+    never = np.where(old <= 0, rare, 0.0)
+    times = used if rare.shape[1] > 1 else used.sum(axis=1, keepdims=True)
+    return SupportSums(
+        batch.n,
+        used.sum(axis=0),
+        (never.sum(axis=2) * used).sum(axis=0),
+        (rare.sum(axis=2) * used).sum(axis=0),
+        np.einsum("nk,nka->a", times, rare),
+    )
+
+
+def support(log: RankingLog, target: str) -> dict[str, Any] | None:
+    """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000)
+    shows, by position.
+
+    Exact where whole distributions are known, by draws of the target where both are policies, else
+    None. Also up to five such items by mass.
+
+    >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]], targets={"new": [[0.25]]},
+    ...                  dists={"propensity": [[1.0, 0.0]], "new": [[0.25, 0.75]]})
+    >>> found = support(log, "new")
+    >>> found["unlogged_share"].tolist(), found["actions"]
+    ([0.75], [{'action': '1', 'share': 0.75}])
+    """
+    sums = support_sums(thinned(log), target)
+    if sums is None:
+        sums = drawn_sums(log, target)
+    return None if sums is None else summary(sums, log.action_names)
+
+
+def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
+    """Return the sums from rankings drawn from the target, for policies whose positions depend on
+    each other.
+
+    At each position: drawn rankings that the logger cannot show as far as that, and items it shows
+    rarely given those above. None unless both policies are whole and can be asked.
+    """
+    wanted, logging = log.target(target), log.propensity
+    if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
+        return None
+    # Evenly spread rather than the first: logs change over time.
+    some = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
+    wanted, logging = some.target(target), some.propensity
+    assert isinstance(wanted, Policy) and isinstance(logging, Policy)
+    n, size = some.n, log.n_actions
+    used = np.arange(log.K) < some.lengths[:, None]
+    never, rare, by_action = np.zeros(log.K), np.zeros(log.K), np.zeros(size)
+    try:
+        drawn = np.broadcast_to(
+            wanted.sample(log.K, np.random.default_rng(0), size=DRAWS), (n, DRAWS, log.K)
+        )
+        for draw in range(DRAWS):
+            action = np.where(used, drawn[:, draw], -1)
+            old, new = (_steps(policy.prefix_log_prob(action)) for policy in (logging, wanted))
+            # Once one item cannot be shown, nothing below it can.
+            gone = used & (np.cumprod(old > 0, axis=1) == 0)
+            seldom = used & (gone | _hardly(old, new))
+            never, rare = never + gone.sum(axis=0), rare + seldom.sum(axis=0)
+            # Only the first such item is blamed: those below are unlikely because of it.
+            first = seldom & (np.cumsum(seldom, axis=1) == 1)
+            by_action += np.bincount(action[first], minlength=size)[:size]
+    except CounterrankError:
+        return None
+    return SupportSums(
+        n, used.sum(axis=0).astype(np.float64), never / DRAWS, rare / DRAWS, by_action / DRAWS
+    )
+
+
+def _steps(cumulative: Floats) -> Floats:
+    """Return P(a_k | items above) from cumulative log-probabilities; zero after an impossible item."""
+    before = np.concatenate([np.zeros((len(cumulative), 1)), cumulative[:, :-1]], axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))
+
+
+def _hardly(old: Floats, new: Floats) -> NDArray[np.bool_]:
+    """Return what the logger hardly shows: rarely at all, and far more rarely than the target."""
+    return (old < RARE) & (old * FEWER < new)
+
+
+def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """Return shares by position and the items that miss most, from the sums of all batches."""
+    count = np.maximum(sums.used, 1.0)
+    by_action = sums.by_action / max(float(sums.used.sum()), 1.0)
+    top = [int(a) for a in np.argsort(-by_action, kind="stable")[:5] if by_action[a] > 0]
+    return {
+        "unlogged_share": sums.never / count,
+        "rare_share": sums.rare / count,
+        "rare_below": RARE,
+        "actions": [
+            {
+                "action": str(a) if action_names is None else action_names[a],
+                "share": float(by_action[a]),
+            }
+            for a in top
+        ],
+        "rows": sums.n,
+    }
+
+
+#: Rows of the curve, as multiples of the log.
+MULTIPLES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 30.0, 100.0)
+#: Relative lifts for which the needed rows are listed.
+RELATIVE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+POWER = 0.8
+
+
+def detectable(
+    stderr: float, *, allowance: float = 0.0, level: float = 0.95, power: float = POWER
+) -> float:
+    """Return the smallest true lift that the interval tells from zero with probability `power`.
+
+    h + z_power stderr, h the half-length of the interval, (z_{1-alpha/2} + z_power) stderr where no
+    bias is allowed for (Cohen 1988); the other tail's chance is ignored.
+
+    >>> round(detectable(1.0), 3), round(detectable(1.0, allowance=10.0), 3)
+    (2.802, 12.486)
+    """
+    from scipy import special
+
+    from counterrank.inference import bias_aware_half
+
+    return bias_aware_half(stderr, allowance, level) + float(special.ndtri(power)) * stderr
+
+
+def plan_for(
+    n: int,
+    stderr: float,
+    *,
+    logged: float,
+    logged_stderr: float,
+    level: float,
+    practical: float | None = None,
+    allowance: float = 0.0,
+) -> dict[str, Any]:
+    """Return detectable lifts, the rows needed, and the A/B traffic of equal precision.
+
+    `stderr` is that of the lift from n rows, `allowance` the bias that its interval allows for, which
+    rows do not take away. An A/B test with N rankings in two halves, both with the logger's spread s,
+    has variance 4 s^2 / N; an interval of the same length takes N = 4 n logged_stderr^2 / (h / z)^2
+    (s^2 = n logged_stderr^2, h / z = stderr without allowance). Rows that no log can have are None.
+
+    >>> plan = plan_for(1000, 0.1, logged=2.0, logged_stderr=0.05, level=0.95)
+    >>> plan["ab_rows"], round(plan["detectable_relative"], 4), plan["rows_for"][-1]
+    (1000, 0.1401, {'relative': 0.2, 'rows': 491})
+    """
+    from scipy import special
+
+    from counterrank.inference import bias_aware_half
+
+    def lift_of(multiple: float) -> float:
+        return detectable(stderr / math.sqrt(multiple), allowance=allowance, level=level)
+
+    lift = lift_of(1.0)
+    precision = bias_aware_half(stderr, allowance, level) / float(special.ndtri(0.5 + level / 2))
+    # Shares of a value that is not positive have no meaning; lifts have none there either.
+    scale = max(logged, 0.0)
+    # One row or unit has no error to plan with.
+    counts = scale > 0 and not math.isnan(lift)
+    wanted = sorted({*RELATIVE, *([practical] if practical else [])})
+    return {
+        "detectable_lift": lift,
+        "detectable_relative": lift / scale if scale > 0 else math.nan,
+        "curve": [{"rows": max(round(n * m), 1), "lift": lift_of(m)} for m in MULTIPLES],
+        "ab_rows": math.ceil(4 * n * (logged_stderr / precision) ** 2) if precision > 0 else None,
+        "rows_for": [
+            {"relative": r, "rows": _rows(n, lift_of, r * scale, allowance)} for r in wanted
+        ]
+        if counts
+        else [],
+        "allowance_relative": allowance / scale if scale > 0 else math.nan,
+    }
+
+
+def _rows(n: int, lift_of: Callable[[float], float], wanted: float, allowance: float) -> int | None:
+    """Return the rows from which the detectable lift is the wanted one; None where the allowance alone
+    is larger.
+    """
+    from scipy.optimize import brentq
+
+    if not allowance:
+        return math.ceil(n * (lift_of(1.0) / wanted) ** 2)
+
+    def above(logarithm: float) -> float:
+        return lift_of(math.exp(logarithm)) - wanted
+
+    # With rows the lift falls to the allowance: a wanted one below it is never reached.
+    ends = [side * 46.0 for side in (-1, 1)]
+    if above(ends[0]) <= 0 or above(ends[1]) >= 0:
+        return None
+    return math.ceil(n * math.exp(brentq(above, *ends, xtol=1e-9)))
+
+
+EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+#: Rows from which second moments are predicted: ratios of two means over the same rows need few.
+PREDICTED_ROWS = 8192
+
+
+def stderr_ratios(
+    log: RankingLog, target: str, weights: str, order: int | None = None
+) -> list[dict[str, float]]:
+    """Return for each share e of uniform choice the predicted stderr relative to today's, for
+    weights by their word.
+
+    sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are
+    taken to be as spread where weights are large as elsewhere. Empty when positions are not
+    independent.
+    """
+    log = thinned(log)
+    if log.n > PREDICTED_ROWS:
+        log = log.take(np.linspace(0, log.n - 1, PREDICTED_ROWS).astype(np.int64))
+    factors = [second_moments(log, target, epsilon) for epsilon in EPSILONS]
+    if any(factor is None for factor in factors):
+        return []
+    used = np.arange(log.K) < log.lengths[:, None]
+    alpha = log.position_weights**2
+    totals = [
+        float((combined(f, weights, order) * used).mean(axis=0) @ alpha)
+        for f in factors
+        if f is not None
+    ]
+    return [
+        {"epsilon": epsilon, "stderr_ratio": float(np.sqrt(total / totals[0]))}
+        for epsilon, total in zip(EPSILONS, totals, strict=True)
+        if totals[0] > 0
+    ]
+
+
+def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | None:
+    """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not
+    independent.
+    """
+    old, new = log.distribution(LOGGING), log.distribution(target)
+    if old is not None and new is not None:
+        old, new = (
+            table[:, None] if table.ndim == 2 else table for table in (old, new)
+        )  # (n, 1 or K, A)
+        b = (1 - epsilon) * old + epsilon / old.shape[-1]
+        shape = np.broadcast_shapes(new.shape, b.shape)
+        sums = np.divide(new**2, b, out=np.zeros(shape), where=np.broadcast_to(b > 0, shape)).sum(
+            axis=-1
+        )
+        return np.broadcast_to(sums, log.action.shape)
+    try:
+        if ratios_of(log, target).kind != "factored":
+            return None
+    except CounterrankError:
+        return None
+    p0 = numbers(log.propensity, log, "factored")
+    pi = numbers(log.target(target), log, "factored")
+    # Rows come from p0, but the moment is wanted under b: E_b[rho^2] = E_0[(pi / b)^2 b / p0] =
+    # E_0[pi^2 / (b p0)].
+    b = (1 - epsilon) * p0 + epsilon / log.n_actions
+    return np.where(log.action >= 0, pi**2 / (b * p0), 1.0)
+
+
+def combined(s: Floats, weights: str, order: int | None = None) -> Floats:
+    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k
+    of positions.
+
+    IPS: prod_l s_l. RIPS: prod_{l<=k} s_l. IIPS: s_k. Order m: s_k sum_{|T|<m} prod_{l in T} (s_l -
+    1), because factors rho_l - 1 have mean zero and variance s_l - 1. Others are taken as order 2.
+    """
+    if weights == "ips":
+        return np.repeat(s.prod(axis=1, keepdims=True), s.shape[1], axis=1)
+    if weights == "rips":
+        return np.asarray(np.cumprod(s, axis=1), dtype=np.float64)
+    if weights == "iips":
+        return s
+    from counterrank.weights.kernels.weights import ordered
+
+    # The same polynomial as the weights' own.
+    length = s.shape[1]
+    result = np.empty((length, len(s)))
+    ordered(np.ascontiguousarray(s.T), np.ones((length, length), bool), order or 2, result)
+    return result.T

@@ -1,0 +1,73 @@
+"""From data outside to a RankingLog in memory or a source of batches, here or on a cluster."""
+
+from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_slates
+from counterrank.io.decoding import decode
+from counterrank.io.files import TooLargeError, expand
+from counterrank.io.outputs import check_outputs
+from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
+from counterrank.io.scanning import IN_MEMORY_BYTES, FileSource, open_source, opened, scan_log
+from counterrank.io.schema import resolve
+from counterrank.io.spec import (
+    Field,
+    LogSpec,
+    Options,
+    ReadOptions,
+    load_toml,
+    log_table,
+    refuse_unread,
+)
+from counterrank.io.survey import (
+    Part,
+    Survey,
+    Where,
+    allowed,
+    batch_rows,
+    plan,
+    pruned,
+    rows_each,
+    sample_rows,
+)
+from counterrank.io.tables import read_table
+from counterrank.io.values import action_ids, numbers
+
+__all__ = [
+    "IN_MEMORY_BYTES",
+    "Field",
+    "FileSource",
+    "LogSpec",
+    "Options",
+    "Part",
+    "ReadOptions",
+    "Survey",
+    "TooLargeError",
+    "Where",
+    "action_ids",
+    "allowed",
+    "as_table",
+    "batch_rows",
+    "check_outputs",
+    "concat",
+    "decode",
+    "expand",
+    "from_frame",
+    "from_obp",
+    "from_table",
+    "is_adapter",
+    "load_toml",
+    "log_table",
+    "numbers",
+    "open_source",
+    "opened",
+    "plan",
+    "pruned",
+    "read_log",
+    "refuse_unread",
+    "read_part",
+    "read_table",
+    "read_vw_ccb",
+    "read_vw_slates",
+    "resolve",
+    "rows_each",
+    "sample_rows",
+    "scan_log",
+]

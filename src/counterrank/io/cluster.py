@@ -1,0 +1,432 @@
+"""A log on a cluster: the same passes, sent to where the rows are, and what a worker does with them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from counterrank.data import validation
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Partial, State, summed
+from counterrank.errors import CounterrankError, EngineError, LogError
+from counterrank.io.decoding import decode
+from counterrank.io.reading import concat
+from counterrank.io.scanning import FileSource
+from counterrank.io.schema import resolve
+from counterrank.io.spec import LogSpec, ReadOptions
+from counterrank.io.survey import Survey, batch_rows, sample_rows
+from counterrank.progress import reporter
+
+#: Rows of partition p are numbered from p * 2**32, whatever the order in which partitions are done.
+ROWS_OF_A_PARTITION = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one partition, or of several added: a state, the number of rankings, or the
+    first problem.
+    """
+
+    state: Any = None
+    rows: int = 0
+    problem: str = ""
+
+    def __add__(self, other: Self) -> Self:
+        if self.problem or other.problem:
+            return replace(self, state=None, problem=self.problem or other.problem)
+        # A partition without rows has no state: none that is right for every kind could be made up.
+        states = [state for state in (self.state, other.state) if state is not None]
+        total = states[0] + states[1] if len(states) == 2 else states[0] if states else None
+        return replace(self, state=total, rows=self.rows + other.rows)
+
+
+class Work(Protocol):
+    """Something to be done with every partition; it travels to the workers."""
+
+    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Any, int]:
+        """Return the state of partition `index` and its number of rankings."""
+
+    def name(self, index: int) -> str:
+        """Return what a message calls a partition."""
+
+
+def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> Outcome:
+    """Return what came of a partition; a failure is a result too, since trying bad data again does
+    not mend it.
+    """
+    try:
+        state, rows = work(index, tables)
+        return Outcome(state, rows)
+    except CounterrankError as problem:
+        return Outcome(problem=f"{work.name(index)}: {problem}")
+    except Exception as problem:
+        return Outcome(problem=f"{work.name(index)}: {one_line(problem)}")
+
+
+def one_line(problem: BaseException) -> str:
+    """Return the kind of an exception and the first line of its message.
+
+    >>> one_line(KeyError("new"))
+    "KeyError: 'new'"
+    """
+    lines = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {lines[0][:300]}" if lines else type(problem).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class FramePass:
+    """Sum `partial` over the rankings in the tables of a partition of a frame."""
+
+    spec: LogSpec
+    partial: Callable[[RankingLog], Any]
+
+    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Any, int]:
+        """Return the sum over the partition."""
+        return summed(self.batches(index, tables), self.partial)
+
+    def name(self, index: int) -> str:
+        """Return "partition 3"."""
+        return f"partition {index}"
+
+    def batches(self, index: int, tables: Iterator[pa.Table]) -> Iterator[RankingLog]:
+        """Yield the rankings; messages count rows inside the partition, buckets and samples over
+        all of them.
+        """
+        size, row = batch_rows(self.spec), 0
+        for table in tables:
+            for first in range(0, table.num_rows, size):
+                piece = table.slice(first, size)
+                start = index * ROWS_OF_A_PARTITION + row
+                log = decode(
+                    piece,
+                    self.spec,
+                    start=row,
+                    bucket=validation.buckets(None, piece.num_rows, start=start),
+                )
+                # Only now: messages of `decode` are to count from the start of the partition.
+                object.__setattr__(log, "start", start)
+                row += piece.num_rows
+                yield log
+
+
+@dataclass(frozen=True, slots=True)
+class FilePass:
+    """Sum `partial` over part `index` of a log in files, which the worker reads itself."""
+
+    files: FileSource
+    partial: Callable[[RankingLog], Any]
+
+    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Any, int]:
+        """Return the sum over the part."""
+        return summed(self.files.read_part(self.files.parts[index]), self.partial)
+
+    def name(self, index: int) -> str:
+        """Return the part and the file and row groups it is made of."""
+        part = self.files.parts[index]
+        groups = f", row groups {part.groups[0]} to {part.groups[-1]}" if part.groups else ""
+        return f"partition {index} ({part.file.path}{groups})"
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A survey that adds."""
+
+    survey: Survey
+
+    def __add__(self, other: Self) -> Self:
+        mine, yours = self.survey, other.survey
+        keys = mine.labels.keys() | yours.labels.keys()
+        labels = {key: mine.labels.get(key, set()) | yours.labels.get(key, set()) for key in keys}
+        return type(self)(
+            replace(
+                mine,
+                longest=max(mine.longest, yours.longest),
+                lowest=min(mine.lowest, yours.lowest),
+                labels=labels,
+                has_names=mine.has_names or yours.has_names,
+                numbers=mine.numbers | yours.numbers,
+                largest=max(mine.largest, yours.largest),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyPass:
+    """Look at the columns that only all rows can tell about: lengths of rankings, names."""
+
+    spec: LogSpec
+    encode_actions: bool = False
+
+    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Surveyed | None, int]:
+        """Return what the partition tells."""
+        survey, rows = Survey(self.spec, self.encode_actions), 0
+        for table in tables:
+            if table.num_rows:
+                survey.absorb(table)
+                rows += table.num_rows
+        return (Surveyed(survey) if rows else None), rows
+
+    def name(self, index: int) -> str:
+        """Return "partition 3"."""
+        return f"partition {index}"
+
+
+Floats = NDArray[np.float64]
+
+
+class Runner(Protocol):
+    """An engine: does a piece of work on every partition."""
+
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+        """Yield what came of the partitions, in their order; neighbours may come added."""
+
+
+class FrameRunner(Runner, Protocol):
+    """An engine that holds the rows of a frame."""
+
+    def head(self, rows: int) -> pa.Table:
+        """Return the first rows, all columns."""
+
+
+class OnWorker:
+    """What is left of a source on a worker: its start. A pass cannot begin another."""
+
+    def __init__(self, first: RankingLog, n: int | None) -> None:
+        self.first = first
+        self.n = n
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Refuse."""
+        raise EngineError("a pass over the log was begun inside another pass, on a worker")
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Refuse."""
+        raise EngineError("a sample was drawn inside a pass, on a worker")
+
+
+class _ClusterSource:
+    """What frames and files on a cluster have in common."""
+
+    runner: Runner
+    _n: int | None
+    closing: AbstractContextManager[Any]
+
+    @property
+    def first(self) -> RankingLog:
+        """The first rankings."""
+        raise NotImplementedError
+
+    @property
+    def n(self) -> int | None:
+        """Number of rankings, where it is known already."""
+        return self._n
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial` over all partitions, added in their order."""
+        outcome = self._total(self._pass(partial), label)
+        if outcome.state is None:
+            raise LogError("the log is empty: no partition holds a ranking")
+        # Every pass counts; the next has a bar with an end, and samples need no pass of their own.
+        self._n = outcome.rows
+        state: State = outcome.state
+        return state
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return at most `rows` rankings, drawn uniformly, in the order of the log."""
+        rows = sample_rows(self._read_as(), rows)
+        if self._n is None:
+            self.reduce(_count, label="counting")
+        assert self._n is not None
+        # Each row decides by itself (a hash of its number), so partitions need not talk to each
+        # other; the few that are too many are cut here.
+        sampler = Sampler(int(rng.integers(2**63)), share_for(rows, self._n))
+        return self.reduce(sampler, label="sampling").at_most(rows)
+
+    def close(self) -> None:
+        """Stop the cluster, if it was started for this source."""
+        self.closing.__exit__(None, None, None)
+
+    def _pass(self, partial: Partial[State]) -> Work:
+        raise NotImplementedError
+
+    def _read_as(self) -> LogSpec:
+        raise NotImplementedError
+
+    def _columns(self) -> Sequence[str]:
+        return ()
+
+    def _total(self, work: Work, label: str, columns: Sequence[str] | None = None) -> Outcome:
+        report = reporter()
+        report.begin(label, self._n)
+        total = Outcome()
+        for outcome in self.runner.run(work, self._columns() if columns is None else columns):
+            if outcome.problem:
+                raise EngineError(outcome.problem)
+            total = total + outcome
+            report.advance(outcome.rows)
+        return total
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Plans refer to their source; neither the data nor the connection travels with them.
+        return OnWorker, (self.first.take(slice(0, 64)), self._n)
+
+
+class FilesOnCluster(_ClusterSource):
+    """Files that every worker can reach: each reads the parts it is given."""
+
+    def __init__(
+        self,
+        files: FileSource,
+        runner: Runner,
+        *,
+        closing: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        self.files, self.runner, self._n = files, runner, files.n
+        self.closing = closing or nullcontext()
+
+    @property
+    def first(self) -> RankingLog:
+        """The first rankings, read here."""
+        return self.files.first
+
+    def _pass(self, partial: Partial[State]) -> Work:
+        return FilePass(self.files, partial)
+
+    def _read_as(self) -> LogSpec:
+        return self.files.spec
+
+
+class FrameOnCluster(_ClusterSource):
+    """A distributed frame: its schema is looked at here, its rows only where they are."""
+
+    def __init__(
+        self,
+        runner: FrameRunner,
+        options: ReadOptions,
+        *,
+        closing: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        self.runner: FrameRunner = runner
+        self._n = None
+        self.closing = closing or nullcontext()
+        self.head = runner.head(1000)
+        if self.head.num_rows == 0:
+            raise LogError("the log is empty: the frame has columns but no rows")
+        self.spec = self._spec(options)
+
+    @cached_property
+    def first(self) -> RankingLog:
+        """The first rankings."""
+        return decode(self.head, self.spec)
+
+    def _pass(self, partial: Partial[State]) -> Work:
+        return FramePass(self.spec, partial)
+
+    def _read_as(self) -> LogSpec:
+        return self.spec
+
+    def _columns(self) -> Sequence[str]:
+        return self.spec.columns
+
+    def _spec(self, options: ReadOptions) -> LogSpec:
+        survey = Survey.of(resolve(self.head, options, in_memory=False), options, self.head)
+        if survey.spec.layout == "long":
+            raise LogError(
+                "this frame has one row a position, and a ranking may lie in two partitions; "
+                "collect positions into lists first (one row a ranking)"
+            )
+        survey.absorb(self.head)
+        # Numbered columns of plain ids are told by the schema; lengths of lists, names and candidates
+        # only by all rows.
+        numbered = not survey.spec.fields["action"].has_lists
+        told = (
+            numbered
+            and not survey.labels
+            and not survey.encode_actions
+            and not survey.spec.candidates
+        )
+        if not told:
+            work = SurveyPass(survey.spec, survey.encode_actions)
+            outcome = self._total(work, "looking", survey.columns)
+            self._n = outcome.rows
+            survey = outcome.state.survey
+        return survey.finish(self.head)
+
+
+class _Count:
+    """Nothing but the number of rows, which every pass brings along."""
+
+    def __add__(self, other: "_Count") -> "_Count":
+        return self
+
+
+def _count(batch: RankingLog) -> _Count:
+    return _Count()
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Rankings that were drawn, and their keys (n,): uniform numbers that decide who stays."""
+
+    logs: tuple[RankingLog, ...]
+    keys: Floats
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)((*self.logs, *other.logs), np.concatenate([self.keys, other.keys]))
+
+    def at_most(self, rows: int) -> RankingLog:
+        """Return the rankings with the `rows` smallest keys, in the order of the log."""
+        log = concat(self.logs)
+        if log.n <= rows:
+            return log
+        # The smallest keys, not the first rows: those would favour the first partitions.
+        return log.take(np.sort(np.argpartition(self.keys, rows - 1)[:rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number
+    alone.
+    """
+
+    seed: int
+    share: float
+
+    def __call__(self, batch: RankingLog) -> Sampled:
+        """Return the rankings of a batch that stay."""
+        keys = uniforms(self.seed, batch.start, batch.n)
+        kept = np.flatnonzero(keys < self.share)
+        return Sampled((batch.take(kept),) if len(kept) else (), keys[kept])
+
+
+def share_for(rows: int, n: int) -> float:
+    """Return the probability with which at least `rows` of n are kept, but for one time in a
+    billion.
+
+    >>> round(share_for(100, 10_000), 4), share_for(100, 50)
+    (0.018, 1.0)
+    """
+    # Seven standard deviations above the mean of a binomial count, and a few for tiny samples.
+    return min(1.0, (rows + 7 * rows**0.5 + 10) / n) if n > rows else 1.0
+
+
+def uniforms(seed: int, start: int, n: int) -> Floats:
+    """Return numbers in [0, 1) for rows start, start+1, ... (n,), by SplitMix64.
+
+    >>> np.array_equal(uniforms(7, 2, 3), uniforms(7, 0, 5)[2:])
+    True
+    """
+    # Seeds are moved far apart: with start + seed, seed 8 would be seed 7 from the next row on.
+    z = np.arange(n, dtype=np.uint64) + np.uint64((start + seed * 0xD1342543DE82EF95) % 2**64)
+    for shift, factor in (
+        (30, 0xBF58476D1CE4E5B9),
+        (27, 0x94D049BB133111EB),
+        (31, 0x9E3779B97F4A7C15),
+    ):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return (z ^ (z >> np.uint64(32))).astype(np.float64) / 2.0**64

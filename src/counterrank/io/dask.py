@@ -1,0 +1,209 @@
+"""Dask: passes over a Dask frame, or over files by the workers of a `distributed` cluster."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+import pyarrow as pa
+
+from counterrank.data.source import default_threads
+from counterrank.errors import EngineError, LogError, require
+from counterrank.io.cluster import (
+    FilesOnCluster,
+    FrameOnCluster,
+    Outcome,
+    Work,
+    one_line,
+    outcome_of,
+)
+from counterrank.io.reading import as_table
+from counterrank.io.scanning import FileSource
+from counterrank.io.spec import ReadOptions
+from counterrank.io.survey import allowed
+
+#: No more results than this come home one by one; neighbours are added on the workers.
+RESULTS = 256
+
+Closing = AbstractContextManager[Any] | None
+
+
+def frame_source(
+    frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None, client: Any = None
+) -> FrameOnCluster:
+    """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's
+    threads here.
+    """
+    require("dask.dataframe", extra="dask")
+    source = FrameOnCluster(_FrameRunner(_filtered(frame, where), client), options)
+    _refuse_cut_lists(source)
+    return source
+
+
+def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
+    """Return a log in files, read by the workers of `client`; without one, by those of a cluster on
+    this machine.
+    """
+    stack = ExitStack()
+    used = stack.enter_context(local_client()) if client is None else client
+    return FilesOnCluster(files, _FilesRunner(used, len(files.parts)), closing=stack)
+
+
+@contextmanager
+def local_client(workers: int | None = None) -> Iterator[Any]:
+    """Start one process a core, reachable from this machine only, and stop them at the end."""
+    distributed = require("distributed", extra="dask")
+    # Loopback and any free port: the log is offered to nobody else, and two runs do not collide.
+    cluster = distributed.LocalCluster(
+        n_workers=workers or default_threads(),
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        worker_dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+    )
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+class _FrameRunner:
+    def __init__(self, frame: Any, client: Any) -> None:
+        self.frame, self.client = frame, client
+
+    def head(self, rows: int) -> pa.Table:
+        client = self.client or _client()
+        # Not the first partition alone: a filter may have emptied it.
+        for index in range(self.frame.npartitions):
+            try:
+                start = self.frame.get_partition(index).head(rows, npartitions=1, compute=False)
+                found = start.compute() if client is None else client.compute(start).result()
+            except Exception as problem:
+                raise EngineError(f"partition {index}: {one_line(problem)}") from problem
+            if len(found) or index == self.frame.npartitions - 1:
+                return as_table(found)
+        raise LogError("the log is empty: the frame has no partitions")
+
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+        import dask
+
+        client = self.client or _client()
+        payload = _packed(work)
+        parts = self.frame[list(columns)].to_delayed()
+        # Not pure: by equal arguments Dask would answer a second pass from the first.
+        tasks = [
+            dask.delayed(_of_frame, pure=False)(payload, index, part)
+            for index, part in enumerate(parts)
+        ]
+        return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
+
+
+class _FilesRunner:
+    def __init__(self, client: Any, count: int) -> None:
+        self.client, self.count = client, count
+
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+        payloads = [_packed(work)] * self.count
+        return _gathered(
+            self.client, self.client.map(_of_file, payloads, range(self.count), pure=False)
+        )
+
+
+def _client() -> Any:
+    """The client in force, if `distributed` is in use at all."""
+    import sys
+
+    # Who has a client has imported it already; to import it only to ask is slow.
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def _here(tasks: Sequence[Any]) -> Iterator[Outcome]:
+    """Compute without a cluster; after a failure go one by one, to name the partition that failed."""
+    import dask
+
+    try:
+        yield from dask.compute(*tasks)
+    except Exception:
+        for index, task in enumerate(tasks):
+            try:
+                task.compute()
+            except Exception as problem:
+                raise EngineError(f"partition {index}: {one_line(problem)}") from problem
+        raise
+
+
+def _gathered(client: Any, leaves: list[Any]) -> Iterator[Outcome]:
+    """Yield outcomes in order. The tree of additions depends on the number of partitions alone."""
+    width = ceil(len(leaves) / RESULTS)
+    groups = [leaves[first : first + width] for first in range(0, len(leaves), width)]
+    futures = [g[0] if len(g) == 1 else client.submit(_added, g, pure=False) for g in groups]
+    done = 0
+    try:
+        for group, future in zip(groups, futures, strict=True):
+            try:
+                outcome = future.result()
+            except Exception as problem:
+                bad = next((i for i, leaf in enumerate(group) if leaf.status == "error"), 0)
+                raise EngineError(f"partition {done + bad}: {one_line(problem)}") from problem
+            yield outcome
+            done += len(group)
+    finally:
+        # After a failure, or when nobody asks on: what is still queued would only keep workers busy.
+        if done < len(leaves):
+            client.cancel([*leaves[done:], *futures])
+
+
+def _added(outcomes: Sequence[Outcome]) -> Outcome:
+    total = Outcome()
+    for outcome in outcomes:
+        total = total + outcome
+    return total
+
+
+def _of_frame(payload: bytes, index: int, frame: Any) -> Outcome:
+    return outcome_of(_unpacked(payload), index, (as_table(one) for one in [frame] if len(one)))
+
+
+def _of_file(payload: bytes, index: int) -> Outcome:
+    return outcome_of(_unpacked(payload), index, iter(()))
+
+
+def _packed(work: Work) -> bytes:
+    dumps: Callable[[Any], bytes] = require("cloudpickle", extra="dask").dumps
+    return dumps(work)
+
+
+# Once a worker, not once a partition: a pass may carry whole models along.
+@lru_cache(maxsize=4)
+def _unpacked(payload: bytes) -> Work:
+    work: Work = require("cloudpickle", extra="dask").loads(payload)
+    return work
+
+
+def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
+    for name, wanted in (where or {}).items():
+        if name not in frame.columns:
+            raise LogError(
+                f"there is no column '{name}' to select by; columns are "
+                f"{', '.join(map(str, frame.columns))}"
+            )
+        frame = frame[frame[name].isin(allowed(wanted))]
+    return frame
+
+
+def _refuse_cut_lists(source: FrameOnCluster) -> None:
+    """Dask turns columns of arrays into text, which cuts numbers to eight digits."""
+    spec = source.spec
+    for field in (*spec.fields.values(), *spec.targets.values(), *spec.dists.values()):
+        if field.form == "text" and "," not in (source.head[field.name][0].as_py() or ","):
+            raise LogError(
+                f"Dask has turned the arrays in column '{field.name}' into text, which cuts their "
+                "digits; call dask.config.set({'dataframe.convert-string': False}) before making "
+                "the frame, or read Parquet"
+            )

@@ -1,0 +1,405 @@
+"""A piece of Arrow data, whose spec is known, as a RankingLog.
+
+Candidates, their scores and the features of items become what policies are made of. Scores lie
+beside the candidates, one list a row, and become policies batch by batch, so that memory is that of
+a batch however many requests there are.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterrank.data import validation
+from counterrank.data.log import LOGGING, Probabilities, RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.errors import LogError
+from counterrank.io import long_format, tables, values
+from counterrank.io.files import expand
+from counterrank.io.long_format import naming_rankings
+from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
+from counterrank.texts import (
+    MISSING_PROPENSITY,
+    MISSING_REWARD_ZERO,
+    REWARD_PER_RANKING,
+    listed,
+    suggestion,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def decode(
+    table: pa.Table,
+    spec: LogSpec,
+    *,
+    start: int = 0,
+    bucket: Ints | None = None,
+    first_row: int = 0,
+) -> RankingLog:
+    """Return the rankings of `table`, the first of which is ranking `start` of the whole data set.
+
+    `bucket` (n,) are the buckets of rows without units where rows were left out; `first_row` is the
+    number of the first row of a long-format piece in its file.
+    """
+    present = set(table.column_names)
+    missing = [name for name in spec.columns if name not in present]
+    if missing:
+        raise LogError(
+            f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}"
+        )
+    if table.num_rows == 0:
+        raise LogError("the log is empty: it has columns but no rows")
+    if spec.layout == "long":
+        table, spec, ids = long_format.to_lists(table, spec, first_row)
+        with naming_rankings(ids, start):
+            return _Rows(table, spec, start).log(bucket)
+    return _Rows(table, spec, start).log(bucket)
+
+
+class _Rows:
+    """Rows of a table, one a ranking: how long each is, and what its fields hold.
+
+    `raw` and `used` (n,) are the entries and the items of each ranking, None where all have K.
+    """
+
+    def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
+        self.table, self.spec, self.start = table, spec, start
+        self.action, self.raw = values.action_ids(table, spec, start)
+        ragged = self.raw is not None or int(self.action.min()) < 0
+        self.used = (self.action >= 0).sum(axis=1) if ragged else None
+        self.order: Ints | None = None
+        if spec.renumber and ragged:
+            # Items move up over empty positions; other fields follow through `_moved`.
+            self.order = np.argsort(self.action < 0, axis=1, kind="stable")  # (n, K)
+            self.action = np.take_along_axis(self.action, self.order, axis=1)
+
+    def log(self, bucket: Ints | None) -> RankingLog:
+        """Return the rankings; `bucket` holds where there are no units."""
+        table, spec, start, parts = self.table, self.spec, self.start, self.spec.candidates
+        reward, notes = self._rewards()
+        unit, bucket = values.units(table, spec.unit, start, bucket)
+        beside = Listed(table, spec, start) if parts.items or parts.scores else None
+        scored: dict[str, Probabilities] = (
+            {} if beside is None else {name: beside.policy(name) for name in parts.scores}
+        )
+        log = RankingLog(
+            action=self.action,
+            reward=reward,
+            propensity=scored.pop(LOGGING) if LOGGING in scored else self._propensity(),
+            candidates=None if beside is None else beside.candidates,
+            item_features=parts.item_features,
+            context=values.context(table, spec, start),
+            context_names=spec.context,
+            categories=spec.categories,
+            action_names=spec.action_names,
+            unit=unit,
+            behavior=self._column(spec.behavior) if spec.behavior else None,
+            targets={**scored, **self._targets()},
+            dists=self._dists(),
+            columns={name: self._column(name) for name in spec.segments},
+            position_weights=validation.position_weights(spec.position_weights, spec.K),
+            bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
+            start=start,
+            notes=(*spec.notes, *notes),
+        )
+        return with_saved_policies(log, parts)
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return values.objects(values.one_chunk(self.table[name]))
+
+    def _rewards(self) -> tuple[Floats, list[str]]:
+        field, n = self.spec.fields["reward"], self.table.num_rows
+        if REWARD_PER_RANKING in self.spec.notes:
+            # The reward of a whole ranking may depend on every item: the last position sees all of
+            # them.
+            found = np.zeros((n, self.spec.K))
+            last = self.spec.K if self.used is None else self.used
+            one = values.column_numbers(self.table, field.name, self.start)
+            found[np.arange(n), last - 1] = one
+        else:
+            found = self._matrix(field)
+        found = self._padded(found, 0.0)
+        missing = np.isnan(found)
+        if self.spec.missing_reward == "zero" and missing.any():
+            found[missing] = 0.0
+            return found, [MISSING_REWARD_ZERO]
+        return found, []
+
+    def _propensity(self) -> Propensity:
+        if MISSING_PROPENSITY in self.spec.notes:
+            return Propensity("factored", np.ones(self.action.shape))
+        return self._policy(self.spec.fields["propensity"])
+
+    def _targets(self) -> dict[str, Propensity]:
+        found = {
+            name: self._guess(field) if name in self.spec.guessed else self._policy(field)
+            for name, field in self.spec.targets.items()
+        }
+        return {name: policy for name, policy in found.items() if policy is not None}
+
+    def _guess(self, field: Field) -> Propensity | None:
+        """A column nobody named is a target policy only if every number in it could be a
+        probability.
+        """
+        try:
+            found = self._policy(field)
+        except LogError:
+            return None
+        inside = (found.values >= 0) & (found.values <= 1)
+        return found if bool(inside.all()) else None
+
+    def _policy(self, field: Field) -> Propensity:
+        kind = self.spec.kind
+        if kind == "joint" and field.form == "scalar":
+            return Propensity(
+                kind, values.column_numbers(self.table, field.name, self.start).copy()
+            )
+        found = self._matrix(field)
+        if kind == "joint":
+            # Given at every position: the padding repeats the first.
+            found = self._padded(found, np.nan)
+            return Propensity(kind, np.where(np.isnan(found), found[:, :1], found))
+        return Propensity(kind, self._padded(found, 1.0))
+
+    def _dists(self) -> dict[str, Floats]:
+        used = None if self.order is not None else self.used
+        found = values.distributions(self.table, self.spec, used, self.start)
+        return {name: self._moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
+
+    def _matrix(self, field: Field) -> Floats:
+        found, lengths = values.numbers(self.table, field, self.spec, self.start)
+        self._check(lengths, field.name)
+        if found.shape[1] != self.spec.K:
+            raise LogError(
+                f"'{field.name}' has {found.shape[1]} columns, but rankings have {self.spec.K} "
+                f"positions ('{self.spec.fields['action'].name}')"
+            )
+        return self._moved(found)
+
+    def _check(self, lengths: Ints | None, name: str) -> None:
+        """Refuse lists that have neither an entry for each of the actions' nor one an item."""
+        if lengths is None and self.raw is None:
+            return
+        full = np.full(len(self.action), self.spec.K)
+        mine, action, items = (
+            full if found is None else found for found in (lengths, self.raw, self.used)
+        )
+        wrong = (mine != action) & (mine != items)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise LogError(
+                f"row {self.start + row}: '{name}' has {mine[row]} entries, "
+                f"'{self.spec.fields['action'].name}' has {action[row]}; they must have one each "
+                "per position"
+            )
+
+    def _padded(self, found: Floats, fill: float) -> Floats:
+        """Return the numbers with `fill` behind shorter rankings."""
+        if self.used is not None:
+            found[np.arange(found.shape[1]) >= self.used[:, None]] = fill
+        return found
+
+    def _moved(self, found: Floats) -> Floats:
+        """Return numbers by position, (n, K) or (n, K, A), in the order of the items."""
+        if self.order is None:
+            return found
+        order = self.order if found.ndim == 2 else self.order[:, :, None]
+        return np.take_along_axis(found, order, axis=1)
+
+
+#: The column of an items file that says whose features a row holds, and what else it is called.
+ITEM = "item"
+_ITEMS = (ITEM, "item_id")
+#: What pandas calls the index that it writes as a column of its own.
+_INDEX = ("", "Unnamed: 0", "__index_level_0__")
+
+
+class Listed:
+    """The candidates of some rows, and what stands beside them; entries without an item are left
+    out.
+    """
+
+    def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
+        self.table, self.spec, self.start, self.parts = table, spec, start, spec.candidates
+        if self.parts.items is None:
+            self._every_item()
+        else:
+            self._listed_items(self.parts.items)
+        features = {field.name: self._feature(field) for field in self.parts.features}
+        offsets = np.concatenate([[0], np.cumsum(self.counts)])
+        categories = {
+            name: labels for name, labels in self.parts.categories.items() if name in features
+        }
+        self.candidates = Candidates(
+            offsets, self.items, features, categories, self.parts.n_items, start
+        )
+
+    def policy(self, name: str) -> Policy:
+        """Return the policy made of the scores of `name`."""
+        field = self.parts.scores[name]
+        scores = values.floats(self._beside(field, "scores"), field.name, self._place)
+        return parse_policy(self.parts.policies[name]).bind(
+            candidates=self.candidates, scores=scores, name=field.name
+        )
+
+    def _listed_items(self, field: Field) -> None:
+        array = values.as_lists(self.table[field.name], field.name, self.start)
+        self.raw = values.entry_counts(array)
+        flat = array.flatten()
+        self.kept = (
+            None
+            if flat.null_count == 0
+            else np.asarray(pc.is_valid(flat).to_numpy(zero_copy_only=False))
+        )
+        self.counts = self.raw
+        if self.kept is not None:
+            row = np.repeat(np.arange(len(self.raw)), self.raw)
+            self.counts = np.bincount(row[self.kept], minlength=len(self.raw))
+            flat = flat.filter(pa.array(self.kept))
+        self.items = values.item_ids(flat, field.name, self.spec, self._place).astype(np.int32)
+
+    def _every_item(self) -> None:
+        """Without a list of candidates every item is one: scores stand by item id."""
+        if self.spec.action_names is not None:
+            raise LogError(
+                "scores without candidates stand by item id, but these items have names; add a "
+                "column 'candidates' that lists the items in the order of their scores"
+            )
+        first = next(iter(self.parts.scores.values()))
+        self.raw = values.entry_counts(
+            values.as_lists(self.table[first.name], first.name, self.start)
+        )
+        width = max(self.parts.n_items, int(self.raw.max(initial=0)))
+        if (self.raw != width).any():
+            row = int(np.argmax(self.raw != width))
+            raise LogError(
+                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there are "
+                f"{width} items; without a column 'candidates' every item needs a score"
+            )
+        self.counts, self.kept = self.raw, None
+        self.items = np.tile(np.arange(width, dtype=np.int32), len(self.raw))
+
+    def _beside(self, field: Field, what: str) -> pa.Array:
+        """Return the entries of a column that has one for each candidate."""
+        array = values.as_lists(self.table[field.name], field.name, self.start)
+        counts = values.entry_counts(array)
+        if (counts != self.raw).any():
+            row = int(np.argmax(counts != self.raw))
+            raise LogError(
+                f"row {self.start + row}: '{field.name}' has {counts[row]} {what}, but there are "
+                f"{self.raw[row]} candidates; give one for each candidate, in their order"
+            )
+        flat = array.flatten()
+        return flat if self.kept is None else flat.filter(pa.array(self.kept))
+
+    def _feature(self, field: Field) -> NDArray[Any]:
+        flat = self._beside(field, "values")
+        if field.name in self.parts.categories:
+            return values.codes(flat, self.parts.categories[field.name], field.name, self._place)
+        if pa.types.is_float32(flat.type):
+            return np.array(flat.to_numpy(zero_copy_only=False))
+        return values.floats(flat, field.name, self._place)
+
+    def _place(self, index: int) -> str:
+        ends = np.cumsum(self.counts)
+        row = int(np.searchsorted(ends, index, side="right"))
+        return f"row {self.start + row}, candidate {index - int(ends[row] - self.counts[row]) + 1}"
+
+
+def with_saved_policies(log: RankingLog, parts: CandidateSpec) -> RankingLog:
+    """Return the log with those target policies that are rules in files, bound to its rows."""
+    rules = {
+        name: _rule(text)
+        for name, text in parts.policies.items()
+        if name != LOGGING and name not in parts.scores
+    }
+    return (
+        log.with_targets({name: rule.bind(log) for name, rule in rules.items()}) if rules else log
+    )
+
+
+@lru_cache(maxsize=16)
+def _rule(path: str) -> Any:
+    rule = load_policy(path)
+    if not hasattr(rule, "bind"):
+        raise LogError(
+            f"{path} holds a policy of other rows; save a rule that can be bound to a log, as .json"
+        )
+    return rule
+
+
+def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -> ItemFeatures:
+    """Return the features in a file with a column `item` (or `item_id`) and one column a feature;
+    categories become codes.
+
+    `names` are the items' names by id, where they have any; rows about items that the log does not
+    know are left out.
+    """
+    table = pa.concat_tables(
+        [tables.read_table(file) for file in expand(path)], promote_options="permissive"
+    )
+    key = _item_column(table.column_names, path)
+    ids = _ids(values.one_chunk(table[key]), names, path)
+    _refuse_twice(ids, path)
+    features = [name for name in table.column_names if name not in (key, *_INDEX)]
+    if not features:
+        raise LogError(f"{path} has no column but '{key}'; add one for each feature")
+    size = max(n_items, len(names or ()), int(ids.max(initial=-1)) + 1, 1)
+    result = np.full((size, len(features)), np.nan)  # (A, d)
+    categories: dict[str, tuple[str, ...]] = {}
+    known = ids >= 0
+    for j, name in enumerate(features):
+        column, labels = _feature(values.one_chunk(table[name]), name, path)
+        if labels is not None:
+            categories[name] = labels
+        result[ids[known], j] = column[known]
+    return ItemFeatures(result, tuple(features), categories)
+
+
+def _item_column(names: list[str], path: str) -> str:
+    for name in _ITEMS:
+        if name in names:
+            return name
+    raise LogError(
+        f"{path} has no column '{ITEM}'{suggestion(ITEM, names)}; columns are {listed(names)}"
+    )
+
+
+def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
+    """Return a feature's numbers, one a row of the file, and the names of its codes if it is a
+    category.
+    """
+    if not values.is_text(array.type):
+        return values.floats(array, name, _row_of(path)), None
+    # Sorted: codes must not change with the order of the file's rows.
+    labels = tuple(sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist()))
+    codes = values.codes(array, labels, name, _row_of(path))
+    return np.where(codes < 0, np.nan, codes), labels
+
+
+def _row_of(path: str) -> values.Place:
+    return lambda index: f"row {index} of {path}"
+
+
+def _ids(array: pa.Array, names: tuple[str, ...] | None, path: str) -> Ints:
+    if names is None:
+        return values.integers(array, ITEM, _row_of(path))
+    text = values.as_text(array)
+    found = pc.fill_null(pc.index_in(text, value_set=pa.array(names, type=text.type)), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _refuse_twice(ids: Ints, path: str) -> None:
+    order = np.argsort(ids, kind="stable")
+    again = np.flatnonzero((np.diff(ids[order]) == 0) & (ids[order][1:] >= 0))
+    if len(again):
+        one, two = sorted((int(order[again[0]]), int(order[again[0] + 1])))
+        raise LogError(
+            f"{path}: rows {one} and {two} are about the same item; keep one row an item"
+        )

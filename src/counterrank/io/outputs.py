@@ -1,0 +1,99 @@
+"""Before a run: may its results be written where they are to go?"""
+
+import fnmatch
+import glob
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from counterrank.errors import OutputError
+from counterrank.io.files import has_known_extension
+
+
+def check_outputs(
+    inputs: Iterable[str | os.PathLike[str] | None],
+    outputs: Mapping[str, str | os.PathLike[str] | None],
+) -> None:
+    """Raise when an output is one of the inputs, would be read as one next time, is another output,
+    or cannot be made.
+
+    `outputs` maps what a user calls an output, "--json", to its path; None and "-" are no files.
+    """
+    sources = [os.path.expanduser(os.fspath(path)) for path in inputs if path is not None]
+    seen: dict[str, str] = {}
+    for option, given in outputs.items():
+        if given is None or os.fspath(given) == "-" or _is_device(given):
+            continue
+        real = os.path.realpath(given)
+        for source in sources:
+            _refuse_input(option, os.fspath(given), real, source)
+        if real in seen:
+            raise OutputError(
+                f"{seen[real]} and {option} would both write {given}; give each a file of its own"
+            )
+        seen[real] = option
+        _refuse_unwritable(option, os.fspath(given), real)
+
+
+def _refuse_input(option: str, given: str, real: str, source: str) -> None:
+    where = os.path.realpath(source)
+    if os.path.isdir(where):
+        if Path(real).is_relative_to(where) and has_known_extension(real):
+            raise OutputError(
+                f"{option} {given} lies in {source} and would be read as part of it; write "
+                "elsewhere"
+            )
+    # Links: two names of one file differ as paths.
+    elif real == where or _is_same(real, where):
+        raise OutputError(
+            f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
+        )
+    elif glob.has_magic(source) and not os.path.exists(source):
+        _refuse_match(option, given, real, source)
+
+
+def _refuse_match(option: str, given: str, real: str, pattern: str) -> None:
+    if any(_is_same(real, found) for found in glob.iglob(pattern, recursive=True)):
+        raise OutputError(
+            f"{option} {given} is one of the inputs {pattern} and would be lost; write elsewhere"
+        )
+    if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(pattern)):
+        raise OutputError(
+            f"{option} {given} would be one of {pattern} next time; write it elsewhere"
+        )
+
+
+def _refuse_unwritable(option: str, given: str, real: str) -> None:
+    if os.path.isdir(real):
+        raise OutputError(f"cannot write {option} {given}: it is a folder")
+    if os.path.exists(real) and _is_read_only(real):
+        raise OutputError(f"cannot write {option} {given}: the file is read-only")
+    folder = os.path.dirname(real)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise OutputError(f"cannot write {option} {given}: {folder} is no folder")
+    if _is_read_only(folder):
+        raise OutputError(f"cannot write {option} {given}: no permission to write in {folder}")
+
+
+def _is_read_only(path: str) -> bool:
+    # The superuser may write anywhere; who took every permission to write away meant it all the
+    # same.
+    return not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _is_device(path: str | os.PathLike[str]) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

@@ -1,0 +1,358 @@
+"""A log whole in memory or part by part: from files, from tables of other libraries, from pieces."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from itertools import chain
+from typing import Any, Protocol, TypeGuard, Unpack
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from counterrank.data import validation
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.errors import CounterrankError, LogError
+from counterrank.io import tables, values
+from counterrank.io.decoding import decode
+from counterrank.io.files import DataFile, expand, guard
+from counterrank.io.long_format import whole_rankings
+from counterrank.io.schema import resolve
+from counterrank.io.spec import LogSpec, Options, ReadOptions
+from counterrank.io.survey import Part, Survey, Where, allowed, batch_rows, opening, refuse_folders
+from counterrank.policies import Candidates, Policy, Scored
+
+Path = str | os.PathLike[str]
+
+
+def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
+    """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
+
+    `format` names one of these or an adapter (`counterrank.io.adapters`); options as in
+    `ReadOptions`.
+    """
+    given = ReadOptions.of(**options)
+    if format is not None:
+        from counterrank.io.adapters import adapter_of
+
+        if (reader := adapter_of(format)) is not None:
+            return reader(path, given)
+    files = expand(path, format, decimal=given.decimal)
+    with guard(os.fspath(path), prefix=True):
+        return from_table(_everything(files, given), given)
+
+
+def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
+    files, found = opening(files)
+    spec = resolve(found, options, in_memory=True)
+    refuse_folders(spec, files)
+    read = [tables.read_table(file, spec.columns) for file in files]
+    pieces = [piece for piece in read if piece.num_rows] or read
+    try:
+        return (
+            pieces[0]
+            if len(pieces) == 1
+            else pa.concat_tables(pieces, promote_options="permissive")
+        )
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as problem:
+        raise LogError(f"the files disagree about the types of their columns: {problem}") from None
+
+
+#: What an adapter makes of a path: rows, the options they are read with, notes for the log.
+Converted = tuple[pa.Table, ReadOptions, tuple[str, ...]]
+
+
+class Adapter(Protocol):
+    """A reader of another format, with options by name or ready-made."""
+
+    __name__: str
+
+    def __call__(
+        self, path: Path, options: ReadOptions | None = None, **named: Unpack[Options]
+    ) -> RankingLog:
+        """Return the log at `path`."""
+
+
+def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
+    """Make a reader of a function that converts another format to our own columns."""
+
+    @wraps(convert)
+    def read(
+        path: Path, options: ReadOptions | None = None, **named: Unpack[Options]
+    ) -> RankingLog:
+        table, own, notes = convert(path, ReadOptions.of(**named) if options is None else options)
+        with guard(os.fspath(path), prefix=True):
+            log = from_table(table, own)
+        # A copy would check every number a second time.
+        object.__setattr__(log, "notes", (*log.notes, *notes))
+        return log
+
+    # Who asks for help sees what may be given by name.
+    del read.__dict__["__wrapped__"]
+    return read
+
+
+def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
+    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays; options as in
+    `ReadOptions`.
+
+    >>> log = from_frame({"action": [[0, 1], [2]], "reward": [[1, 0], [1]], "propensity": [[0.5, 0.5], [0.2]]})
+    >>> log.action.tolist(), log.K
+    ([[0, 1], [2, -1]], 2)
+    """
+    with guard("the table"):
+        given = ReadOptions.of(**options)
+        return from_table(tables.with_points(as_table(frame), given.decimal), given)
+
+
+def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
+    """Return the log in an Arrow table that is all of the data."""
+    if table.num_rows == 0:
+        raise LogError("the log is empty: there are no rows")
+    survey = Survey.of(resolve(table, options, in_memory=True), options, table)
+    survey.absorb(table)
+    return decode(table, survey.finish(table.slice(0, 1000)))
+
+
+def as_table(frame: Any) -> pa.Table:
+    """Return any known table as an Arrow table, without a copy where the library allows it."""
+    table = _converted(frame)
+    if len(set(table.column_names)) < table.num_columns:
+        twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
+        raise LogError(f"there are two columns called '{twice}'; names must differ")
+    return table
+
+
+def _converted(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, Mapping):
+        return pa.table({str(name): _column(name, values) for name, values in frame.items()})
+    # By module name, not by type: importing pandas or polars only to ask would take longer than
+    # most conversions.
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        return _from_pandas(frame)
+    if type(frame).__name__ == "LazyFrame":
+        return pa.table(frame.collect())
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(frame).read_all()
+    raise LogError(
+        f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
+        "arrays, or a path to read_log"
+    )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    if not hasattr(frame, "columns"):
+        raise LogError(f"a pandas {type(frame).__name__} is not a table; give a DataFrame")
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise LogError(f"there are two columns called '{twice[0]}'; names must differ")
+    arrays = {}
+    for name in frame.columns:
+        try:
+            arrays[str(name)] = pa.Array.from_pandas(frame[name])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as problem:
+            raise LogError(
+                f"column '{name}' mixes types that do not go together: {problem}"
+            ) from None
+    return pa.table(arrays)
+
+
+def _column(name: object, given: Any) -> pa.Array:
+    try:
+        if isinstance(given, np.ndarray) and given.ndim > 1:
+            inner = _column(name, given.reshape(-1, *given.shape[2:]))
+            return pa.FixedSizeListArray.from_arrays(inner, given.shape[1])
+        if isinstance(given, (pa.Array, pa.ChunkedArray)):
+            return given
+        return pa.array(given, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as problem:
+        raise LogError(f"column '{name}' mixes types that do not go together: {problem}") from None
+
+
+def concat(pieces: Sequence[RankingLog]) -> RankingLog:
+    """Return one log of all rows, in order; the pieces come from the same source and keep their
+    buckets.
+    """
+    if not pieces:
+        raise LogError("there is no ranking to put together")
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    sets = _candidates([piece.candidates for piece in pieces])
+    rules = {name: policy.rule for name, policy in first.targets.items() if _to_bind_again(policy)}
+    listed = [name for name in first.targets if name not in rules]
+    joined = replace(
+        first,
+        **_stacked(pieces),
+        candidates=sets,
+        propensity=_joined([piece.propensity for piece in pieces], sets),
+        targets={name: _joined([piece.targets[name] for piece in pieces], sets) for name in listed},
+        selected=_places(pieces),
+        notes=tuple(dict.fromkeys(chain.from_iterable(piece.notes for piece in pieces))),
+    )
+    if not rules:
+        return joined
+    # Last: a rule reads the columns and candidates of the whole.
+    return joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()})
+
+
+#: Arrays with an entry a ranking, None in all pieces or in none.
+_BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket")
+
+
+def _stacked(pieces: Sequence[RankingLog]) -> dict[str, Any]:
+    """Return the arrays of all pieces under each other, by field."""
+    stacked: dict[str, Any] = {
+        name: _arrays([getattr(piece, name) for piece in pieces]) for name in _BY_ROW
+    }
+    for group in ("dists", "columns"):
+        stacked[group] = {
+            name: _arrays([getattr(piece, group)[name] for piece in pieces])
+            for name in getattr(pieces[0], group)
+        }
+    return stacked
+
+
+def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:
+    """Whether a rule made a policy that cannot be put together row by row."""
+    return isinstance(policy, Policy) and policy.rule is not None and not isinstance(policy, Scored)
+
+
+def _places(pieces: Sequence[RankingLog]) -> NDArray[np.int64] | None:
+    """Where the rows stand in the whole log; None when they are one stretch of it."""
+    places = np.concatenate([_place(piece) for piece in pieces])
+    stretch = np.arange(pieces[0].start, pieces[0].start + len(places))
+    return None if np.array_equal(places, stretch) else places
+
+
+def _place(piece: RankingLog) -> NDArray[np.int64]:
+    rows = piece.rows
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+def _arrays(parts: Sequence[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def _candidates(parts: Sequence[Candidates | None]) -> Candidates | None:
+    listed = [part for part in parts if part is not None]
+    return Candidates.concat(listed) if len(listed) == len(parts) else None
+
+
+def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabilities:
+    scored = [part for part in parts if isinstance(part, Scored)]
+    if len(scored) == len(parts):
+        return Scored.concat(scored, sets)
+    values = [part.values for part in parts if isinstance(part, Propensity)]
+    if len(values) != len(parts):
+        raise LogError("policies given as objects cannot be put together; use their probabilities")
+    kind = parts[0].kind if isinstance(parts[0], Propensity) else "factored"
+    return Propensity(kind, np.concatenate(values))
+
+
+#: Which of the next so many rankings to keep.
+Pick = Callable[[int], NDArray[np.int64]]
+
+
+def read_part(
+    part: Part,
+    spec: LogSpec,
+    *,
+    where: Where | None = None,
+    rows: int | None = None,
+    pick: Pick | None = None,
+) -> Iterator[RankingLog]:
+    """Yield the rankings of a part in batches; `where` keeps one segment, `pick` some rows of it.
+    Memory is that of a batch or two.
+    """
+    rows = rows or batch_rows(spec)
+    columns = tuple(dict.fromkeys([*spec.columns, *(where or ())]))
+    if part.groups:
+        pieces = tables.row_groups(part.file, part.groups, columns, rows=rows)
+    else:
+        pieces = tables.batches(part.file, columns, rows=rows, types=csv_types(spec))
+    if spec.layout == "long":
+        pieces = whole_rankings(pieces, spec.ranking or "")
+    start, row = part.start, 0
+    for table in pieces:
+        with guard(part.file.path, prefix=True):
+            log, count = _decoded(table, spec, (start, row), where, pick)
+        start, row = start + count, row + table.num_rows
+        # A suspended generator keeps its variables alive: let go of each batch before the next is
+        # read.
+        del table
+        if log is not None:
+            yield log
+        del log
+
+
+def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
+    """Return the types of CSV columns, so that later blocks are read like the first."""
+    numbers = [*spec.fields.items(), *spec.targets.items(), *spec.dists.items()]
+    types = {
+        name: pa.float64()
+        for role, field in numbers
+        for name in field.columns
+        if role != "action" and not field.has_lists
+    }
+    if spec.action_names is not None or spec.fields["action"].form == "text":
+        types |= {name: pa.string() for name in spec.fields["action"].columns}
+    types |= {name: pa.string() for name in spec.categories}
+    return types
+
+
+def _decoded(
+    table: pa.Table,
+    spec: LogSpec,
+    at: tuple[int, int],
+    where: Where | None,
+    pick: Pick | None = None,
+) -> tuple[RankingLog | None, int]:
+    """The rankings of a piece that are wanted, and how many there are in all."""
+    start, row = at
+    if not where and pick is None:
+        log = decode(table, spec, start=start, first_row=row)
+        return log, log.n
+    if spec.layout == "long":
+        log = decode(table, spec, start=start, first_row=row)
+        rows = _wanted(log.n, log.columns, where, pick)
+        return (log.take(rows) if len(rows) else None), log.n
+    columns = {name: values.objects(values.one_chunk(table[name])) for name in where or ()}
+    rows = _wanted(table.num_rows, columns, where, pick)
+    if not len(rows):
+        return None, table.num_rows
+    bucket = validation.buckets(None, table.num_rows, start=start)[rows]
+    try:
+        log = decode(table.take(pa.array(rows)), spec, start=start, bucket=bucket)
+    except CounterrankError as problem:
+        if pick is not None:
+            # Among all rows the bad one has its own number.
+            _decoded(table, spec, at, where)
+        raise type(problem)(
+            f"{problem} (row numbers count the selected rows, from {start})"
+        ) from None
+    object.__setattr__(log, "selected", start + rows)
+    return log, table.num_rows
+
+
+def _wanted(
+    n: int, columns: Mapping[str, NDArray[Any]], where: Where | None, pick: Pick | None
+) -> NDArray[np.int64]:
+    rows = np.flatnonzero(_matches(columns, where)) if where else np.arange(n)
+    return rows if pick is None else rows[pick(len(rows))]
+
+
+def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:
+    keep = np.ones(len(next(iter(columns.values()))), dtype=bool)
+    for name, wanted in where.items():
+        hit = np.zeros(len(keep), dtype=bool)
+        for value in allowed(wanted):
+            hit |= np.asarray(columns[name] == value, dtype=bool)
+        keep &= hit
+    return keep

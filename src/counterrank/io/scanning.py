@@ -1,0 +1,484 @@
+"""Logs in files, passed over in batches; and whatever else holds a log, opened as a source."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.data.source import (
+    MemorySource,
+    Partial,
+    Source,
+    State,
+    default_threads,
+    map_in_order,
+    summed,
+)
+from counterrank.errors import ConfigError, LogError
+from counterrank.io.adapters import is_adapter
+from counterrank.io.files import TooLargeError
+from counterrank.io.reading import concat, read_log, read_part
+from counterrank.io.spec import LogSpec, Options, ReadOptions, refuse_unread
+from counterrank.io.survey import (
+    Part,
+    Where,
+    allowed,
+    batch_rows,
+    plan,
+    pruned,
+    rows_each,
+    sample_rows,
+)
+from counterrank.progress import reporter
+
+#: At most this many parts are opened for a sample.
+_SAMPLED_PARTS = 64
+#: Rankings kept of a large sample, for smaller ones: as many as an evaluation looks at.
+_KEPT_ROWS = 20_000
+
+
+def scan_log(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    workers: int = 2,
+    **options: Unpack[Options],
+) -> "FileSource":
+    """Return the log in a file, folder or pattern as a source of batches; nothing but its start is
+    read yet.
+
+    `where` keeps one segment, {"device": "mobile"} or {"day": [1, 2]}. Names of actions and of
+    categories, and the length of ragged rankings, need one pass over those columns. Options as in
+    `ReadOptions`; columns that are neither roles nor context are read only when named as
+    `segments`, target policies only when named.
+    """
+    return scan(path, ReadOptions.of(**options), format=format, where=where, workers=workers)
+
+
+def scan(
+    path: str | os.PathLike[str],
+    options: ReadOptions,
+    *,
+    format: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    workers: int = 2,
+) -> "FileSource":
+    """Return the source at `path`; the form of `scan_log` for ready-made options."""
+    if is_adapter(format):
+        raise ConfigError(
+            f"the format '{format}' is read whole, not as a stream; convert it to Parquet to "
+            "stream it"
+        )
+    if where:
+        named = (*(options.segments or ()), *where)
+        options = replace(options, segments=tuple(dict.fromkeys(named)))
+    found = plan(path, options, format=format)
+    parts = pruned(found.parts, where) if where else found.parts
+    return FileSource(found.spec, parts, None if where else found.n, where, workers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSource:
+    """A log in files: a `counterrank.data.source.Source`. `parts` are what an engine hands to its
+    workers.
+    """
+
+    spec: LogSpec
+    parts: tuple[Part, ...]
+    n: int | None
+    where: Where | None = None
+    workers: int = 2
+    #: The first rankings, once they were read.
+    _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
+    #: Some of the rankings of a large sample, once one was drawn: smaller ones are drawn from it.
+    _drawn: list[RankingLog] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def first(self) -> RankingLog:
+        """The first rankings, a few thousand at most."""
+        if not self._first:
+            self._first.append(self._read_first())
+        return self._first[0]
+
+    def read_part(self, part: Part, *, rows: int | None = None) -> Iterator[RankingLog]:
+        """Yield the rankings of one part in batches."""
+        return read_part(part, self.spec, where=self.where, rows=rows)
+
+    def batches(self, *, rows: int | None = None) -> Iterator[RankingLog]:
+        """Yield all rankings in batches, in order."""
+        for part in self.parts:
+            yield from self.read_part(part, rows=rows)
+
+    def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
+        """Return the same source with other position weights."""
+        return replace(self, spec=self.spec.with_position_weights(weights))
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial(batch)` over all batches, added in the order of the rows."""
+        # Many parts: workers read and sum their own. One part: this thread reads, workers sum.
+        each = (
+            (self.read_part(part) for part in self.parts)
+            if len(self.parts) > 1
+            else ([batch] for batch in self.batches())
+        )
+        total: State | None = None
+        report = reporter()
+        report.begin(label, self.n)
+        for state, rows in map_in_order(
+            each, lambda some: summed(some, partial), threads=self.workers
+        ):
+            if state is not None:
+                total = state if total is None else total + state
+            report.advance(rows)
+        if total is None:
+            raise LogError(f"no ranking matches {dict(self.where or {})}")
+        return total
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return at most `rows` rankings drawn without replacement, in the order of the log.
+
+        Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64
+        randomly drawn ones. Fewer than asked for where a ranking has tens of thousands of numbers.
+        A small sample is drawn from a large one, where there was one: that saves a pass.
+        """
+        parts, rows = self.parts, sample_rows(self.spec, rows)
+        if self._drawn and rows <= self._drawn[0].n:
+            return _some(self._drawn[0], rows, rng)
+        # Opening every file of a large folder for a sample would be a pass over the log.
+        if len(parts) > _SAMPLED_PARTS:
+            chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
+            parts = tuple(parts[i] for i in chosen)
+        known = self.n if parts is self.parts else None
+        drawn = _Reservoir(rows, rng) if known is None else _Chosen(rows, known, rng)
+        for part in parts:
+            for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
+                drawn.add(log)
+        sample = drawn.log()
+        if sample.n > _KEPT_ROWS:
+            self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
+        return sample
+
+    def _read_first(self) -> RankingLog:
+        rows = min(4096 * rows_each(self.spec), batch_rows(self.spec))
+        for part in self.parts:
+            for log in read_part(part, self.spec, where=self.where, rows=rows):
+                return log
+        raise LogError(f"no ranking matches {dict(self.where or {})}")
+
+
+def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
+    return log.take(np.sort(rng.choice(log.n, rows, replace=False)))
+
+
+class _Chosen:
+    """Rows of a log of known length, chosen before any is read: the same as of a log in memory."""
+
+    def __init__(self, rows: int, n: int, rng: np.random.Generator) -> None:
+        self.rows = np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
+        self.logs: list[RankingLog] = []
+        self.seen = 0
+
+    def pick(self, n: int) -> NDArray[np.int64]:
+        """Return which of the next n rankings were chosen."""
+        first, last = np.searchsorted(self.rows, [self.seen, self.seen + n])
+        picked: NDArray[np.int64] = self.rows[first:last] - self.seen
+        self.seen += n
+        return picked
+
+    def add(self, log: RankingLog) -> None:
+        """Take the rankings that were picked last."""
+        self.logs.append(log)
+
+    def log(self) -> RankingLog:
+        """Return the sample, in the order of the log."""
+        return concat(self.logs)
+
+
+class _Reservoir:
+    """The rows with the smallest of uniform keys: a uniform sample, whatever the batches.
+
+    Keys are drawn before rows are decoded, and most batches of a long log add nothing.
+    """
+
+    def __init__(self, rows: int, rng: np.random.Generator) -> None:
+        self.rows, self.rng = rows, rng
+        self.logs: list[RankingLog] = []
+        self.keys, self.fresh, self.bound = np.empty(0), np.empty(0), np.inf
+
+    def pick(self, n: int) -> NDArray[np.int64]:
+        """Return which of the next n rankings may stay."""
+        fresh = self.rng.random(n)
+        # No more than `rows` of one batch can be in the sample, whatever the others hold.
+        own = np.inf if n <= self.rows else np.partition(fresh, self.rows)[self.rows]
+        good = np.flatnonzero(fresh < min(own, self.bound))
+        self.fresh = fresh[good]
+        return good
+
+    def add(self, log: RankingLog) -> None:
+        """Take the rankings that were picked last."""
+        self.logs.append(log)
+        self.keys = np.concatenate([self.keys, self.fresh])
+        if len(self.keys) >= self.rows:
+            self.bound = float(np.partition(self.keys, self.rows - 1)[self.rows - 1])
+        # Not at every batch: letting go copies all that stays.
+        if len(self.keys) > self.rows + self.rows // 4:
+            self._drop()
+
+    def log(self) -> RankingLog:
+        """Return the sample, in the order of the log."""
+        self._drop()
+        return concat(self.logs)
+
+    def _drop(self) -> None:
+        """Let go of rows whose keys are no longer among the smallest."""
+        stay = self.keys <= self.bound
+        ends = np.cumsum([log.n for log in self.logs])
+        pairs = zip(self.logs, np.split(stay, ends[:-1]), strict=False)
+        self.logs = [log.take(np.flatnonzero(rows)) for log, rows in pairs if rows.any()]
+        self.keys = self.keys[stay]
+
+
+#: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
+IN_MEMORY_BYTES = 256 * 2**20
+ENGINES = ("local", "dask", "spark")
+_NO_TARGET = (
+    "name at least one target policy: evaluate(log, {'new': probabilities}) or "
+    "evaluate(log, ['new'])"
+)
+
+Opened = tuple[Source, tuple[str, ...]]
+
+
+@contextmanager
+def opened(log: Any, targets: Any, **options: Any) -> Iterator[Opened]:
+    """Open a source as `open_source` does, and stop at the end what was started for it."""
+    source, names = open_source(log, targets, **options)
+    try:
+        yield source, names
+    finally:
+        close = getattr(source, "close", None)
+        if close is not None and source is not log:
+            close()
+
+
+def open_source(
+    log: Any,
+    targets: Any,
+    *,
+    position_weights: Any = None,
+    segments: Sequence[str] = (),
+    engine: Any = None,
+    where: Mapping[str, Any] | None = None,
+    **reading: Any,
+) -> Opened:
+    """Return the source and the names of its targets.
+
+    `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
+    one segment, {"device": "mobile"}; further options go to the reader.
+    """
+    names, columns = _names(targets)
+    kind = _kind_of(log)
+    if kind in ("log", "source"):
+        refuse_unread(reading)
+    if columns:
+        reading["columns"] = {**(reading.get("columns") or {}), **columns}
+    if position_weights is not None:
+        reading["position_weights"] = position_weights
+    _check_engine(engine, kind)
+    if not names and kind not in ("log", "source", "frame"):
+        raise ConfigError(_NO_TARGET)
+    if kind == "path" and not _has_arrays(targets):
+        return _from_path(
+            log, engine, segments=segments, where=where, targets=names, **reading
+        ), names
+    if kind in ("dask", "spark"):
+        return _from_cluster(
+            kind, log, segments=segments, where=where, targets=names, **reading
+        ), names
+    if kind == "source":
+        return _with_names(log, names)
+    found = _read(log, kind, targets, names, reading)
+    return _with_names(MemorySource(_selected(found, where)), names)
+
+
+def _with_names(source: Source, names: tuple[str, ...]) -> Opened:
+    # Only when none were named: the first rows of a source may take a pass to read.
+    names = names or tuple(source.first.targets)
+    if not names:
+        raise ConfigError(_NO_TARGET)
+    return source, names
+
+
+def _kind_of(log: Any) -> str:
+    """Tell what a log is, by module name where importing the library would be slow."""
+    if isinstance(log, RankingLog):
+        return "log"
+    if isinstance(log, (str, os.PathLike)):
+        return "path"
+    home = type(log).__module__.split(".")
+    if home[:2] == ["pyspark", "sql"]:
+        return "spark"
+    if home[0] in ("dask", "dask_expr"):
+        return "dask"
+    return "source" if hasattr(log, "reduce") and hasattr(log, "first") else "frame"
+
+
+def _check_engine(engine: Any, kind: str) -> None:
+    if engine in (None, "local") or kind == engine:
+        return
+    if isinstance(engine, str) and engine not in ENGINES:
+        raise ConfigError(f"there is no engine '{engine}'; use {', '.join(ENGINES)}")
+    if kind != "path":
+        raise ConfigError(
+            f"an engine is chosen for logs in files; this is a {kind}, which is summed where it "
+            "is. Write it to Parquet, or pass a Dask or Spark frame"
+        )
+
+
+def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of targets, and the columns of those that are given by column."""
+    if targets is None:
+        return (), {}
+    if isinstance(targets, str):
+        return (targets,), {}
+    if isinstance(targets, Mapping):
+        return tuple(targets), {
+            name: value for name, value in targets.items() if isinstance(value, str)
+        }
+    names = tuple(targets) if isinstance(targets, Iterable) else (targets,)
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigError(
+            f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, "
+            "{'new': probabilities}), or name columns of the log, evaluate(log, ['new'])"
+        )
+    return names, {}
+
+
+def _has_arrays(targets: Any) -> bool:
+    return isinstance(targets, Mapping) and not all(
+        isinstance(value, str) for value in targets.values()
+    )
+
+
+def _read(
+    log: Any, kind: str, targets: Any, names: tuple[str, ...], reading: dict[str, Any]
+) -> RankingLog:
+    """Return a log in memory with its targets, each of them checked."""
+    given = dict(targets) if isinstance(targets, Mapping) else {}
+    if kind == "log":
+        found = _as_it_is(log, given, reading.get("position_weights"))
+    else:
+        read = RankingLog.read if kind == "path" else RankingLog.from_frame
+        found = _beside_arrays(read, log, given, names, reading)
+    for name in names:
+        found.target(name)
+    if not found.targets:
+        raise ConfigError(_NO_TARGET)
+    return found
+
+
+def _as_it_is(log: RankingLog, given: dict[str, Any], weights: Any) -> RankingLog:
+    """A log that was read: a text names one of its targets, which may get another name here."""
+    known = {
+        name: log.target(value) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
+    found = log if weights is None else log.with_position_weights(weights)
+    return found.with_targets(known) if known else found
+
+
+def _beside_arrays(
+    read: Callable[..., RankingLog],
+    log: Any,
+    given: dict[str, Any],
+    names: tuple[str, ...],
+    reading: dict[str, Any],
+) -> RankingLog:
+    """A log read for the targets that are columns of it, with those given as arrays beside them."""
+    arrays = {name: value for name, value in given.items() if not isinstance(value, str)}
+    named = tuple(name for name in names if name not in arrays)
+    # None lets the reader guess targets; beside arrays a guess would be evaluated unasked.
+    found = read(log, targets=named or (() if arrays else None), **reading)
+    return found.with_targets(arrays) if arrays else found
+
+
+def _selected(log: RankingLog, where: Mapping[str, Any] | None) -> RankingLog:
+    if not where:
+        return log
+    keep = [np.isin(_column(log, name), allowed(wanted)) for name, wanted in where.items()]
+    if not np.all(keep, axis=0).any():
+        raise ConfigError(f"no ranking matches {dict(where)}")
+    return log.where(np.all(keep, axis=0))
+
+
+def _column(log: RankingLog, name: str) -> Any:
+    if name in log.columns:
+        return log.columns[name]
+    known = ", ".join(log.columns) or "none"
+    raise ConfigError(f"there is no column '{name}' to select by; known: {known}")
+
+
+def _from_path(
+    path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
+) -> Source:
+    here = engine in (None, "local")
+    whole = is_adapter(reading.get("format"))
+    if here and (whole or (_is_small(path) and not where)):
+        kept = {"keep": tuple(segments), **reading}
+        try:
+            return MemorySource(read_log(path, targets=targets, **kept))
+        except TooLargeError:
+            # Packed files say how large they are only while they are read.
+            if whole:
+                raise
+    reading.setdefault("segments", tuple(segments))
+    files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
+    if where:
+        # A segment that nobody is in is told before a cluster is started for it.
+        assert files.first.n
+    return files if here else _on_cluster(files, engine)
+
+
+def _is_small(path: Any) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
+
+
+def _on_cluster(files: FileSource, engine: Any) -> Source:
+    if _is(engine, "spark", "pyspark"):
+        from counterrank.io import spark
+
+        return spark.file_source(files, None if engine == "spark" else engine)
+    if _is(engine, "dask", "distributed"):
+        from counterrank.io import dask
+
+        return dask.file_source(files, None if engine == "dask" else engine)
+    raise ConfigError(
+        f"engine is {engine!r}; use {', '.join(ENGINES)}, a Dask client or a Spark session"
+    )
+
+
+def _is(engine: Any, name: str, package: str) -> bool:
+    return (
+        engine == name
+        if isinstance(engine, str)
+        else type(engine).__module__.split(".")[0] == package
+    )
+
+
+def _from_cluster(
+    kind: str, frame: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
+) -> Source:
+    options = ReadOptions.of(targets=targets, **{"segments": tuple(segments), **reading})
+    if kind == "spark":
+        from counterrank.io import spark
+
+        return spark.frame_source(frame, options, where=where)
+    from counterrank.io import dask
+
+    return dask.frame_source(frame, options, where=where)

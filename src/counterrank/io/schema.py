@@ -1,0 +1,558 @@
+"""Which column is what: from options and the first rows to a LogSpec."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterrank.data.log import LOGGING
+from counterrank.data.propensity import MEANING
+from counterrank.errors import ConfigError, LogError, PropensityError
+from counterrank.io import values
+from counterrank.io.spec import ROLES, CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.policies import PolicySpec
+from counterrank.texts import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, say, suggestion
+
+#: Rows looked at to tell text that holds lists from text that holds names.
+_SAMPLE = 1000
+
+
+def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpec:
+    """Return the spec of data of which `table` is all or the start; K and vocabularies are still
+    open.
+    """
+    return _Resolver(table, options, in_memory).spec()
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    table: pa.Table
+    options: ReadOptions
+    in_memory: bool
+
+    def spec(self) -> LogSpec:
+        # Columns are looked for in this order because the first that is missing is the one told
+        # about, and targets are guessed among what the roles above leave over.
+        options = self.options
+        action = self.field("action")
+        layout = self.layout(action)
+        fields = {"action": action, "reward": self.field("reward")}
+        propensity, logger = self.logging_policy()
+        if propensity is not None:
+            fields["propensity"] = propensity
+        targets, guessed = self.targets(fields)
+        dists = self.dists(targets) if options.dists else {}
+        context = self.context()
+        single = self.singles(layout)
+        parts = self.candidates(action, layout == "long", logger)
+        # Text that only looks like lists of probabilities may still be a segment.
+        unsure = {name for name in guessed if targets[name].form == "text"}
+        sure = [field for name, field in targets.items() if name not in unsure]
+        used = _columns_of(*fields.values(), *sure, *dists.values(), *parts.fields)
+        segments = self.segments(used.union(filter(None, single.values())))
+        asked = options.segments or options.keep
+        return LogSpec(
+            layout=layout,
+            fields=fields,
+            targets=targets,
+            dists=dists,
+            ranking=single.get("ranking"),
+            position=single.get("position"),
+            unit=single["unit"],
+            behavior=single["behavior"],
+            context=context,
+            segments=segments,
+            candidates=parts,
+            kind=self.kind(),
+            position_weights=options.position_weights,
+            missing_reward=options.missing_reward,
+            renumber=options.renumber,
+            guessed=(*guessed, *(name for name in segments if name not in asked)),
+            notes=self.notes(fields),
+        )
+
+    def layout(self, action: Field) -> str:
+        """Whether a row is a ranking, its items in lists or numbered columns, or a position."""
+        if action.form != "scalar":
+            return "list" if action.has_lists else "numbered"
+        if self.is_long:
+            return "long"
+        self.refuse_unmarked_positions()
+        return "numbered"
+
+    def singles(self, layout: str) -> dict[str, str | None]:
+        """Return the columns with one value a row, by role."""
+        roles = ["unit", "behavior"]
+        if layout == "long":
+            roles = ["ranking", "position", *roles]
+        return {role: self.single(role) for role in roles}
+
+    def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
+        """Say what readers of the results must know about how the columns were taken."""
+        # One reward a ranking, not one a position.
+        whole = fields["reward"].form == "scalar" and fields["action"].form != "scalar"
+        unknown = "propensity" not in fields and self.options.logger is None
+        return (REWARD_PER_RANKING,) * whole + (MISSING_PROPENSITY,) * unknown
+
+    # Looked up for every column of files that may have thousands.
+    @cached_property
+    def names(self) -> dict[str, None]:
+        return dict.fromkeys(self.table.column_names)
+
+    @cached_property
+    def runs(self) -> dict[str, set[str]]:
+        """Numbers behind the stems of numbered columns: {"action": {"1", "2"}}."""
+        found: dict[str, set[str]] = {}
+        for name in self.names:
+            stem, line, number = name.rpartition("_")
+            if line and number.isdecimal():
+                found.setdefault(stem, set()).add(number)
+        return found
+
+    def kind(self) -> str:
+        """What the numbers are: as the user says, else as the file says of its own `propensity`,
+        else factored.
+        """
+        if self.options.propensity_kind is not None:
+            return self.options.propensity_kind
+        if self.options.logger is not None:
+            return "factored" if self.options.logger.kind == "softmax" else "prefix"
+        said = (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
+        return said if said in MEANING and "propensity" not in self.options.columns else "factored"
+
+    def field(self, role: str) -> Field:
+        """Return where a role or policy is, or say which columns there are."""
+        found = self.find(self.options.column(role))
+        if found is None:
+            raise self.no_role(role) if role in ROLES else self.no_policy(role)
+        return found
+
+    def no_policy(self, name: str) -> LogError:
+        shown = _shown(self.options.column(name))
+        if self.find(f"{shown}_scores") is not None:
+            return LogError(
+                f"policy '{name}' has scores in '{shown}_scores', but no probabilities; say how "
+                "it ranks by them, as plackett-luce, softmax, top or another kind: "
+                f"--policy {name}=plackett-luce (policies={{'{name}': 'plackett-luce'}} in Python)"
+            )
+        return LogError(
+            f"there is no column '{shown}' for the target policy {name}"
+            f"{suggestion(shown, self.names)}, nor '{shown}_1'; columns are {listed(self.names)}. "
+            f"{_map_names({name: 'NAME'})}"
+        )
+
+    def no_role(self, role: str) -> LogError:
+        """One message names all that is missing, and maps it to columns whose names are usual."""
+        shown = _shown(self.options.column(role))
+        others = [other for other in self.missing() if other != role]
+        also = f" (nor for {', '.join(others)})" if others else ""
+        wanted = (role, *others)
+        if self.usual("position") and not self.is_long:
+            wanted = ("ranking", "position", *wanted)
+        return LogError(
+            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor "
+            f"'{shown}_1'{also}; columns are {listed(self.names)}. "
+            f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
+            f"{self.known_format()}"
+        )
+
+    def missing(self) -> list[str]:
+        """Return the roles that every log needs and this one lacks, so that one message can name
+        them all.
+        """
+        needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
+        return [role for role in needed if self.find(self.options.column(role)) is None]
+
+    def known_format(self) -> str:
+        """A hint when the columns are those of a public data set."""
+        for name, columns in _SIGNATURES.items():
+            if set(columns) <= set(self.names):
+                return f". These are the columns of another format: say {say('--format', name)}"
+        return ""
+
+    def find(self, name: str | tuple[str, ...]) -> Field | None:
+        """Return the field of that name, or those names, if it is there in any form."""
+        if isinstance(name, tuple):
+            for part in name:
+                self.require(part)
+            return Field(name, "wide") if len(name) > 1 else self.find(name[0])
+        if name in self.names:
+            return Field((name,), self.form(name))
+        numbered = self.numbered(name)
+        return Field(numbered, "wide") if numbered else None
+
+    def form(self, name: str) -> str:
+        kind = self.table.schema.field(name).type
+        if values.is_list(kind):
+            return "list"
+        if values.is_text(kind) and self.holds_lists(name):
+            return "text"
+        return "scalar"
+
+    def holds_lists(self, name: str) -> bool:
+        cells = [cell for cell in self.table[name].slice(0, _SAMPLE).to_pylist() if cell]
+        return any(values.looks_like_list(cell) for cell in cells)
+
+    def numbered(self, stem: str) -> tuple[str, ...]:
+        present = self.names
+        first = 0 if f"{stem}_0" in present and f"{stem}_1" in present else 1
+        run = []
+        for k in count(first):
+            if f"{stem}_{k}" not in present:
+                break
+            run.append(f"{stem}_{k}")
+        if run and len(self.runs[stem]) > len(run):
+            last = max(self.runs[stem], key=int)
+            raise LogError(
+                f"columns go from '{run[-1]}' to '{stem}_{last}': '{stem}_{first + len(run)}' is "
+                "missing"
+            )
+        return tuple(run)
+
+    def usual(self, role: str) -> str | None:
+        """Return the column that has one of the names people give to a role, unless it is spoken
+        for.
+        """
+        named = self.options.columns.get(role)
+        if isinstance(named, str) and named in self.names:
+            return named
+        free = self.unspoken
+        return next((free[name] for name in _USUAL.get(role, ()) if name in free), None)
+
+    @cached_property
+    def unspoken(self) -> dict[str, str]:
+        """Columns that no option names, by their names in small letters."""
+        options = self.options
+        # A column the user gave a part has that part, however telling its name is: a "rank" that is
+        # context must not be taken for the position.
+        spoken = {
+            *(options.context or ()),
+            *(options.segments or ()),
+            *options.keep,
+            options.unit,
+            *options.columns.values(),
+        }
+        return {name.lower(): name for name in self.names if name not in spoken}
+
+    def refuse_unmarked_positions(self) -> None:
+        """Raise when rows look like positions: read as rankings of one item, they would give a
+        wrong answer.
+        """
+        position, ranking = self.usual("position"), self.usual("ranking")
+        if position is not None and _counts_up(self.table[position]):
+            raise self.unmarked(f"'{position}' counts them", say("--context", position))
+        if ranking is not None and _repeats(self.table[ranking]):
+            raise self.unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
+
+    def unmarked(self, seen: str, own: str) -> LogError:
+        """The way out for rows that are positions, and `own` for rows that only look like it."""
+        found = {
+            role: self.usual(role) or (role if role in self.names else "NAME")
+            for role in _LONG_ROLES
+        }
+        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
+        return LogError(
+            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
+            f"{say('--columns', columns)} to have them put together; if each row is a ranking of "
+            f"its own, say {own}"
+        )
+
+    @cached_property
+    def is_long(self) -> bool:
+        ranking, position = (self.options.column(role) for role in ("ranking", "position"))
+        return ranking in self.names and position in self.names
+
+    def logging_policy(self) -> tuple[Field | None, PolicySpec | None]:
+        """Return where the propensities are, or how the logger ranked by its scores."""
+        if self.options.logger is not None:
+            return None, self.options.logger
+        found = self.propensity()
+        # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
+        # a fixed order they give no weight that could be taken for a propensity.
+        kept = found is None and self.scores_of(LOGGING) is not None
+        return found, PolicySpec("top") if kept else None
+
+    def propensity(self) -> Field | None:
+        found = self.find(self.options.column("propensity"))
+        if found is not None and (
+            self.options.require_propensity or not _is_empty(self.table, found)
+        ):
+            return found
+        scored = self.scores_of(LOGGING) if found is None else None
+        if scored is not None and self.options.require_propensity:
+            raise PropensityError(
+                f"there are scores of the logger in '{scored.name}', but no propensities; say how "
+                "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or another "
+                f"kind: {say('--logger', 'plackett-luce')}; if nobody knows, "
+                f"{say('--estimate-propensity', 'plackett-luce')} of evaluate learns it"
+            )
+        if self.options.require_propensity or "propensity" in self.options.columns:
+            shown = _shown(self.options.column("propensity"))
+            raise PropensityError(
+                f"there is no column '{shown}' with the logging policy's propensities"
+                f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
+                f"{say('--columns', 'propensity=NAME')}; if none were logged, evaluate "
+                "--estimate-propensity (estimate_propensity=True in Python) estimates them"
+            )
+        return None
+
+    def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
+        if self.options.targets is not None:
+            return self.with_probabilities(self.options.targets), []
+        found = self.with_probabilities(
+            name
+            for name in self.options.columns
+            if name not in ROLES and not name.endswith(_BESIDE)
+        )
+        # A stream reads the columns of its spec in every pass: a wrong guess would cost each time.
+        if not self.in_memory:
+            return found, []
+        taken = _columns_of(*fields.values(), *found.values())
+        guesses = {stem: field for stem, field in self.guesses() if not taken & set(field.columns)}
+        return found | guesses, list(guesses)
+
+    def with_probabilities(self, names: Iterable[str]) -> dict[str, Field]:
+        """Return where the named policies' probabilities are; those that rank by scores have none."""
+        return {name: self.field(name) for name in names if name not in self.options.policies}
+
+    def guesses(self) -> Iterator[tuple[str, Field]]:
+        """Fields that may be target policies: lists or numbered columns of fractions."""
+        context = set(self.context())
+        for name in self.names:
+            if name not in context and not _is_beside(name) and self.may_be_policy(name):
+                yield name, Field((name,), self.form(name))
+        for stem in sorted(stem for stem, found in self.runs.items() if "1" in found):
+            columns = self.fractions(stem)
+            if columns and not context & set(columns):
+                yield stem, Field(columns, "wide")
+
+    def fractions(self, stem: str) -> tuple[str, ...]:
+        """Return a policy's numbered columns if all hold fractions, else none."""
+        # "x" numbers context; a column of the bare name is the policy, and the run beside it is not.
+        if stem in ("x", "") or stem.endswith(_BESIDE) or stem in self.names:
+            return ()
+        columns = self.numbered(stem)
+        kinds = [self.table.schema.field(name).type for name in columns]
+        return columns if all(map(pa.types.is_floating, kinds)) else ()
+
+    def may_be_policy(self, name: str) -> bool:
+        kind, form = self.table.schema.field(name).type, self.form(name)
+        if form == "text":
+            return not self.is_long
+        if form == "list":
+            return bool(pa.types.is_floating(kind.value_type))
+        return self.is_long and bool(pa.types.is_floating(kind))
+
+    def candidates(self, action: Field, long: bool, logger: PolicySpec | None) -> CandidateSpec:
+        """Return where candidates, scores and features of candidates are, if this log has any."""
+        options = self.options
+        policies = self.scored_policies(logger)
+        scores = {
+            name: self.scores(name) for name, policy in policies.items() if policy.needs_scores
+        }
+        items = self.beside(options.column("candidates"))
+        if long:
+            # A row for each candidate, shown or not, whose position is missing where it was not.
+            items = Field(action.columns, "scalar") if scores or self.has_unshown() else None
+        features = () if items is None else self.features(long)
+        return CandidateSpec(
+            items=items,
+            scores=scores,
+            policies={name: policy.text for name, policy in policies.items()},
+            features=features,
+            categories={field.name: () for field in features if self.holds_names(field)},
+            item_file=options.items,
+        )
+
+    def scored_policies(self, logger: PolicySpec | None) -> dict[str, PolicySpec]:
+        """Return how scores become policies, by name; the logger is `LOGGING`."""
+        if logger is not None and not logger.needs_scores:
+            raise ConfigError(
+                "the logger's scores stand in the log: give its kind, such as plackett-luce, and "
+                "no file"
+            )
+        named = self.options.policies
+        wanted = named if self.options.targets is None else self.options.targets
+        first = {} if logger is None else {LOGGING: logger}
+        return first | {name: named[name] for name in wanted if name in named}
+
+    def features(self, long: bool) -> tuple[Field, ...]:
+        """Return the columns z_... with one entry a candidate."""
+        named = [name for name in self.names if name.startswith("z_")]
+        if long:
+            found = [Field((name,), self.form(name)) for name in named]
+            return tuple(field for field in found if field.form == "scalar")
+        return tuple(field for field in map(self.beside, named) if field and field.has_lists)
+
+    def beside(self, name: str | tuple[str, ...]) -> Field | None:
+        """Return a field of lists; text without brackets, "a b c", is one where only lists can
+        stand.
+        """
+        found = self.find(name)
+        scalar = found is not None and found.form == "scalar"
+        if found and scalar and values.is_text(self.table.schema.field(found.name).type):
+            return Field(found.columns, "text")
+        return found
+
+    def scores_of(self, name: str) -> Field | None:
+        """Return where the scores of a policy are, if there are any."""
+        key, stem = f"{name}_scores", self.options.column(name)
+        for column in (self.options.columns.get(key), f"{stem}_scores", key):
+            found = None if column is None else self.find(column)
+            if found is not None:
+                return found
+        return None
+
+    def scores(self, name: str) -> Field:
+        found = self.scores_of(name)
+        if found is not None:
+            return found
+        key = f"{name}_scores"
+        raise LogError(
+            f"there is no column '{key}' with the scores of "
+            f"{'the logger' if name == LOGGING else f'policy {name}'}{suggestion(key, self.names)}; "
+            f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
+        )
+
+    def has_unshown(self) -> bool:
+        position = self.table[self.single("position") or ""]
+        return bool(position.null_count)
+
+    def holds_names(self, field: Field) -> bool:
+        """Whether a feature of candidates is a category rather than a number."""
+        array = values.one_chunk(self.table[field.name].slice(0, _SAMPLE))
+        if field.form == "text":
+            words = values.parse_lists(array, field.name, 0).flatten()
+            return not values.all_numbers(words)
+        return values.is_text(array.type.value_type if field.form == "list" else array.type)
+
+    def dists(self, targets: Iterable[str]) -> dict[str, Field]:
+        result = {}
+        for policy in ("propensity", *targets):
+            key = f"{policy}_dist"
+            name = self.options.columns.get(key)
+            if name is None:
+                stem = self.options.column(policy)
+                name = f"{stem}_dist" if isinstance(stem, str) else key
+            found = self.find(name)
+            if found is None and name != key:
+                found = self.find(key)
+            if found is not None:
+                result[policy] = found
+        return result
+
+    def context(self) -> tuple[str, ...]:
+        if self.options.context is None:
+            schema = self.table.schema
+            return tuple(
+                n
+                for n in self.names
+                if n.startswith("x_") and not values.is_list(schema.field(n).type)
+            )
+        return self.required(self.options.context, "context")
+
+    def segments(self, used: set[str]) -> tuple[str, ...]:
+        if self.options.segments is not None:
+            return self.required(self.options.segments, "segment")
+        kept = self.required(self.options.keep, "segment")
+        guessed: list[str] = []
+        if self.in_memory:
+            guessed = [
+                f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)
+            ]
+        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *kept]))
+
+    def single(self, role: str) -> str | None:
+        name = self.options.column(role)
+        if isinstance(name, tuple):
+            raise LogError(f"'{role}' is one column, but {len(name)} are given: {', '.join(name)}")
+        if self.options.is_named(role):
+            self.require(name, role)
+        return name if name in self.names else None
+
+    def required(self, names: tuple[str, ...], role: str) -> tuple[str, ...]:
+        """Return columns that the user named and that have one value a ranking."""
+        for name in names:
+            self.require(name, role)
+            kind = self.table.schema.field(name).type
+            if not values.is_scalar(kind):
+                raise LogError(
+                    f"column '{name}' holds {kind}; a {role} column needs one value a ranking"
+                )
+        return names
+
+    def require(self, name: str, role: str = "") -> None:
+        if name not in self.names:
+            wanted = f" for {role}" if role else ""
+            raise LogError(
+                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}; columns are "
+                f"{listed(self.names)}"
+            )
+
+
+#: Endings of columns that belong to a policy.
+_BESIDE = ("_dist", "_scores")
+#: What people call the columns of a log.
+_USUAL = {
+    "action": ("item_id", "item", "product_id", "doc_id", "document_id", "article_id", "video_id", "sku", "doc"),
+    "reward": ("clicked", "click", "clicks", "is_click", "purchased", "purchase", "converted", "conversion", "revenue"),
+    "propensity": ("propensity", "propensity_score", "pscore", "logging_prob", "logging_policy_prob", "prob", "p"),
+    "ranking": ("ranking", "ranking_id", "session_id", "request_id", "query_id", "search_id", "impression_id",
+                "serp_id", "page_id", "page_view_id", "slate_id", "list_id", "qid"),
+    "position": ("position", "rank", "pos", "slot", "item_position", "display_position"),
+}  # fmt: skip
+_LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
+#: Scalar columns that nobody named are carried along as possible segments, up to this many.
+_MOST_CARRIED = 100
+#: Where files written by `counterrank simulate` say what their propensities are.
+KIND_IN_FILE = b"counterrank.propensity_kind"
+
+_SIGNATURES = {
+    "open-bandit": ("item_id", "position", "click", "propensity_score"),
+    "amazon-music": ("logging_selected_actions", "target_selected_actions", "propensities"),
+    "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
+    "vw-ccb": ("c", "_outcomes"),
+}
+
+
+def _columns_of(*fields: Field) -> set[str]:
+    return {name for field in fields for name in field.columns}
+
+
+def _shown(column: str | tuple[str, ...]) -> str:
+    return column if isinstance(column, str) else ", ".join(column)
+
+
+def _map_names(mapping: Mapping[str, str]) -> str:
+    wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
+    python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
+    return f"Map names with --columns {wanted} (columns={{{python}}} in Python)"
+
+
+def _is_beside(name: str) -> bool:
+    """Whether a column belongs to the candidates or stands beside a policy's own."""
+    return name.endswith(_BESIDE) or name == "candidates" or name.startswith("z_")
+
+
+def _counts_up(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds small whole numbers from 0 or 1 upwards, more than one of them."""
+    if not pa.types.is_integer(column.type):
+        return False
+    found = pc.unique(column).drop_null().to_pylist()
+    return 1 < len(found) <= 1000 and min(found) in (0, 1) and max(found) <= 1000
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether at least a fifth of the rows have the value of the row above."""
+    array = values.plain(values.one_chunk(column))
+    if len(array) < 2 or pa.types.is_nested(array.type):
+        return False
+    same = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
+    return bool(same * 5 >= len(array))
+
+
+def _is_empty(table: pa.Table, field: Field) -> bool:
+    return all(table[name].null_count == table.num_rows for name in field.columns)

@@ -1,0 +1,254 @@
+"""Spark: passes over any DataFrame or table, or over files by Spark's workers, through mapInArrow."""
+
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from counterrank.data.source import default_threads
+from counterrank.errors import EngineError, LogError, require
+from counterrank.io.cluster import FilesOnCluster, FrameOnCluster, Outcome, Work, outcome_of
+from counterrank.io.scanning import FileSource
+from counterrank.io.spec import ReadOptions
+from counterrank.io.survey import allowed
+
+#: No more results than this come to the driver one by one; neighbours are added on the workers.
+RESULTS = 256
+_SCHEMA = "partition long, rows long, state binary, problem string"
+
+Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def frame_source(
+    frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None
+) -> FrameOnCluster:
+    """Return the log in a Spark DataFrame; nothing is collected but its first rows and the sums."""
+    require("pyspark", extra="spark")
+    _use_this_python(frame.sparkSession)
+    return FrameOnCluster(_FrameRunner(_filtered(frame, where)), options)
+
+
+def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
+    """Return a log in files that Spark's workers can reach; without a session, one is started on
+    this machine.
+    """
+    stack = ExitStack()
+    used = stack.enter_context(local_session()) if session is None else session
+    _use_this_python(used)
+    return FilesOnCluster(files, _FilesRunner(used, len(files.parts)), closing=stack)
+
+
+@contextmanager
+def local_session(workers: int | None = None) -> Iterator[Any]:
+    """Return the active session, or one on this machine only, which is stopped at the end."""
+    session_class = require("pyspark.sql", extra="spark").SparkSession
+    active = session_class.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+        raise EngineError(
+            "Spark needs Java 17 or later, and there is none here; use engine='dask' or 'local'"
+        )
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP")}
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    # A task is tried four times, as on a cluster; the default on one machine is once.
+    builder = session_class.builder.master(f"local[{workers or default_threads()},4]").appName(
+        "counterrank"
+    )
+    for name, value in _ON_THIS_MACHINE.items():
+        builder = builder.config(name, value)
+    with quietly():
+        session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        for name, earlier in before.items():
+            os.environ.pop(name, None) if earlier is None else os.environ.update({name: earlier})
+
+
+_ON_THIS_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+}
+
+
+class _FrameRunner:
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.partitions = 0
+
+    def head(self, rows: int) -> pa.Table:
+        with _plainly():
+            table: pa.Table = self.frame.limit(rows).toArrow()
+        return table
+
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+        with _plainly():
+            chosen = self.frame.select(*[_quoted(name) for name in columns])
+            results = chosen.mapInArrow(_over_rows(_packed(work)), _SCHEMA)
+            if self.partitions > RESULTS:
+                results = _added_by_neighbours(results, -(-self.partitions // RESULTS))
+            # Tasks end in any order; sums of floats must not depend on it.
+            table = results.toArrow().sort_by("partition")
+        # Known after the first pass only, whose results come home one by one.
+        self.partitions = max(self.partitions, table.num_rows)
+        return _outcomes(table)
+
+
+class _FilesRunner:
+    def __init__(self, session: Any, count: int) -> None:
+        self.session, self.count = session, count
+
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+        with _plainly():
+            ids = self.session.range(0, self.count, 1, min(self.count, RESULTS))
+            table = ids.mapInArrow(_over_ids(_packed(work)), _SCHEMA).toArrow().sort_by("partition")
+        return _outcomes(table)
+
+
+def _over_rows(payload: bytes) -> Mapper:
+    def over(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        index = TaskContext.get().partitionId()
+        tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+        yield _row(index, outcome_of(_unpacked(payload), index, tables))
+
+    return over
+
+
+def _over_ids(payload: bytes) -> Mapper:
+    def over(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        total, first = Outcome(), None
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                first = index if first is None else first
+                total = total + outcome_of(_unpacked(payload), index, iter(()))
+        if first is not None:
+            yield _row(first, total)
+
+    return over
+
+
+def _added_by_neighbours(results: Any, width: int) -> Any:
+    """Add `width` consecutive partitions on the workers."""
+
+    def add(table: pa.Table) -> pa.Table:
+        total = Outcome()
+        # Spark hands a group's rows over in any order.
+        ordered = table.sort_by("partition")
+        for outcome in _outcomes(ordered):
+            total = total + outcome
+        return pa.Table.from_batches([_row(ordered["partition"][0].as_py(), total)])
+
+    groups = results.withColumn("neighbours", (results["partition"] / width).cast("long"))
+    return groups.groupBy("neighbours").applyInArrow(add, _SCHEMA)
+
+
+def _row(index: int, outcome: Outcome) -> pa.RecordBatch:
+    state = None if outcome.state is None else _packed(outcome.state)
+    columns = [
+        pa.array([index], pa.int64()),
+        pa.array([outcome.rows], pa.int64()),
+        pa.array([state], pa.binary()),
+        pa.array([outcome.problem], pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["partition", "rows", "state", "problem"])
+
+
+def _outcomes(table: pa.Table) -> Iterator[Outcome]:
+    for row in range(table.num_rows):
+        state = table["state"][row].as_py()
+        found = None if state is None else _loads(state)
+        yield Outcome(found, table["rows"][row].as_py(), table["problem"][row].as_py())
+
+
+def _packed(content: Any) -> bytes:
+    dumps: Callable[[Any], bytes] = require("pyspark.cloudpickle", extra="spark").dumps
+    return dumps(content)
+
+
+def _loads(content: bytes) -> Any:
+    return require("pyspark.cloudpickle", extra="spark").loads(content)
+
+
+# Once a worker, not once a partition: a pass may carry whole models along.
+@lru_cache(maxsize=4)
+def _unpacked(payload: bytes) -> Work:
+    work: Work = _loads(payload)
+    return work
+
+
+def _use_this_python(session: Any) -> None:
+    """On one machine the workers run this Python; on a cluster that is for PYSPARK_PYTHON to say."""
+    context = getattr(session, "_sc", None)
+    if context is not None and context.master.startswith("local"):
+        context.pythonExec = sys.executable
+
+
+def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
+    for name, wanted in (where or {}).items():
+        if name not in frame.columns:
+            raise LogError(
+                f"there is no column '{name}' to select by; columns are {', '.join(frame.columns)}"
+            )
+        frame = frame.where(frame[_quoted(name)].isin(allowed(wanted)))
+    return frame
+
+
+def _quoted(name: str) -> str:
+    # To Spark a bare "user.age" is the field age of a column user.
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Turn what Spark raises, pages of Java, into the one line that matters."""
+    try:
+        with quietly():
+            yield
+    except Exception as problem:
+        raise EngineError(f"Spark could not finish the pass: {reason(str(problem))}") from problem
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Leave out Spark's doubts about pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
+        )
+        yield
+
+
+def reason(text: str) -> str:
+    r"""Return the last Python error in Spark's message, or else its first line.
+
+    >>> reason("Job aborted\n  File x\nZeroDivisionError: division by zero\n\tat org.apache")
+    'ZeroDivisionError: division by zero'
+    """
+    errors = re.findall(
+        r"^\s*((?:[\w.]+\.)?\w+(?:Error|Exception|Exit): .+)$", text, flags=re.MULTILINE
+    )
+    found = [
+        line for line in errors if not line.startswith(("org.", "java."))
+    ] or text.strip().splitlines()[:1]
+    line = found[-1][:300] if found else "no reason given"
+    if "No module named" in line:
+        line += (
+            "; install counterrank where the workers' Python is, and point PYSPARK_PYTHON at "
+            "that Python"
+        )
+    return line

@@ -1,0 +1,500 @@
+"""Before the first pass over files: what only a look at all rows can tell, and the parts to read.
+
+The longest ranking and the vocabularies are those of all rows, so that pieces agree; surveys of
+pieces add up. Parts are light descriptions that another process can read by itself.
+"""
+
+import os
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterrank.errors import LogError
+from counterrank.io import tables, values
+from counterrank.io.files import DataFile, column_chunks, expand, guard
+from counterrank.io.long_format import whole_rankings
+from counterrank.io.schema import resolve
+from counterrank.io.spec import CandidateSpec, Field, LogSpec, ReadOptions
+
+#: More distinct names than this are ids or free text, not a vocabulary.
+MOST_LABELS = 1_000_000
+
+
+@dataclass(slots=True)
+class Survey:
+    """Collects, over pieces of the data, what a spec needs to know of all of it."""
+
+    spec: LogSpec
+    encode_actions: bool = False
+    longest: int = 0
+    lowest: int = 1
+    labels: dict[str, set[str]] = field(default_factory=dict)
+    has_names: bool = False
+    #: Ids written as text that are whole numbers: names too, should another piece have a name.
+    numbers: set[str] = field(default_factory=set)
+    largest: int = -1
+
+    @classmethod
+    def of(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
+        """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says
+        otherwise.
+        """
+        encode = options.encode_actions
+        if encode is None:
+            listed = spec.candidates.items
+            names = (*spec.fields["action"].columns, *(listed.columns if listed else ()))
+            encode = any(_is_huge(sample[name]) for name in names)
+        return cls(spec, encode)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to look at."""
+        names = list(self.spec.fields["action"].columns)
+        names += [name for name in (self.spec.position, self.spec.ranking) if name]
+        parts = self.spec.candidates
+        names += parts.items.columns if parts.items else ()
+        names += [field.name for field in parts.named]
+        return tuple(dict.fromkeys([*names, *self.spec.context]))
+
+    def absorb(self, table: pa.Table) -> None:
+        """Take note of a piece."""
+        self._length(table)
+        for name in self.spec.fields["action"].columns:
+            self._items(values.one_chunk(table[name]), name, self.spec.fields["action"])
+        parts = self.spec.candidates
+        if parts.items is not None and not self.spec.position:
+            self._items(values.one_chunk(table[parts.items.name]), parts.items.name, parts.items)
+        for item in parts.named:
+            self._note(_entries(table[item.name], item), item.name, f"feature '{item.name}'")
+        for name in self.spec.context:
+            if values.is_text(table.schema.field(name).type):
+                self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
+
+    def finish(self, sample: pa.Table) -> LogSpec:
+        """Return the spec with K, vocabularies and the number of actions of whole distributions."""
+        spec = self.spec
+        categories = {
+            name: _ordered(self.labels[name]) for name in spec.context if name in self.labels
+        }
+        names = self._names()
+        dists = {
+            key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()
+        }
+        first = min(self.lowest, 1)
+        if self.longest <= 0:
+            raise LogError(
+                f"no ranking shows an item: '{spec.fields['action'].name}' is empty in every row"
+            )
+        return replace(
+            spec,
+            K=self.longest - first + 1 if spec.position and not spec.renumber else self.longest,
+            categories=categories,
+            action_names=names,
+            dists=dists,
+            first_position=first,
+            candidates=self._candidates(spec.candidates, names, sample),
+        )
+
+    def _names(self) -> tuple[str, ...] | None:
+        if not (self.encode_actions or self.has_names):
+            return None
+        found = self.labels.get("", set()) | (self.numbers if self.has_names else set())
+        _refuse_many(found, "", f"'{self.spec.fields['action'].name}'")
+        return _ordered(found)
+
+    def _candidates(
+        self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table
+    ) -> CandidateSpec:
+        if not parts:
+            return parts
+        size = self.largest + 1 if names is None else len(names)
+        size = 0 if parts.items is None else size
+        categories = {name: _ordered(self.labels.get(name, set())) for name in parts.categories}
+        found = replace(
+            parts, n_items=size, categories=categories, count=self._count(parts, sample)
+        )
+        if parts.item_file is None:
+            return found
+        from counterrank.io.decoding import read_item_features
+
+        return replace(found, item_features=read_item_features(parts.item_file, names, size))
+
+    def _count(self, parts: CandidateSpec, sample: pa.Table) -> int:
+        """Return how many candidates a row has, about."""
+        if self.spec.ranking is not None:
+            return -(
+                -int(sample.num_rows)
+                // max(1, int(pc.count_distinct(sample[self.spec.ranking]).as_py()))
+            )
+        some = parts.items or next(iter(parts.scores.values()), None)
+        return (
+            0
+            if some is None
+            else int(values.entry_counts(values.as_lists(sample[some.name], some.name)).mean()) + 1
+        )
+
+    def _length(self, table: pa.Table) -> None:
+        action = self.spec.fields["action"]
+        if self.spec.position and self.spec.renumber:
+            rankings = values.plain(values.one_chunk(table[self.spec.ranking or ""]))
+            counts = pc.max(pc.value_counts(rankings).field("counts")).as_py()
+            self.longest = max(self.longest, counts or 0)
+        elif self.spec.position:
+            place = values.one_chunk(table[self.spec.position])
+            found = values.floats(place, self.spec.position, lambda index: f"row {index}")
+            if self.spec.candidates:
+                # Candidates that were not shown have no position, or a negative one.
+                found = found[found >= 0]
+            if len(found):
+                self.longest = max(self.longest, int(np.nanmax(found, initial=0)))
+                self.lowest = min(self.lowest, int(np.nanmin(found, initial=1)))
+        elif not action.has_lists:
+            self.longest = len(action.columns)
+        else:
+            array = values.as_lists(table[action.name], action.name)
+            self.longest = max(self.longest, int(values.entry_counts(array).max(initial=0)))
+
+    def _items(self, array: pa.Array, name: str, item: Field) -> None:
+        if item.has_lists:
+            array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
+        if pa.types.is_integer(array.type):
+            self.largest = max(self.largest, pc.max(array).as_py() or 0)
+        whole = item.form == "text" and values.is_text(array.type) and _all_whole(array)
+        named = values.is_text(array.type) and not whole
+        self.has_names |= named
+        if named or self.encode_actions:
+            self._note(array, "", f"'{name}'")
+        elif whole and len(self.numbers) <= MOST_LABELS:  # beyond, they are no vocabulary
+            self.numbers |= _distinct(array)
+
+    def _note(self, array: pa.Array, key: str, what: str) -> None:
+        known = self.labels.setdefault(key, set())
+        known |= _distinct(array)
+        _refuse_many(known, key, what)
+
+
+def _distinct(array: pa.Array) -> set[str]:
+    return set(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
+
+
+def _refuse_many(known: set[str], key: str, what: str) -> None:
+    if len(known) > MOST_LABELS:
+        raise LogError(
+            f"{what} has more than {MOST_LABELS:,} different names (such as "
+            f"'{min(known)[:40]}'); "
+            + (
+                "use integer ids"
+                if key == ""
+                else "choose other context columns with --context (context= in Python)"
+            )
+        )
+
+
+def _is_huge(column: pa.ChunkedArray) -> bool:
+    """Whether whole numbers are too large to number rows of a table with."""
+    array = values.one_chunk(column)
+    array = array.flatten() if values.is_list(array.type) else array
+    return (
+        bool(pa.types.is_integer(array.type)) and (pc.max(array).as_py() or 0) > values.LARGEST_ID
+    )
+
+
+def _ordered(labels: set[str]) -> tuple[str, ...]:
+    """Sorted, so that codes do not depend on the order of rows; whole numbers by value."""
+    if labels and all(label.lstrip("-").isdecimal() for label in labels):
+        return tuple(sorted(labels, key=lambda label: (int(label), label)))
+    return tuple(sorted(labels))
+
+
+def _entries(column: pa.ChunkedArray, item: Field) -> pa.Array:
+    """Return the single values of a column, of lists or not."""
+    return (
+        values.one_chunk(column)
+        if item.form == "scalar"
+        else values.as_lists(column, item.name).flatten()
+    )
+
+
+def _all_whole(array: pa.Array) -> bool:
+    return bool(
+        pc.all(pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")).as_py() is not False
+    )
+
+
+def _actions_of(sample: pa.Table, item: Field) -> int:
+    if not item.has_lists:
+        return len(item.columns)
+    array = values.as_lists(sample[item.name], item.name).drop_null()
+    while values.is_list(array.type):
+        size = int(values.entry_counts(array).max(initial=0))
+        array = array.flatten()
+    return size
+
+
+#: Rankings in a batch, and numbers in a batch where rankings are long.
+BATCH_ROWS = 65_536
+BATCH_NUMBERS = 8_000_000
+#: Numbers held by a sample of a log that is too large for memory: half a gigabyte at most.
+SAMPLE_NUMBERS = 64_000_000
+
+#: Segment to read: the value or values a column must have.
+Where = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first
+    ranking.
+    """
+
+    file: DataFile
+    start: int
+    rows: int | None = None
+    groups: tuple[int, ...] = ()
+
+
+def allowed(wanted: Any) -> list[Any]:
+    """Return the values that a segment's entry, one value or several, lets through."""
+    return list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+
+
+def batch_rows(spec: LogSpec) -> int:
+    """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
+    return min(BATCH_ROWS, max(1, BATCH_NUMBERS // _width(spec))) * rows_each(spec)
+
+
+def sample_rows(spec: LogSpec, rows: int) -> int:
+    """Return how many of `rows` rankings a sample may hold: fewer where a ranking has tens of
+    thousands of numbers.
+    """
+    return min(rows, max(1, SAMPLE_NUMBERS // _width(spec)))
+
+
+def _width(spec: LogSpec) -> int:
+    """Return how many numbers a ranking has, about."""
+    policies = len(spec.fields) + len(spec.targets)
+    width = (
+        spec.K * policies
+        + len(spec.context)
+        + sum(max(d.size, 1) * spec.K for d in spec.dists.values())
+    )
+    width += spec.candidates.count * (1 + len(spec.candidates.fields))
+    return max(width, 1)
+
+
+def rows_each(spec: LogSpec) -> int:
+    """Return how many rows of a file a ranking takes, about."""
+    return max(spec.K, spec.candidates.count) if spec.layout == "long" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A spec for all files, the parts to read and the number of rankings, where known."""
+
+    spec: LogSpec
+    parts: tuple[Part, ...]
+    n: int | None
+
+
+def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> Plan:
+    """Return how to read the files at `path` in parts."""
+    files, sample = opening(expand(path, format, decimal=options.decimal))
+    with guard(files[0].path, prefix=True):
+        survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
+        refuse_folders(survey.spec, files)
+        survey.absorb(sample.slice(0, sample.num_rows))
+    counts = _counts(files, survey, sample)
+    if not any(count != 0 for count in counts):
+        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+    with guard(files[0].path, prefix=True):
+        spec = survey.finish(sample)
+    parts, n = _parts(files, spec, counts)
+    return Plan(spec, parts, n)
+
+
+def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
+    """Return the files from the first that has rows, and its first rows; Spark writes part files
+    without any.
+    """
+    for index, file in enumerate(files):
+        sample = tables.sample(file)
+        if sample.num_rows:
+            return files[index:], sample
+    raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+
+
+def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
+    """Raise when the name of a folder would say what only the rows can: an item, a reward, a
+    probability.
+    """
+    fields = (*spec.fields.values(), *spec.targets.values(), *spec.dists.values())
+    taken = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
+    for file in files:
+        for key, value in file.partitions:
+            if key in taken:
+                raise LogError(
+                    f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', "
+                    "which each ranking has its own of; put it into the file and rename the folder"
+                )
+
+
+def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
+    """Return the parts that can hold rows of the segment, by folder names and Parquet's column
+    statistics.
+    """
+    wanted = {name: allowed(value) for name, value in where.items()}
+    ranges: dict[str, list[dict[str, tuple[Any, Any]]]] = {}
+    for part in parts:
+        if part.groups and part.file.path not in ranges:
+            ranges[part.file.path] = _ranges(part.file, wanted)
+    return tuple(part for part in parts if _may_match(part, wanted, ranges.get(part.file.path, [])))
+
+
+def _may_match(
+    part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[str, tuple[Any, Any]]]
+) -> bool:
+    if any(value not in wanted.get(key, [value]) for key, value in part.file.partitions):
+        return False
+    return not part.groups or any(_overlaps(ranges[group], wanted) for group in part.groups)
+
+
+def _overlaps(known: Mapping[str, tuple[Any, Any]], wanted: Mapping[str, list[Any]]) -> bool:
+    try:
+        return all(
+            any(low <= value <= high for value in wanted[name])
+            for name, (low, high) in known.items()
+        )
+    except TypeError:  # a text compared with a number: the statistics cannot tell
+        return True
+
+
+def _ranges(file: DataFile, names: Container[str]) -> list[dict[str, tuple[Any, Any]]]:
+    """Smallest and largest value of the named columns in each row group, where the file keeps them."""
+    meta = tables.metadata(file)
+    found: list[dict[str, tuple[Any, Any]]] = [{} for _ in range(meta.num_row_groups)]
+    for group, name, chunk in column_chunks(meta, names):
+        told = chunk.statistics
+        # Of a list the statistics are those of its entries, which no segment is.
+        if chunk.path_in_schema == name and told is not None and told.has_min_max:
+            found[group][name] = (told.min, told.max)
+    return found
+
+
+def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
+    """Rankings in each file; a pass over the surveyed columns where the schema does not tell
+    enough.
+    """
+    # A row of the long layout is a position: its footers count no rankings.
+    if all(file.format == "parquet" for file in files) and survey.spec.layout != "long":
+        return _told_by_footers(files, survey, sample)
+    # The schema of one text file with numbered columns of numbers tells all but its rows, and
+    # counting them would be a pass that nothing needs.
+    simple = survey.spec.layout == "numbered" and not survey.labels and not survey.encode_actions
+    if len(files) == 1 and simple:
+        return [None]
+    return [_look(file, survey) for file in files]
+
+
+def _told_by_footers(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
+    if not _settled(files, survey, sample):
+        for file in files:
+            _look(file, survey)
+    return [int(tables.metadata(file).num_rows) for file in files]
+
+
+def _look(file: DataFile, survey: Survey) -> int:
+    """Survey one file; return its number of rankings."""
+    count, last, ranking = 0, None, survey.spec.ranking
+    pieces = tables.batches(file, survey.columns, types=_text_types(survey))
+    if ranking is not None:
+        pieces = whole_rankings(pieces, ranking)
+    for table in pieces:
+        with guard(file.path, prefix=True):
+            survey.absorb(table)
+            found = table.num_rows
+            if ranking is not None:
+                found, last = _changes(values.plain(values.one_chunk(table[ranking])), last)
+            count += found
+    return count
+
+
+def _text_types(survey: Survey) -> dict[str, pa.DataType]:
+    """CSV columns known to hold names stay text in every block."""
+    types = {name: pa.string() for name in survey.labels if name}
+    if survey.has_names or survey.spec.fields["action"].form == "text":
+        types |= {name: pa.string() for name in survey.spec.fields["action"].columns}
+    return types
+
+
+def _changes(ids: pa.Array, last: object) -> tuple[int, object]:
+    inside = pc.sum(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1))).as_py() or 0
+    first, final = ids[0].as_py(), ids[len(ids) - 1].as_py()
+    return inside + (first != last), final
+
+
+def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
+    """Whether the start and the metadata tell K and no vocabulary is open."""
+    action = survey.spec.fields["action"]
+    if survey.labels or survey.encode_actions:
+        return False
+    if not action.has_lists:
+        return _largest_known(files, survey)
+    if action.form == "text" or not _largest_known(files, survey):
+        return False
+    counts = values.entry_counts(values.one_chunk(sample[action.name]))
+    return bool((counts == counts[0]).all()) and all(
+        _entries_a_row(f, action.name) in (counts[0], None) for f in files
+    )
+
+
+def _largest_known(files: list[DataFile], survey: Survey) -> bool:
+    """Whether metadata tell the largest id among the candidates, which the survey then knows."""
+    items = survey.spec.candidates.items
+    if items is None:
+        return True
+    for file in files:
+        for _, _, chunk in column_chunks(tables.metadata(file), items.columns):
+            told = chunk.statistics
+            if told is None or not told.has_min_max or not isinstance(told.max, int):
+                return False
+            survey.largest = max(survey.largest, told.max)
+    return True
+
+
+def _entries_a_row(file: DataFile, name: str) -> float | None:
+    """Entries of a list column a row, over a whole Parquet file; None where there are no rows."""
+    meta = tables.metadata(file)
+    total = sum(chunk.num_values for _, _, chunk in column_chunks(meta, (name,)))
+    return float(total / meta.num_rows) if meta.num_rows else None
+
+
+def _parts(
+    files: list[DataFile], spec: LogSpec, counts: list[int | None]
+) -> tuple[tuple[Part, ...], int | None]:
+    parts: list[Part] = []
+    start = 0
+    for file, count in zip(files, counts, strict=True):
+        if file.format == "parquet" and spec.layout != "long":
+            parts += _groups(file, start)
+        elif count != 0:
+            parts.append(Part(file, start, count))
+        start += count or 0
+    return tuple(parts), None if None in counts else start
+
+
+def _groups(file: DataFile, start: int) -> Iterator[Part]:
+    """Row groups, small neighbours together."""
+    meta = tables.metadata(file)
+    sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
+    group: list[int] = []
+    rows = 0
+    for g, size in enumerate(sizes):
+        group.append(g)
+        rows += size
+        if rows and (rows >= BATCH_ROWS or g == len(sizes) - 1):
+            yield Part(file, start, rows, tuple(group))
+            start, group, rows = start + rows, [], 0

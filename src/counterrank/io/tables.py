@@ -1,0 +1,371 @@
+"""Arrow tables from files of any format: whole, or in batches."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterrank.errors import LogError
+from counterrank.io import values
+from counterrank.io.files import (
+    DataFile,
+    Unpacked,
+    arrow_stream,
+    bounded,
+    guard,
+    not_utf8,
+    refuse_bomb,
+    steady,
+    unpacked_size,
+)
+
+#: Bytes of text parsed at a time.
+BLOCK = 16 << 20
+#: Rankings decoded at a time.
+BATCH = 65_536
+#: The same where a row may be far larger than its file: what is decoded before its size is known.
+TEXT_BATCH = 4096
+#: A JSON object longer than this is no ranking.
+MOST_LINE = 256 << 20
+#: No log nests its JSON deeper.
+MOST_LEVELS = 64
+_LOOK = 1 << 20
+
+Columns = Sequence[str] | None
+Types = dict[str, pa.DataType] | None
+
+
+def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
+    """Return a whole file, or some of its columns."""
+    with guard(file.path, prefix=True), steady(file):
+        table = _READ[file.format](file, _stored(file, columns))
+        return _with_partitions(_decoded(_checked(table, file), file), file, columns)
+
+
+def sample(file: DataFile, rows: int = 1000) -> pa.Table:
+    """Return about the first `rows` rows of a file, all columns."""
+    with guard(file.path, prefix=True):
+        file.refuse_change()
+        for table in _pieces(file, None, rows, None):
+            if table.num_rows:
+                # Columns of bytes that are no text matter only once they are asked for.
+                return _with_partitions(
+                    with_points(_checked(table, file), file.decimal), file, None
+                ).slice(0, rows)
+    return read_table(file)
+
+
+def batches(
+    file: DataFile, columns: Columns = None, *, rows: int = BATCH, types: Types = None
+) -> Iterator[pa.Table]:
+    """Yield consecutive pieces of a file; only a few batches are held at a time.
+
+    `types` are those of CSV columns, which would else be guessed from the first block alone.
+    """
+    with guard(file.path, prefix=True), steady(file):
+        for table in _pieces(file, _stored(file, columns), rows, types):
+            if table.num_rows:
+                yield _with_partitions(_decoded(_checked(table, file), file), file, columns)
+
+
+def _pieces(file: DataFile, wanted: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
+    if file.format == "parquet":
+        blocks = _parquet_blocks(file, wanted, rows)
+    elif file.format == "csv":
+        blocks = _csv_blocks(file, wanted, types)
+    else:
+        blocks = (_jsonl_blocks if file.format == "jsonl" else _arrow_blocks)(file, wanted)
+    for block in blocks:
+        for first in range(0, block.num_rows, rows):
+            yield block.slice(first, rows)
+
+
+def row_groups(
+    file: DataFile, groups: Sequence[int], columns: Columns, *, rows: int
+) -> Iterator[pa.Table]:
+    """Yield consecutive pieces of some row groups of a Parquet file."""
+    where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
+    with guard(where, prefix=True), steady(file), open_parquet(file) as opened:
+        wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
+        found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
+        # A chain of `map` and `filter` holds no batch while the caller works on it.
+        pieces = map(_as_table, filter(_has_rows, found))
+        yield from (
+            (_with_partitions(piece, file, columns) for piece in pieces)
+            if file.partitions
+            else pieces
+        )
+
+
+def _as_table(batch: Any) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+def _has_rows(batch: Any) -> bool:
+    return bool(batch.num_rows)
+
+
+def open_parquet(file: DataFile) -> Any:
+    """Return the open Parquet file; read-ahead is off, which keeps memory flat."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=10_000_000)
+
+
+def metadata(file: DataFile) -> Any:
+    """Return what a Parquet file says of itself."""
+    with guard(file.path, prefix=True), steady(file), open_parquet(file) as opened:
+        return opened.metadata
+
+
+def _stored(file: DataFile, columns: Columns) -> list[str] | None:
+    above = {key for key, _ in file.partitions}
+    return None if columns is None else [name for name in columns if name not in above]
+
+
+def _with_partitions(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
+    for key, value in file.partitions:
+        if (columns is None or key in columns) and key not in table.column_names:
+            kind = pa.int64() if isinstance(value, int) else pa.string()
+            table = table.append_column(key, pa.repeat(pa.scalar(value, type=kind), table.num_rows))
+    return table
+
+
+def _checked(table: pa.Table, file: DataFile) -> pa.Table:
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise LogError(f"{file.path}: there are two columns called '{twice}'; names must differ")
+    return table
+
+
+def _decoded(table: pa.Table, file: DataFile) -> pa.Table:
+    """Text as it was meant: bytes that Arrow could not decode are named, decimal commas become
+    points.
+    """
+    if file.format == "csv":
+        for item in table.schema:
+            if pa.types.is_binary(item.type):
+                raise not_utf8(f"{file.path}: column '{item.name}'")
+    return with_points(table, file.decimal)
+
+
+def with_points(table: pa.Table, decimal: str) -> pa.Table:
+    """Return the table with decimal points in text that holds numbers, where `decimal` is a comma."""
+    if decimal == ".":
+        return table
+    for j, item in enumerate(table.schema):
+        if values.is_text(item.type):
+            text = values.plain(values.one_chunk(table.column(j)))
+            cells = [cell for cell in text.slice(0, 1000).to_pylist() if cell]
+            if cells and all(_COMMA_NUMBERS.match(cell) for cell in cells):
+                table = table.set_column(
+                    j, item.name, pc.replace_substring_regex(text, r"(\d),(\d)", r"\1.\2")
+                )
+    return table
+
+
+#: One number or several, in brackets or not, separated by anything but a comma alone.
+_COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
+
+
+def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list[str] | None:
+    if columns is None:
+        return None
+    known = set(available)
+    missing = [name for name in columns if name not in known]
+    if missing:
+        raise LogError(
+            f"{file.path} has no column '{missing[0]}', which other files of this log have"
+        )
+    return list(columns)
+
+
+def _parquet(file: DataFile, columns: Columns) -> pa.Table:
+    with open_parquet(file) as opened:
+        wanted = _present(opened.schema_arrow.names, columns, file)
+        refuse_bomb(opened, file, wanted)
+        if not _holds_text(opened, wanted):
+            return opened.read(columns=wanted)
+        # A dictionary of long texts is small in the file and in its metadata, and huge once written
+        # out.
+        pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
+        found = list(bounded(map(_as_table, pieces), file))
+        return pa.concat_tables(found) if found else opened.read(columns=wanted)
+
+
+def _holds_text(opened: Any, columns: Columns) -> bool:
+    leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
+    return any(
+        leaf.physical_type == "BYTE_ARRAY"
+        and (columns is None or leaf.path.partition(".")[0] in columns)
+        for leaf in leaves
+    )
+
+
+def _parquet_blocks(file: DataFile, columns: Columns, rows: int) -> Iterator[pa.Table]:
+    with open_parquet(file) as opened:
+        wanted = _present(opened.schema_arrow.names, columns, file)
+        yield from map(_as_table, opened.iter_batches(batch_size=rows, columns=wanted))
+
+
+def _arrow(file: DataFile, columns: Columns) -> pa.Table:
+    found = list(filter(_has_rows, bounded(_arrow_blocks(file, columns), file)))
+    if not found:
+        raise LogError(f"{file.path} is empty: it has columns but no rows")
+    return pa.concat_tables(found)
+
+
+def _arrow_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
+    import pyarrow.ipc as ipc
+
+    with pa.memory_map(file.path) as source:
+        every: Any
+        if file.format == "arrow-stream":
+            reader = every = ipc.open_stream(source)
+        else:
+            reader = ipc.open_file(source)
+            every = map(reader.get_batch, range(reader.num_record_batches))
+        wanted = _present(reader.schema.names, columns, file)
+        for batch in every:
+            # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
+            batch.validate(full=True)
+            table = pa.Table.from_batches([batch])
+            yield table if wanted is None else table.select(wanted)
+
+
+def _csv_options(
+    file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None
+) -> dict[str, Any]:
+    from pyarrow import csv as arrow_csv
+
+    delimiter, names = _header(file)
+    return {
+        "read_options": arrow_csv.ReadOptions(block_size=BLOCK),
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
+        "convert_options": arrow_csv.ConvertOptions(
+            strings_can_be_null=True,
+            include_columns=_present(names, columns, file),
+            column_types=types,
+            decimal_point=file.decimal,
+        ),
+    }
+
+
+def _header(file: DataFile) -> tuple[str, list[str]]:
+    """The delimiter and the names in the first line of a CSV file."""
+    with Unpacked(file) as stream:
+        line = stream.read(1 << 20).partition(b"\n")[0]
+    # Spreadsheets put a mark before UTF-8, and semicolons where decimals have commas.
+    text = line.decode("utf-8-sig").strip("\r")
+    if "\0" in text:
+        raise LogError(f"{file.path} is not text: its first line holds zero bytes")
+    delimiter = max(",\t;|", key=text.count)
+    return delimiter, next(csv.reader([text], delimiter=delimiter), [])
+
+
+def _csv(file: DataFile, columns: Columns) -> pa.Table:
+    from pyarrow import csv as arrow_csv
+
+    options = _csv_options(file, columns)
+    growth = 0.0
+    if unpacked_size(file, BLOCK) == BLOCK:
+        # Types are guessed from the whole file, which is parsed in one go: what it will take is
+        # told by its start.
+        with arrow_stream(file) as stream:
+            growth = next(iter(arrow_csv.open_csv(stream, **options))).nbytes / BLOCK
+    with arrow_stream(file, growth=growth) as stream:
+        return arrow_csv.read_csv(stream, **options)
+
+
+def _csv_blocks(file: DataFile, columns: Columns, types: Types) -> Iterator[pa.Table]:
+    from pyarrow import csv as arrow_csv
+
+    with arrow_stream(file) as stream:
+        reader = arrow_csv.open_csv(stream, **_csv_options(file, columns, types))
+        yield from map(_as_table, reader)
+
+
+def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
+    found = list(bounded(_jsonl_blocks(file, columns), file))
+    if not found:
+        raise LogError(f"{file.path} is empty: there are no rows")
+    return pa.concat_tables(found, promote_options="permissive")
+
+
+def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
+    from pyarrow import json
+
+    first_line = 0
+    for block in _line_blocks(file):
+        if first_line == 0 and block.lstrip()[:1] == b"[":
+            raise LogError(f"{file.path} is one JSON array; write one object a line (JSON Lines)")
+        _refuse_deep(block, file, first_line)
+        options = json.ReadOptions(block_size=max(len(block) + 1, 1024), use_threads=False)
+        try:
+            table = json.read_json(pa.BufferReader(block), read_options=options)
+        except pa.ArrowInvalid as problem:
+            where = f"in the block that starts at line {first_line + 1}"
+            raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
+        first_line += block.count(b"\n")
+        yield table if columns is None else _selected(table, columns)
+
+
+def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
+    """Raise for objects nested so deeply that Arrow's parser, which recurses, would crash."""
+    depth = 0
+    for first in range(0, len(block), _LOOK):
+        letters = np.frombuffer(
+            block, dtype=np.uint8, count=min(_LOOK, len(block) - first), offset=first
+        )
+        steps = np.isin(letters, (91, 123)).astype(np.int32) - np.isin(letters, (93, 125))
+        levels = np.cumsum(steps, dtype=np.int32)
+        if depth + int(levels.max(initial=0)) > MOST_LEVELS:
+            break
+        depth = max(0, depth + int(levels[-1]))
+    else:
+        return
+    # Brackets inside texts do not count; looking at them closely takes time, so only where there is
+    # doubt.
+    for number, line in enumerate(block.split(b"\n"), first_line + 1):
+        bare = np.frombuffer(re.sub(rb'"(?:\\.|[^"\\])*"?', b"", line), dtype=np.uint8)
+        steps = np.isin(bare, (91, 123)).astype(np.int32) - np.isin(bare, (93, 125))
+        if len(bare) and int(np.cumsum(steps).max()) > MOST_LEVELS:
+            raise LogError(
+                f"{file.path}, line {number}: lists and objects are nested more than "
+                f"{MOST_LEVELS} deep"
+            )
+
+
+def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """JSON objects may leave keys out; a block without a key has nulls there."""
+    found = [
+        table[name] if name in table.column_names else pa.chunked_array([pa.nulls(table.num_rows)])
+        for name in columns
+    ]
+    return pa.table(found, names=list(columns))
+
+
+def _line_blocks(file: DataFile) -> Iterator[bytes]:
+    with Unpacked(file) as stream:
+        rest = b""
+        while chunk := stream.read(BLOCK):
+            whole, newline, tail = (rest + chunk).rpartition(b"\n")
+            if newline and whole.strip():
+                yield whole + newline
+            rest = tail
+            if len(rest) > MOST_LINE:
+                raise LogError(
+                    f"{file.path} has a line of more than {MOST_LINE >> 20} MB; write one object "
+                    "a line"
+                )
+        if rest.strip():
+            yield rest + b"\n"
+
+
+_READ = {"parquet": _parquet, "arrow": _arrow, "arrow-stream": _arrow, "csv": _csv, "jsonl": _jsonl}

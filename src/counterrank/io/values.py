@@ -1,0 +1,537 @@
+"""Arrow columns to NumPy arrays: (n, K) items and numbers, whole distributions, context, units.
+
+CSV has no lists of its own: "[1, 2, 3]", "1 2 3" and "a|b|c" are read as such. What is no number is
+refused with the place of the first.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterrank.errors import LogError
+from counterrank.io.spec import Field, LogSpec
+from counterrank.texts import say
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: Ids count things (tables with a row for each item are made); larger ones are hashes, to be
+#: encoded.
+LARGEST_ID = 100_000_000
+
+#: How SQL, Python, R and pandas write in text that there is nothing.
+_NOTHING = ("", "null", "none", "na", "nan")
+
+#: Turns the index of a value into words: "row 17, position 2".
+Place = Callable[[int], str]
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists."""
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text, also as a dictionary."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def is_scalar(kind: pa.DataType) -> bool:
+    """Whether a column can be carried along as a segment: one plain value a row."""
+    return (
+        not pa.types.is_nested(kind)
+        and not pa.types.is_binary(kind)
+        and not pa.types.is_large_binary(kind)
+    )
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return the array without dictionary or view encodings."""
+    if pa.types.is_dictionary(array.type):
+        return plain(array.dictionary).take(array.indices)
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    return array
+
+
+def floats(array: pa.Array, name: str, place: Place) -> Floats:
+    """Return float64 values (m,), NaN where null; text is refused unless every entry is a number."""
+    array = plain(array)
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.uint8())
+    elif is_text(kind):
+        array = _parsed(array, name, place)
+    elif pa.types.is_temporal(kind) or pa.types.is_nested(kind) or not _is_number(kind):
+        raise LogError(
+            f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})"
+        )
+    return _numpy(array)
+
+
+def integers(array: pa.Array, name: str, place: Place) -> Ints:
+    """Return int64 ids (m,), -1 where null."""
+    array = plain(array)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if pa.types.is_integer(array.type):
+        try:
+            whole = array.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise _too_large(name) from None
+        if whole.null_count:
+            whole = pc.fill_null(whole, -1)
+        if len(whole) and pc.max(whole).as_py() > LARGEST_ID:
+            raise _too_large(name)
+        return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+    values = floats(array, name, place)
+    missing = np.isnan(values)
+    # A null turns pandas' integers into floats, which hold every whole number up to 2**53 only.
+    bad = ~missing & ((values != np.rint(values)) | (np.abs(values) > 2.0**53))
+    if bad.any():
+        index = int(np.argmax(bad))
+        raise LogError(
+            f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names"
+        )
+    return np.where(missing, -1.0, values).astype(np.int64)
+
+
+def _too_large(name: str) -> LogError:
+    return LogError(
+        f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the "
+        "first rows: say --encode-actions (encode_actions=True in Python)"
+    )
+
+
+def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> Ints:
+    """Return the index (m,) of each value among `labels`, -1 where null."""
+    text = as_text(array)
+    found = pc.index_in(text, value_set=pa.array(labels, type=text.type))
+    if found.null_count > text.null_count:
+        unknown = pc.and_(pc.is_valid(text), pc.is_null(found))
+        index = pc.index(unknown, True).as_py()
+        raise LogError(
+            f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the "
+            f"vocabulary of {len(labels)} was collected; read the data again from the start"
+        )
+    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """Return the values as strings."""
+    array = plain(array)
+    return array if is_text(array.type) else array.cast(pa.string())
+
+
+def objects(array: pa.Array) -> NDArray[Any]:
+    """Return a column as NumPy: numbers as they are, text as shared Python strings, None where
+    null.
+    """
+    if is_text(array.type) or pa.types.is_dictionary(array.type):
+        encoded = plain(array).dictionary_encode()
+        labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+        return np.asarray(
+            labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)]
+        )
+    if pa.types.is_null(array.type):
+        return np.full(len(array), None, dtype=object)
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    # A copy: views of Arrow memory are read-only, and every kernel would be compiled a second time
+    # for them.
+    return np.array(array.to_numpy(zero_copy_only=False))
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    chunks = column.chunks
+    if pa.types.is_dictionary(column.type):
+        chunks = [plain(chunk) for chunk in chunks]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)
+
+
+def _numpy(array: pa.Array) -> Floats:
+    if not pa.types.is_float64(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(array)
+    empty = pc.is_in(
+        pc.utf8_lower(trimmed),
+        value_set=pa.array(_NOTHING, type=trimmed.type),
+    )
+    trimmed = pc.if_else(empty, pa.scalar(None, type=trimmed.type), trimmed)
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:
+        for index, text in enumerate(trimmed.to_pylist()):
+            if text is not None and not _is_float(text):
+                comma = (
+                    f"; {say('--decimal', ',')} reads decimals with a comma"
+                    if _is_float(text.replace(",", "."))
+                    else ""
+                )
+                raise LogError(
+                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are "
+                    f"wanted{comma}"
+                ) from None
+        raise LogError(f"column '{name}' holds text where numbers are wanted") from None
+
+
+def all_numbers(words: pa.Array) -> bool:
+    """Whether every text is a number or nothing."""
+    return all(word is None or _is_float(word) for word in words.to_pylist())
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(array: pa.Array) -> str:
+    value = array[0].as_py() if len(array) else None
+    return str(value)[:60]
+
+
+_BRACKETED = re.compile(r"^\s*[\[(].*[\])]\s*$", re.DOTALL)
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_SEVERAL_NUMBERS = re.compile(rf"^\s*{_NUMBER}(?:\s*[\s,;|]\s*{_NUMBER})+\s*$")
+
+
+def looks_like_list(cell: str) -> bool:
+    """Whether a cell is in brackets or holds several numbers.
+
+    >>> [looks_like_list(cell) for cell in ("[1,2]", "1 2 3", ".5;.25", "red shoes", "17")]
+    [True, True, True, False, False]
+    """
+    return bool(_BRACKETED.match(cell) or _SEVERAL_NUMBERS.match(cell))
+
+
+def as_lists(column: pa.ChunkedArray, name: str, start: int = 0) -> pa.Array:
+    """Return a column of lists as one array, also where they are written as text."""
+    array = one_chunk(column)
+    return array if is_list(array.type) else parse_lists(array, name, start)
+
+
+def parse_lists(array: pa.Array, name: str, start: int) -> pa.Array:
+    """Return lists of text (or of lists of numbers, when nested) from cells of text."""
+    text = plain(array)
+    if not is_text(text.type):
+        # A file in which every ranking has one item reads as plain numbers.
+        text = text.cast(pa.string())
+    if _is_nested(text):
+        return _nested(text, name, start)
+    bare = pc.replace_substring_regex(text, r"^\s*[\[(]|[\])]\s*$|[\"']", "")
+    bare = pc.utf8_trim_whitespace(bare)
+    if (broken := _first_broken(text)) is not None:
+        row, cell = broken
+        raise LogError(
+            f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a whole list; write [1, "
+            "2, 3] or 1 2 3"
+        )
+    parts = pc.split_pattern_regex(bare, r"\s*[,;|]\s*|\s+")
+    return _without_nothing(parts, bare)
+
+
+def _first_broken(text: pa.Array) -> tuple[int, str] | None:
+    opened = pc.match_substring_regex(text, r"^\s*[\[(]")
+    closed = pc.match_substring_regex(text, r"[\])]\s*$")
+    row = pc.index(pc.not_equal(opened, closed), True).as_py()
+    return None if row < 0 else (row, text[row].as_py())
+
+
+def _without_nothing(parts: pa.Array, bare: pa.Array) -> pa.Array:
+    words = parts.values
+    words = pc.if_else(
+        pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type)), None, words
+    )
+    empty = pc.fill_null(pc.equal(bare, ""), True)
+    result = type(parts).from_arrays(parts.offsets, words)
+    return pc.if_else(empty, pa.scalar(None, type=result.type), result)
+
+
+def _is_nested(text: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(text, r"^\s*\[\s*\[")).as_py())
+
+
+def _nested(text: pa.Array, name: str, start: int) -> pa.Array:
+    rows = []
+    for row, cell in enumerate(text.to_pylist()):
+        try:
+            rows.append(None if cell is None else json.loads(cell))
+        except (ValueError, RecursionError):
+            raise LogError(
+                f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a list of lists"
+            ) from None
+    try:
+        return pa.array(rows, type=pa.list_(pa.list_(pa.float64())))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
+        raise LogError(f"'{name}' is not a list of lists of numbers: {problem}") from None
+
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Lists of a column, flattened: `flat` values, `lengths` (n,), or None when all have K entries."""
+
+    flat: pa.Array
+    lengths: Ints | None
+    n: int
+    K: int
+    start: int
+
+    def place(self, index: int) -> str:
+        """Return where the value at `index` of `flat` stands."""
+        if self.lengths is None:
+            row, position = divmod(index, self.K)
+        else:
+            ends = np.cumsum(self.lengths)
+            row = int(np.searchsorted(ends, index, side="right"))
+            position = index - int(ends[row] - self.lengths[row])
+        return f"row {self.start + row}, position {position + 1}"
+
+    def spread(self, flat: NDArray[Number], pad: float) -> NDArray[Number]:
+        """Return (n, K) with `pad` behind shorter lists; always a fresh, writable array."""
+        if self.lengths is None:
+            return flat.reshape(self.n, self.K).copy()
+        result = np.full((self.n, self.K), pad, dtype=flat.dtype)  # (n, K)
+        result[np.arange(self.K) < self.lengths[:, None]] = flat
+        return result
+
+
+def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
+    """Return the lists of a column, none longer than `length`."""
+    array = as_lists(column, name, start)
+    counts = entry_counts(array)
+    longest = int(counts.max(initial=0))
+    if longest > length:
+        row = int(counts.argmax())
+        raise LogError(
+            f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} "
+            "positions; pad shorter rankings with nulls"
+        )
+    same = len(counts) > 0 and int(counts.min()) == length
+    return Lists(array.flatten(), None if same else counts, len(array), length, start)
+
+
+def entry_counts(array: pa.Array) -> Ints:
+    """Return the number of entries (n,) of each list, 0 for a null."""
+    counts = pc.fill_null(pc.list_value_length(array), 0)
+    return np.asarray(counts.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[Floats, Ints | None]:
+    """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists
+    if they differ.
+    """
+    if field.has_lists:
+        found = lists(table[field.name], field.name, spec.K, start)
+        return found.spread(floats(found.flat, field.name, found.place), np.nan), found.lengths
+    result = np.empty((table.num_rows, len(field.columns)))  # (n, K)
+    for k, name in enumerate(field.columns):
+        result[:, k] = column_numbers(table, name, start)
+    return result, None
+
+
+def column_numbers(table: pa.Table, name: str, start: int) -> Floats:
+    """Return one scalar column as floats (n,)."""
+    return floats(one_chunk(table[name]), name, lambda index: f"row {start + index}")
+
+
+def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints | None]:
+    """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they
+    differ.
+    """
+    field = spec.fields["action"]
+    if field.has_lists:
+        found = lists(table[field.name], field.name, spec.K, start)
+        return found.spread(item_ids(found.flat, field.name, spec, found.place), -1), found.lengths
+    result = np.empty((table.num_rows, len(field.columns)), dtype=np.int64)  # (n, K)
+    for k, name in enumerate(field.columns):
+        result[:, k] = item_ids(
+            one_chunk(table[name]), name, spec, lambda index: f"row {start + index}"
+        )
+    return result, None
+
+
+def item_ids(array: pa.Array, name: str, spec: LogSpec, place: Place) -> Ints:
+    """Return item ids (m,), -1 where null: codes of names, or the numbers themselves."""
+    if spec.action_names is not None:
+        return codes(array, spec.action_names, name, place)
+    result = integers(array, name, place)
+    if len(result) and int(result.min()) < -1:
+        index = int(np.argmax(result < -1))
+        raise LogError(
+            f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
+            "ranking; other ids are read with --encode-actions (encode_actions=True in Python)"
+        )
+    return result
+
+
+def distributions(
+    table: pa.Table, spec: LogSpec, used: Ints | None, start: int
+) -> dict[str, Floats]:
+    """Return the distribution of each policy that has one, by policy name."""
+    return {
+        name: _distribution(table, field, spec, used, start) for name, field in spec.dists.items()
+    }
+
+
+def _distribution(
+    table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start: int
+) -> Floats:
+    if not field.has_lists:
+        return numbers(table, field, spec, start)[0]
+    array = as_lists(table[field.name], field.name, start)
+    if not is_list(array.type.value_type):
+        return _rows(array, field, lambda row: f"row {start + row}")
+    outer = entry_counts(array)
+    items = np.full(len(array), spec.K) if used is None else used
+    wrong = (outer != items) & (outer != spec.K)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise LogError(
+            f"row {start + row}: '{field.name}' has {outer[row]} lists, the ranking has "
+            f"{items[row]} items"
+        )
+    return _by_position(array.flatten(), field, outer, items, start)
+
+
+def _rows(array: pa.Array, field: Field, place: Place) -> Floats:
+    counts = entry_counts(array)
+    if (counts != field.size).any():
+        row = int(np.argmax(counts != field.size))
+        raise LogError(
+            f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere "
+            f"{field.size}"
+        )
+    flat = floats(array.flatten(), field.name, lambda index: place(index // max(field.size, 1)))
+    return flat.reshape(len(array), field.size).copy()
+
+
+def _by_position(inner: pa.Array, field: Field, outer: Ints, items: Ints, start: int) -> Floats:
+    row = np.repeat(np.arange(len(outer)), outer)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(outer) - outer, outer)
+    shown = position < items[row]
+
+    def place(index: int) -> str:
+        at = int(np.flatnonzero(shown)[index])
+        return f"row {start + row[at]}, position {position[at] + 1}"
+
+    # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
+    length = int(max(outer.max(initial=0), items.max(initial=0)))
+    result = np.full((len(outer), length, field.size), 1.0 / max(field.size, 1))  # (n, K, A)
+    result[row[shown], position[shown]] = _rows(inner.filter(pa.array(shown)), field, place)
+    return result
+
+
+def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] | None:
+    """Return the context (n, d), NaN where a value is missing."""
+    if not spec.context:
+        return None
+    result = np.empty((table.num_rows, len(spec.context)))  # (n, d)
+    for j, name in enumerate(spec.context):
+        array = one_chunk(table[name])
+
+        def place(index: int) -> str:
+            return f"row {start + index}"
+
+        if name in spec.categories:
+            found = codes(array, spec.categories[name], name, place)
+            result[:, j] = np.where(found < 0, np.nan, found)
+        elif pa.types.is_temporal(array.type):
+            result[:, j] = _seconds(array, name)
+        else:
+            result[:, j] = floats(array, name, place)
+    infinite = np.isinf(result)
+    if infinite.any():
+        row, j = np.argwhere(infinite)[0]
+        raise LogError(
+            f"context '{spec.context[j]}' is infinite at row {start + row}; use null for missing "
+            "values"
+        )
+    return result
+
+
+def _seconds(array: pa.Array, name: str) -> NDArray[np.float64]:
+    """Points in time as seconds since 1970."""
+    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
+        raise LogError(
+            f"context column '{name}' holds {array.type}; numbers, categories or times are wanted"
+        )
+    stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
+    return np.asarray(stamps.to_numpy(zero_copy_only=False), dtype=np.float64) / 1e6
+
+
+def units(
+    table: pa.Table, name: str | None, start: int, bucket: Ints | None
+) -> tuple[NDArray[Any] | None, Ints | None]:
+    """Return the units (n,) and their buckets (n,); without units, the given buckets."""
+    if name is None:
+        return None, bucket
+    array = plain(one_chunk(table[name]))
+    if array.null_count:
+        row = pc.index(pc.is_null(array), True).as_py()
+        raise LogError(
+            f"unit '{name}' is missing at row {start + row}; each ranking needs its user or "
+            "session (give anonymous ones an id of their own)"
+        )
+    return objects(array), _buckets(array)
+
+
+def _buckets(array: pa.Array) -> Ints | None:
+    from counterrank.kernels import hashing
+
+    result = np.empty(len(array), dtype=np.int64)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        offsets, data = _text_buffers(array)
+        hashing.string_buckets(offsets, data, result)
+        return result
+    return None
+
+
+def _text_buffers(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
+    wide = pa.types.is_large_string(array.type)
+    _, offsets, data = array.buffers()
+    kind = np.int64 if wide else np.int32
+    # Copies: views of Arrow memory are read-only, and the kernel would be compiled a second time
+    # for them.
+    ends = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + len(array) + 1].astype(
+        np.int64
+    )
+    first = int(ends[0]) if len(ends) else 0
+    content = (
+        np.frombuffer(data, dtype=np.uint8)
+        if data is not None and data.size
+        else np.empty(0, dtype=np.uint8)
+    )
+    return ends - first, content[first : int(ends[-1])].copy()

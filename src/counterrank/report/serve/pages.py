@@ -1,0 +1,439 @@
+"""The pages: the list of results, two side by side, and runs over time with predictions beside
+what was earned.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from counterrank.report import (
+    EVIDENCE,
+    SIGNS,
+    Axis,
+    Frame,
+    Plot,
+    Point,
+    Reading,
+    Row,
+    Rows,
+    Scale,
+    Series,
+    around,
+    count,
+    figure,
+    headline,
+    known,
+    learning_page,
+    made_with,
+    page,
+    percent,
+    plain,
+    relative_ends,
+    render,
+    span,
+    style_of,
+    table,
+    validation_page,
+    validation_sentences,
+)
+from counterrank.report.serve.store import Entry, Outcome
+
+
+def listing(entries: Sequence[Entry], folder: str, others: Sequence[Entry] = ()) -> str:
+    """Return the page that lists all evaluations, and below them what was learned and validated;
+    the newest first.
+    """
+    evaluations, rest = (sorted(found, key=_age, reverse=True) for found in (entries, others))
+    return page(
+        "list.html.j2",
+        folder=folder,
+        entries=[_entry_line(entry) for entry in evaluations],
+        others=[_other_line(entry) for entry in rest],
+    )
+
+
+def report(entry: Entry) -> str:
+    """Return the page of one result, with a way back to the list."""
+    if entry.kind == "learning":
+        return learning_page(entry.model, back="/")
+    if entry.kind == "validation":
+        return validation_page(entry.model, back="/")
+    return render(entry.model, back="/")
+
+
+def _age(entry: Entry) -> tuple[datetime, float]:
+    return entry.night, entry.modified
+
+
+def problem(title: str, text: str) -> str:
+    """Return a page that says what went wrong."""
+    return page("problem.html.j2", title=title, text=text)
+
+
+def _entry_line(entry: Entry) -> dict[str, Any]:
+    reading = Reading(entry.model)
+    level = reading.evidence()
+    return {
+        **_named(entry, level),
+        "headline": headline(reading),
+        "size": count(reading.log.get("n")),
+        "written": _written(entry),
+    }
+
+
+def _other_line(entry: Entry) -> dict[str, Any]:
+    learned = entry.kind == "learning"
+    return {
+        "name": entry.name,
+        "link": _link(entry),
+        "kind": "learned policy" if learned else "validation",
+        "headline": entry.model.get("sentence")
+        if learned
+        else validation_sentences(entry.model)[0],
+        "written": _written(entry),
+    }
+
+
+def _written(entry: Entry) -> str:
+    return entry.written.strftime("%Y-%m-%d %H:%M")
+
+
+def _named(entry: Entry, level: str) -> dict[str, str]:
+    """What every line says: which run, where its report is, how good the evidence."""
+    name = EVIDENCE[level][0] if level else "No verdict"
+    return {
+        "name": entry.name,
+        "link": _link(entry),
+        "level": level or "unknown",
+        "level_name": f"{SIGNS.get(level, '?')} {name}",
+    }
+
+
+def _link(entry: Entry) -> str:
+    return f"/report?name={quote(entry.name, safe='')}"
+
+
+def compare(first: Entry, second: Entry) -> str:
+    """Return two evaluations side by side: what changed in each estimate."""
+    readings = (Reading(first.model), Reading(second.model))
+    same = same_data(*readings)
+    pairs = _pairs(*readings)
+    note = (
+        "Both used the same data: a difference comes from the method or the options, not from "
+        "chance in the log."
+        if same
+        else "They used different data: errors of both add up in each difference."
+    )
+    return page(
+        "compare.html.j2",
+        title=f"{first.name} and {second.name}",
+        names=(first.name, second.name),
+        links=[_link(entry) for entry in (first, second)],
+        note=note,
+        facts=table(("", "A", "B"), _facts(*readings), texts=3),
+        differences=table(
+            ("target", "estimator", "A", "B", "B − A", "± se", "lift A", "lift B"),
+            [_difference(a, b, readings, same=same) for a, b in pairs],
+            texts=2,
+        ),
+        chart=_chart(readings),
+        only=_only(*readings),
+    )
+
+
+def same_data(a: Reading, b: Reading) -> bool:
+    """Return whether two evaluations saw the same rows."""
+    # Rows are the same data whatever targets are evaluated on them; older results know only both
+    # together.
+    both = a.log.get("rows_fingerprint") and b.log.get("rows_fingerprint")
+    mine, other = (
+        reading.log.get("rows_fingerprint" if both else "fingerprint") for reading in (a, b)
+    )
+    return mine is not None and mine == other
+
+
+def _key(e: Mapping[str, Any]) -> tuple[str, str]:
+    return str(e.get("target")), str(e.get("estimator"))
+
+
+def _pairs(a: Reading, b: Reading) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    others = {_key(e): e for e in b.estimates}
+    return [(e, others[_key(e)]) for e in a.estimates if _key(e) in others]
+
+
+def _only(a: Reading, b: Reading) -> list[str]:
+    first, second = {_key(e) for e in a.estimates}, {_key(e) for e in b.estimates}
+    return [
+        f"Only in {name}: {', '.join('/'.join(key) for key in sorted(extra))}"
+        for name, extra in (("A", first - second), ("B", second - first))
+        if extra
+    ]
+
+
+def _difference(
+    a: Mapping[str, Any], b: Mapping[str, Any], readings: tuple[Reading, Reading], *, same: bool
+) -> tuple[Any, ...]:
+    errors = [e.get("stderr") for e in (a, b)]
+    # On the same rows errors are shared, and how far is not in the files: none is claimed.
+    both = math.hypot(*errors) if all(map(known, errors)) and not same else None  # type: ignore[arg-type]
+    lifts = [r.lift(*_key(a)) for r in readings]
+    return (
+        *_key(a), plain(a["value"], errors[0]), plain(b["value"], errors[1]),
+        plain(b["value"] - a["value"], errors[0], sign=True), plain(both, errors[0]),
+        *(percent(lift.get("relative"), sign=True) for lift in lifts),
+    )  # fmt: skip
+
+
+def _facts(a: Reading, b: Reading) -> list[tuple[Any, ...]]:
+    told: dict[str, Callable[[Reading], Any]] = {
+        "rankings": lambda r: count(r.log.get("n")),
+        "positions": lambda r: r.log.get("K", "–"),
+        "today's policy": lambda r: plain(r.log.get("value"), r.log.get("stderr")),
+        "evidence": lambda r: r.evidence() or "–",
+        "data": lambda r: r.log.get("fingerprint", "–"),
+    }
+    return [(name, of(a), of(b)) for name, of in told.items()] + _options(a, b)
+
+
+def _options(a: Reading, b: Reading) -> list[tuple[str, str, str]]:
+    """Return the options and versions that differ."""
+    first, second = made_with(a), made_with(b)
+    pairs = [(name, first.get(name, "–"), second.get(name, "–")) for name in first | second]
+    return [(name, one, other) for name, one, other in pairs if one != other]
+
+
+def _chart(readings: tuple[Reading, Reading]) -> Markup:
+    shown = []
+    targets = list(dict.fromkeys(t for r in readings for t in r.targets))
+    for target in targets:
+        shown.append(Row(label=target, value=None, heading=True))
+        for index, (name, reading) in enumerate(zip("AB", readings, strict=True)):
+            best = reading.best(target)
+            if best:
+                shown.append(_row(name, index, best))
+    drawn = Rows(shown, Axis("value"), "Recommended estimates of both evaluations").svg()
+    return figure("Recommended estimates", "Circles: A. Diamonds: B. Bars are intervals.", drawn)
+
+
+def _row(name: str, index: int, best: Mapping[str, Any]) -> Row:
+    error = best.get("stderr")
+    text = plain(best.get("value"), error)
+    interval = f"{plain(best.get('low'), error)} to {plain(best.get('high'), error)}"
+    return Row(
+        label=name, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
+        high=best.get("high"), shown=text, look=f"t{index}", shape=index,
+        tip=f"{name}, {best.get('estimator')}: {text}\n{interval}",
+    )  # fmt: skip
+
+
+#: Runs at most on a chart; older ones stand in the table.
+MOST = 60
+#: Runs whose outcomes are counted in the sentence at the top.
+RECENT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run as seen by one target."""
+
+    entry: Entry
+    reading: Reading
+    target: str
+    outcome: Outcome | None
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The recommended estimate."""
+        return self.reading.best(self.target)
+
+    @property
+    def lift(self) -> Mapping[str, Any]:
+        """Its lift over what was logged."""
+        return self.reading.lift(self.target)
+
+
+def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
+    """Return the page: a section for each target, its runs from the oldest to the newest."""
+    readings = [(entry, Reading(entry.model)) for entry in sorted(entries, key=_age)]
+    targets = dict.fromkeys(target for _, reading in readings for target in reading.targets)
+    nights = {
+        target: [
+            Night(entry, reading, target, outcomes.get((entry.name, target)))
+            for entry, reading in readings
+            if target in reading.targets
+        ]
+        for target in targets
+    }
+    return page(
+        "history.html.j2", sections=[_section(target, runs) for target, runs in nights.items()]
+    )
+
+
+def _section(target: str, runs: Sequence[Night]) -> dict[str, Any]:
+    before: list[Night | None] = [None, *runs[:-1]]
+    lines = [_night_line(night, last) for night, last in zip(runs, before, strict=True)]
+    return {
+        "target": target,
+        "held": held(runs),
+        "chart": _lifts(target, runs[-MOST:])
+        + _outcomes(target, [r for r in runs if r.outcome is not None][-MOST:]),
+        "lines": lines[::-1],
+    }
+
+
+def held(runs: Sequence[Night]) -> str:
+    """Return how many of the last intervals held where an outcome is known; nothing where none is."""
+    judged = [
+        found
+        for night in runs
+        if night.outcome and (found := night.outcome.held(night.best)) is not None
+    ]
+    # The last ones: a method that was mended is judged by what it does now.
+    recent = judged[-RECENT:]
+    if not recent:
+        return ""
+    good = sum(recent)
+    if len(recent) == 1:
+        return f"The one interval whose outcome is known {'held' if good else 'did not hold'}."
+    return f"{good} of the last {len(recent)} intervals held, of those with a known outcome."
+
+
+def _night_line(night: Night, last: Night | None) -> dict[str, Any]:
+    level = night.reading.evidence(night.target)
+    lift, outcome, earned, verdict = night.lift, night.outcome, "", None
+    # Lift and interval in one unit: shares where there are some.
+    change, ends = percent(lift.get("relative"), sign=True), relative_ends(lift)
+    if not ends:
+        change = plain(lift.get("value"), lift.get("stderr"), sign=True)
+        ends = span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True)
+    if outcome is not None:
+        earned = plain(outcome.earned, outcome.stderr or night.best.get("stderr"))
+        verdict = outcome.held(night.best)
+    return {
+        **_named(night.entry, level),
+        "night": night.entry.night.strftime("%Y-%m-%d"),
+        "lift": change,
+        "interval": ends,
+        "earned": earned,
+        "held": "" if verdict is None else "held" if verdict else "did not hold",
+        "changes": [] if last is None else changes(last, night),
+    }
+
+
+def changes(last: Night, night: Night) -> list[str]:
+    """Return what is different from the run before, in words: what a person would ask first."""
+    found = _differences("evidence", last, night, lambda one: one.reading.evidence(one.target))
+    if same_data(last.reading, night.reading):
+        found.append("the same rows as before")
+    sizes = [one.reading.log.get("n") for one in (last, night)]
+    # A quarter more or less is an ordinary night.
+    if all(map(known, sizes)) and sizes[0] and not 0.8 <= sizes[1] / sizes[0] <= 1.25:
+        found.append(f"{count(sizes[0])} → {count(sizes[1])} rankings")
+    found += _differences("estimator", last, night, lambda one: one.best.get("estimator"))
+    found += _differences("counterrank", last, night, _version)
+    if _apart(last.lift, night.lift):
+        found.append("the lift left the interval of the run before")
+    return found
+
+
+def _differences(what: str, last: Night, night: Night, of: Callable[[Night], Any]) -> list[str]:
+    before, now = (str(of(one) or "none") for one in (last, night))
+    return [] if before == now else [f"{what} {before} → {now}"]
+
+
+def _version(night: Night) -> str:
+    provenance = night.reading.model.get("provenance")
+    return str(provenance.get("counterrank") or "") if isinstance(provenance, Mapping) else ""
+
+
+def _apart(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    low, high, value = before.get("low"), before.get("high"), now.get("value")
+    return known(low) and known(high) and known(value) and not low <= value <= high
+
+
+def _lifts(target: str, runs: Sequence[Night]) -> Markup:
+    points, doubtful = [], []
+    style = style_of(runs[-1].reading, target)
+    for place, night in enumerate(runs):
+        lift = night.lift
+        if known(lift.get("value")):
+            low, high = _ends(lift)
+            error = lift.get("stderr")
+            words = f"{night.entry.name}\nlift {plain(lift['value'], error, sign=True)}"
+            words += f"\n{span(low, high, error, sign=True)}" if low is not None else ""
+            evidence = night.reading.evidence(target)
+            words += f"\n{evidence}" if evidence else ""
+            points.append(Point(float(place), float(lift["value"]), low, high, words))
+            doubtful += points[-1:] if evidence != "reliable" else []
+    values = [value for p in points for value in (p.y, p.low, p.high)]
+    frame = Frame(
+        x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
+        y=around(values, also=[0.0]),
+        x_title="run",
+        y_title="lift",
+        lines=[(0.0, "no change")],
+        signed=True,
+        x_ticks=_days(runs),
+    )
+    series = [
+        Series(points=points, look=style.look, shape=style.shape, whiskers=True),
+        Series(points=doubtful, look=f"{style.look} hollow", shape=style.shape, joined=False),
+    ]
+    drawn = Plot(series, frame, f"Lift of {target} over time").svg()
+    aid = "Each mark is a run, each bar its interval; hollow where the evidence is not reliable."
+    return figure(f"Lift of {target}, run by run", aid, drawn)
+
+
+def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
+    predicted, earned = [], []
+    for place, night in enumerate(runs):
+        best, outcome = night.best, night.outcome
+        if outcome is None or not known(best.get("value")):
+            continue
+        low, high = _ends(best)
+        error = best.get("stderr")
+        words = (
+            f"{night.entry.name}\npredicted {plain(best['value'], error)}\nearned "
+            f"{plain(outcome.earned, error)}"
+        )
+        # Side by side: whiskers at one place would hide each other.
+        predicted.append(Point(place - 0.08, float(best["value"]), low, high, words))
+        reach = night.reading.reach(outcome.stderr)
+        ends = (outcome.earned - reach, outcome.earned + reach)
+        earned.append(Point(place + 0.08, outcome.earned, *ends, words))
+    values = [value for p in (*predicted, *earned) for value in (p.y, p.low, p.high)]
+    frame = Frame(
+        x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
+        y=around(values),
+        x_title="run",
+        y_title="value per ranking",
+        x_ticks=_days(runs),
+    )
+    if not predicted:
+        return Markup("")
+    # As in the report: a policy in its own colour, what was measured in grey squares.
+    style = style_of(runs[-1].reading, target)
+    series = [
+        Series(points=predicted, look=style.look, shape=style.shape, joined=False, whiskers=True),
+        Series(points=earned, look="today", shape=2, joined=False, whiskers=True),
+    ]
+    names = ["predicted", "earned in the A/B test"]
+    drawn = Plot(series, frame, f"Predicted and earned, {target}", names)
+    aid = "An interval holds if the outcome lies within it, both errors considered."
+    return figure(f"{target}: predicted and earned", aid, drawn.legend() + drawn.svg())
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    low, high = (float(v) if known(v) else None for v in (row.get("low"), row.get("high")))
+    return low, high
+
+
+def _days(runs: Sequence[Night]) -> list[tuple[float, str]]:
+    stride = max(1, (len(runs) + 5) // 6)
+    days = [(float(i), night.entry.night.strftime("%b %d")) for i, night in enumerate(runs)]
+    return days[::stride]

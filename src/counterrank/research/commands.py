@@ -1,0 +1,276 @@
+"""The laboratory's commands: the demo, a simulated log, the paper's figures, compiling ahead."""
+
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from counterrank.cli.options import results_console, seed_option, showing_progress
+from counterrank.research.paper import FIGURES
+
+#: Options whose name differs from that of the parameter; worlds call their actions items.
+_NAMES = {"rewards": "reward", "logging_": "logging", "target_kind": "target"}
+_WORLDS = ("search", "feed", "shop")
+
+
+_EPILOG = """Example:
+
+\b
+  counterrank simulate --preset random --n 5000 --k 4 --out log.parquet
+  counterrank simulate --preset search --behavior cascade --out log.parquet
+"""
+
+
+@click.command(
+    "simulate", epilog=_EPILOG, short_help="Write a simulated log with a known true value."
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["published", "paper", "random", *_WORLDS]),
+    default="published",
+    show_default=True,
+    help="The world: of the paper's code, of its text, one drawn from the seed (any K and number "
+    "of actions), or one of real shape, with candidates, features and clicks: a search page, a "
+    "feed, a shop with revenue.",
+)
+@click.option(
+    "--n", default=8000, show_default=True, type=click.IntRange(min=1), help="Number of rankings."
+)
+@click.option(
+    "--k",
+    type=click.IntRange(min=1),
+    help="Positions in a ranking (8; search and feed 10, shop 5).",
+)
+@seed_option
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="File to write; the ending says the format.",
+)
+@click.option(
+    "--delta",
+    type=click.FloatRange(0, 1),
+    help="User behaviour parameter, 0 (simple) to 1 (complex).",
+)
+@click.option(
+    "--epsilon", type=click.FloatRange(0, 1), help="Randomness of the target policy, 0 to 1."
+)
+@click.option(
+    "--sigma", type=click.FloatRange(min=0), help="Standard deviation of the reward noise."
+)
+@click.option(
+    "--lam", type=click.FloatRange(0, 1e6), help="Sharpness of the behaviour distribution."
+)
+@click.option(
+    "--actions", type=click.IntRange(min=2), help="Number of actions, or of items in the catalogue."
+)
+@click.option(
+    "--rewards",
+    type=click.Choice(["pairwise", "binary", "triple", "multiplicative"]),
+    help="Reward model.",
+)
+@click.option(
+    "--logging",
+    "logging_",
+    type=click.Choice(["factored", "plackett-luce"]),
+    help="Kind of logging policy.",
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(min=1),
+    help="search, feed, shop: items a request chooses from.",
+)
+@click.option(
+    "--behavior",
+    type=click.Choice(["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]),
+    help="search, feed, shop: how users click.",
+)
+@click.option(
+    "--logger",
+    type=click.Choice(["plackett-luce", "epsilon", "swap", "mixture"]),
+    help="search, feed, shop: how the logging policy explores.",
+)
+@click.option(
+    "--target-kind",
+    type=click.Choice(["near", "far", "blind", "top"]),
+    help="search, feed, shop: the new policy is near the old one, sharper, of scores that say "
+    "nothing, or a top list.",
+)
+def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
+    """Write a simulated log with a target policy `new`, whose true value is printed (and kept in
+    Parquet metadata).
+    """
+    from counterrank.io import check_outputs
+    from counterrank.research import simulate as worlds
+
+    check_outputs([], {"--out": out})
+    given = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
+    environment: worlds.Environment | worlds.World
+    if preset in _WORLDS:
+        given |= {"K": k} if k is not None else {}
+        given |= {"items": given.pop("actions")} if "actions" in given else {}
+        environment = worlds.world(preset, seed=seed, **given)
+    else:
+        # The published world is drawn in the paper's code and has no seed of ours.
+        given |= {"seed": seed} if preset != "published" else {}
+        environment = worlds.preset(preset, K=8 if k is None else k, **given)
+    with showing_progress():
+        truth = worlds.write_log(environment, n, out, seed=seed)
+    click.echo(f"true value: {truth.value!r}")
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+# The names stand on a line of their own that is never wrapped, so that scripts can read them.
+_HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
+
+FIGURE "all" makes every figure and a page of them; "page" makes the page from the results that are there.
+
+\b
+[{"|".join([*FIGURES, "all"])}]
+
+\b
+{chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
+"""
+
+
+@click.command("reproduce", help=_HELP, short_help="Reproduce the figures and tables of the paper.")
+@click.argument("figure", type=click.Choice([*FIGURES, "all", "page"]), metavar="FIGURE")
+@click.option(
+    "--seeds",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Simulated data sets a point.",
+)
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False), help="Folder for results and figures."
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes (default: all cores).")
+@click.option(
+    "--preset",
+    type=click.Choice(["published", "paper", "random"]),
+    default="published",
+    show_default=True,
+)
+@click.option(
+    "--estimators", multiple=True, help="Only this estimator of the figure; repeat for more."
+)
+@click.option(
+    "--into",
+    type=click.Path(dir_okay=False),
+    help="page: the file to write instead of one in --out.",
+)
+@click.option(
+    "--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data."
+)
+@click.option(
+    "--log-b", type=click.Path(), help="real-world: the log of the policy to evaluate, to judge by."
+)
+@click.option(
+    "--target",
+    default="new",
+    show_default=True,
+    help="real-world: B's probabilities, a column of log A.",
+)
+def reproduce(
+    figure: str, log_a: str | None, log_b: str | None, target: str, **options: Any
+) -> None:
+    """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
+    from counterrank.research import paper
+
+    into = options.pop("into")
+    if into is not None and figure != "page":
+        raise click.UsageError("--into goes with page")
+    if figure == "page":
+        _tell(paper.write_page(Path(options["out"]), into and Path(into), preset=options["preset"]))
+        return
+    if (log_a is None) != (log_b is None) or (log_a and figure != "real-world"):
+        raise click.UsageError("--log-a and --log-b go together, with the figure real-world")
+    if log_a and log_b:
+        options["pair"] = (log_a, log_b, target)
+
+    try:
+        with showing_progress():
+            _tell(paper.reproduce(figure, **options))
+    except KeyboardInterrupt:
+        # Other commands leave nothing behind; here every finished seed is a file of its own.
+        click.echo("interrupted; finished seeds are kept, run again to resume", err=True)
+        raise click.exceptions.Exit(130) from None
+
+
+@click.command("demo", short_help="Evaluate two policies on the log of a shop, and learn a third.")
+@click.option(
+    "--out",
+    default="out/demo",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder to write to.",
+)
+def demo(out: str) -> None:
+    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and
+    certify it.
+    """
+    from counterrank.research.demo import run
+
+    with showing_progress():
+        run(out, console=results_console())
+
+
+#: Enough for trees and regressions to be fitted; more would only take longer.
+_ROWS = 1_200
+
+
+@click.command("warmup", short_help="Compile ahead of time what an evaluation needs.")
+def warmup() -> None:
+    """Compile what an evaluation needs, so that the first one on this machine is as fast as the
+    next.
+
+    Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
+    when an image is built; a second call finds everything there and takes a few seconds.
+    """
+    from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
+    from counterrank.kernels.jit import FIRST_RUN
+    from counterrank.research import simulate as worlds
+    from counterrank.research.demo import shop
+
+    FIRST_RUN.told = True  # who asks for it need not be told
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.parquet"
+        shop.make_log(log, n=_ROWS)
+        # Once with the policies' whole distributions, once with the logged propensities alone.
+        evaluate(
+            log,
+            list(shop.TARGETS)[:1],
+            estimators=[*DEFAULT_ESTIMATORS, "aips"],
+            segments=["x_device"],
+        )
+        evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
+        # And once with scores of candidates, whose pages show no item twice.
+        scores = Path(folder) / "scores.parquet"
+        worlds.write_log(worlds.world("search", K=4, candidates=8), _ROWS, scores, seed=0)
+        evaluate(scores, ["new"])
+    compiled = (
+        f"{FIRST_RUN.seconds:.0f} s of compiling"
+        if FIRST_RUN.seconds > 0
+        else "nothing was left to compile"
+    )
+    click.echo(f"ready: {compiled}, {time.perf_counter() - start:.0f} s in all")
+
+
+def _without_distributions(log: Path) -> Path:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(log)
+    kept = [name for name in table.column_names if not name.endswith("_dist")]
+    path = log.with_name("bare.parquet")
+    pq.write_table(table.select(kept), path)
+    return path

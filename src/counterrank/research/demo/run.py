@@ -1,0 +1,117 @@
+"""The main job on the shop's log, then a policy learned from it: what a newcomer sees in a minute."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterrank.research.demo import shop
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from counterrank.evaluation import Evaluation
+    from counterrank.learning import Learned
+
+SEGMENTS = ("x_device", "x_returning", "x_tenure_days", "country")
+#: Visits on which the truth of what was learned is drawn: to about a hundredth of a click.
+TRUTH_ROWS = 4_000
+WORDS = {"reward": "clicks", "ranking": "page"}
+
+
+def run(
+    out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n: int = shop.ROWS
+) -> "Evaluation":
+    """Write the log, evaluate both targets, learn a third policy; print each with the truth and
+    write pages of both.
+    """
+    from rich.console import Console
+
+    from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
+    from counterrank.learning import learn
+
+    folder = Path(out_dir)
+    log = folder / "log.parquet"
+    shop.make_log(log, n=n)
+    names = [*DEFAULT_ESTIMATORS, "aips"]  # the shop's visitors differ, which its tree shows
+    command = f"counterrank demo --out {folder}"
+    result = evaluate(
+        log, list(shop.TARGETS), estimators=names, segments=SEGMENTS, command=command,
+        target_is_fresh=True,
+    )  # fmt: skip
+    result.log["words"] = WORDS
+    result.to_json(folder / "report.json")
+    result.to_html(folder / "report.html")
+    console = console or Console()
+    console.print(result)
+    console.print(_truth(result, shop.truth(n)))
+    learned = learn(log)
+    learned.to_html(folder / "learned.html")
+    learned.to_json(
+        folder / "learned.json", policy="policy.json" if learned.certificate.certified else None
+    )
+    if learned.certificate.certified:
+        learned.save(folder / "policy.json")
+    console.print("\nA third policy, learned from the same log\n", style="bold")
+    console.print(learned)
+    console.print(_true_gain(learned, log, n))
+    pages = f"{folder / 'report.html'} and {folder / 'learned.html'}"
+    console.print(
+        f"\nOpen {pages} in a browser. The log is {log}.", highlight=False, soft_wrap=True
+    )
+    return result
+
+
+def _true_gain(learned: "Learned", log: Path, n: int) -> str:
+    """Return what the learned policy really earns, beside what its certificate promises."""
+    from counterrank.io import read_log
+    from counterrank.report import at_least, plain
+
+    rows = read_log(log).take(slice(0, TRUTH_ROWS))
+    rng = np.random.default_rng(0)
+    served = learned.policy.bind(rows).sample(shop.SLOTS, rng, size=2)
+    who = shop.visits(n, np.random.default_rng(shop.SEED)).take(slice(0, TRUTH_ROWS))
+    gains = [
+        shop.click_probability(who, served[:, j]).sum(axis=1).mean() for j in range(served.shape[1])
+    ]
+    gain = float(np.mean(gains)) - shop.true_value(who, shop.logging_policy(who))
+    found = learned.certificate
+    error = found.stderr
+    promised = (
+        f"at least {at_least(found.low, error, sign=True)} was promised"
+        if found.certified
+        else "nothing was promised"
+    )
+    true, estimate = (plain(value, error, sign=True) for value in (gain, found.value))
+    return f"The truth: {true} clicks per page; {promised}, {estimate} estimated."
+
+
+def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
+    """The shop is simulated: what really happens, what was estimated, what judging slot by slot
+    would have said.
+    """
+    from rich import box
+    from rich.table import Table
+
+    from counterrank.report import percent
+
+    title = "\nThis shop is simulated, so the truth is known (lift in clicks per page)"
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    table.add_column("target")
+    for name in ("truth", "estimate", "interval", "slot by slot (iips)"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for target in shop.TARGETS:
+        found, alone = result.estimate(target), result.estimate(target, "iips")
+        truth = values[target] / values["logging"] - 1
+        low, high = found.lift.relative_low, found.lift.relative_high
+        shares = (
+            percent(value, sign=True)
+            for value in (truth, found.lift.relative, low, high, alone.lift.relative)
+        )
+        real, estimate, lowest, highest, slots = shares
+        table.add_row(target, real, estimate, f"{lowest} to {highest}", slots)
+    return table

@@ -1,0 +1,645 @@
+"""Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a node,
+depth first.
+
+What the public code adds to the paper's text, and this mode repeats: the noise on the bias is drawn
+anew for each of the M x M pairs of models; a split is accepted at an equal score; the variance is
+cut off below at that of the last model on all rows, except at the root; nodes are visited last in,
+first out, and the score is that of the whole assignment. The choice uses the rows it is later
+averaged over: for reproducing the paper only.
+
+With the generator, the models and the simulated rows of a published run, the trees are that run's
+own trees.
+
+`Oracle` tells it the true bias plus noise. The bias comes from ten fresh data sets of the log's
+size, as in the public code; in preset `published` these are the published run's own, and so are the
+random partitions and the noise.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.kernels.jit import jit
+from counterrank.research import simulate
+from counterrank.research.paper.replay import OracleView, Run, contributions
+from counterrank.research.simulate import Environment
+from counterrank.weights.ratios import Ratios
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Rows = NDArray[np.int32]
+Codes = NDArray[np.uint16]
+#: One array of rows seen as single-precision numbers, as half words and as whole words.
+Records = tuple[NDArray[np.float32], Codes, Rows]
+
+#: Cuts that are located together: a row then belongs to one of at most 2^10 cells, whose sums stay
+#: in the first cache.
+_TOGETHER = 10
+#: Bins a feature is cut into to find cells by table; a table of every feature fits into the first
+#: cache.
+BINS = 1024
+#: Above the number of any cell: one comparison finds the rows whose cell the table cannot tell.
+_UNSURE = 1 << 20
+Singles = NDArray[np.float32] | Floats
+Random = np.random.Generator | np.random.RandomState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomGrowth:
+    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf,
+    depth.
+
+    `as_published` False follows the text: strictly better splits only, no floor under the variance.
+    """
+
+    partitions: int = 10
+    noise: float = 0.3
+    min_leaf: int = 100
+    max_depth: int = 5
+    as_published: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RandomTree:
+    """Nodes in order of creation: feature (-1: leaf), threshold (left when below), children, model."""
+
+    feature: list[int]
+    threshold: list[float]
+    left: list[int]
+    right: list[int]
+    model: list[int]
+
+    def add(self, model: int) -> int:
+        """Add a leaf and return its number."""
+        for values in (self.feature, self.left, self.right):
+            values.append(-1)
+        self.model.append(model)
+        self.threshold.append(np.nan)
+        return len(self.model) - 1
+
+
+class PartitionGrower:
+    """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d); one grower
+    serves all positions.
+
+    `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
+    their shares, then M x M normals a partition. The published runs asked a legacy generator in
+    this order.
+    """
+
+    def __init__(self, context: Floats, fresh: Floats, settings: RandomGrowth, rng: Random) -> None:
+        self.context, self.fresh = np.ascontiguousarray(context), np.ascontiguousarray(fresh)
+        self.settings, self.rng = settings, rng
+        # Rows in rising order of each feature, then in their own order.
+        order = [*np.argsort(context.T, axis=1, kind="stable"), np.arange(len(context))]
+        self.order = np.array(order, dtype=np.int32)
+        self.spare = np.empty(len(context), dtype=np.int32)
+        self.buffers: list[Records] = []
+        self.places = self._places(self.context), self._places(self.fresh)
+
+    def _places(self, context: Floats) -> tuple[Floats, NDArray[np.uint16], Floats, Floats]:
+        """Return contexts with their bins over the range of the logged ones."""
+        low, high = self.context.min(axis=0), self.context.max(axis=0)
+        scale = BINS / np.maximum(high - low, 1e-300)
+        return context, bin_codes(context, low, scale), low, scale
+
+    def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
+        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their
+        sums (M,).
+        """
+        width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
+        if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
+            # Contributions, bins and number of a row side by side: a node reads its rows in one
+            # stream, and dividing it copies whole words.
+            words = np.empty(
+                (3, fresh.shape[1], width), dtype=np.int32
+            )  # in one piece: large pages are faster
+            self.buffers = [(w.view(np.float32), w.view(np.uint16), w) for w in words]
+        total = fill_records(
+            fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0]
+        )
+        return self.buffers, total
+
+    def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
+        """Return the tree and the model of each logged row (n,), from contributions y (M, n) and
+        fresh (M, N).
+
+        The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
+        """
+        # Row by row, since rows of a node are picked one by one.
+        own = np.concatenate([y, y**2]).T.copy()
+        state = _Growth(self, own, fresh, value)
+        while state.stack:
+            state.step(*state.stack.pop())
+        return state.tree, state.choice
+
+
+class _Growth:
+    """One tree on its way: rows listed node by node, sums of the assignment so far."""
+
+    def __init__(self, grower: PartitionGrower, own: Floats, fresh: Singles, value: float) -> None:
+        self.grower, self.own, self.M, settings = grower, own, len(fresh), grower.settings
+        n, M = len(own), self.M
+        self.sizes = np.array([n, fresh.shape[1]], dtype=np.float64)
+        self.goal = np.array([value, -np.inf, settings.noise, settings.as_published])
+        self.order = grower.order.copy()
+        self.records, simulated = grower.records(fresh)
+        total, means = own.sum(axis=0), simulated / fresh.shape[1]
+        normal = grower.rng.standard_normal(M)
+        each = [
+            score(total[m], total[M + m], means[m], float(n), self.goal, normal[m])
+            for m in range(M)
+        ]
+        root = int(np.argmin(each))
+        if settings.as_published:
+            # A mean that hits the value has no bias: what is left is the variance of the last
+            # model, the floor of the public code. Set after the root is scored, which has no floor
+            # there.
+            self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
+        self.totals = np.array([total[root], total[M + root], simulated[root]])
+        self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
+        self.stack = [(self.tree.add(root), (0, n), (0, fresh.shape[1]), 0)]
+
+    def step(self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int) -> None:
+        """Search a node, and divide it when one of its partitions is accepted."""
+        settings, grower = self.grower.settings, self.grower
+        count = logged[1] - logged[0]
+        if depth >= settings.max_depth or count < 2 * settings.min_leaf:
+            return
+        first, features, shares, normal = self._draw(count)
+        threshold = cuts(self.order, *logged, grower.context, features, shares)
+        inside, simulated = self.order[-1, slice(*logged)], self._simulated(fresh, depth)
+        own = left_sums(self.own, grower.places[0], inside, features, threshold)
+        new = left_sums_of_records(simulated, self.M, grower.places[1], features, threshold)
+        M, model = self.M, self.tree.model[node]
+        # The assignment without this node; squared bias is of the whole, so no node can be scored
+        # by itself.
+        base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
+        best = score(
+            self.totals[0],
+            self.totals[1],
+            self.totals[2] / self.sizes[1],
+            self.sizes[0],
+            self.goal,
+            first,
+        )
+        _, s, a, b = best_pair(own, new, base, self.sizes, self.goal, normal, best)
+        if s < 0:
+            return
+        right = own[-1] - own[s]
+        self.totals = base + (
+            own[s, a] + right[b],
+            own[s, M + a] + right[M + b],
+            new[s, a] + new[-1, b] - new[s, b],
+        )
+        self._divide(
+            node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1)
+        )
+
+    def _simulated(self, part: tuple[int, int], depth: int) -> Records:
+        """Return the records of a node: the root's are kept, deeper nodes go back and forth between
+        two arrays.
+        """
+        values, halves, words = self.records[0 if depth == 0 else 1 + depth % 2]
+        where = slice(*part)
+        return values[where], halves[where], words[where]
+
+    def _draw(self, count: int) -> tuple[float, Ints, Floats, Floats]:
+        rng, settings = self.grower.rng, self.grower.settings
+        S, M, share = settings.partitions, self.M, settings.min_leaf / count
+        first = float(rng.standard_normal())
+        # What `choice` of the legacy generator asks for, without its detours.
+        whole = rng.integers if isinstance(rng, np.random.Generator) else rng.randint
+        features = whole(0, self.grower.context.shape[1], size=S)
+        shares = rng.uniform(share, 1 - share, size=S)
+        # `_steps` and `_gather` take equal features as neighbours. Sorted before the normals are
+        # drawn, as the public code visits partitions feature by feature.
+        by_feature = np.argsort(features, kind="stable")
+        return first, features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
+
+    def _divide(
+        self,
+        node: int,
+        cut: tuple[int, float],
+        models: tuple[int, int],
+        place: tuple[tuple[int, int], tuple[int, int], int],
+    ) -> None:
+        (start, stop), (first, last), depth = place
+        grower, tree = self.grower, self.tree
+        tree.feature[node], tree.threshold[node] = cut
+        tree.left[node], tree.right[node] = (tree.add(model) for model in models)
+        middle = start + divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
+        between = first
+        if depth < grower.settings.max_depth:  # leaves need no simulated rows
+            source, target = (
+                self._simulated((first, last), depth - 1),
+                self._simulated((first, last), depth),
+            )
+            between += divide_records(source, target[2], self.M, grower.places[1], *cut)
+        self.choice[self.order[-1, start:middle]], self.choice[self.order[-1, middle:stop]] = models
+        self.stack.append((tree.left[node], (start, middle), (first, between), depth))
+        self.stack.append((tree.right[node], (middle, stop), (between, last), depth))
+
+
+_FRESH_DATA_SETS = 10
+
+
+@dataclass(slots=True, eq=False)
+class Oracle:
+    """What an oracle knows about a simulated log, made once and kept for any noise.
+
+    `run` is the published run behind the log; without it, fresh rows are drawn and `values` (K,)
+    are the true V_k.
+    """
+
+    env: Environment
+    seed: int
+    values: tuple[float, ...]
+    run: Run | None = None
+    _seen: dict[bool, OracleView] = field(default_factory=dict)
+
+    def assignment(self, log: RankingLog, noise: float, *, cached: bool = False) -> "Assigned":
+        """Return the model of each row and position, a tree for every position.
+
+        `cached`: with the fresh data sets of a published run whose log was read back from disk
+        (`Run.oracle`).
+        """
+        view = self._view(log.n, cached)
+        grower = PartitionGrower(
+            _context(log), view.context, RandomGrowth(noise=noise), self._generator()
+        )
+        y = logged_contributions(log, self.env.masks)
+        chosen = [
+            grower.grow(y[k], view.contributions[k], float(view.values[k]))[1] for k in range(log.K)
+        ]
+        return Assigned(self.env.masks, np.stack(chosen, axis=1))
+
+    def _generator(self) -> Random:
+        if self.run is not None:
+            # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
+            return np.random.RandomState(self.seed)
+        return np.random.default_rng([self.seed, 37])
+
+    def _view(self, n: int, cached: bool) -> OracleView:
+        if cached not in self._seen:
+            self._seen[cached] = (
+                self._draw(n) if self.run is None else self.run.oracle(cached=cached)
+            )
+        return self._seen[cached]
+
+    def _draw(self, n: int) -> OracleView:
+        fresh = simulate.draw(
+            self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23])
+        )
+        y = np.empty((self.env.K, self.env.M, len(fresh.action)), dtype=np.float32)
+        contributions(fresh.target / fresh.propensity, fresh.reward, self.env.masks, y)
+        return OracleView(np.array(self.values), fresh.context, y)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assigned:
+    """Rows weighed by models (n, K) chosen for them."""
+
+    masks: NDArray[np.bool_]
+    choice: Ints
+
+    def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
+        """Return importance weights (n, K)."""
+        return ratios.by_choice(self.masks, self.choice[batch.rows])
+
+
+def logged_contributions(log: RankingLog, masks: NDArray[np.bool_]) -> Floats:
+    """Return w r of every model on a simulated log of factored policies: (K, M, n)."""
+    drawn, target = log.propensity, log.targets["new"]
+    assert isinstance(drawn, Propensity)
+    assert isinstance(target, Propensity)
+    y = np.empty((log.K, len(masks), log.n))
+    contributions(target.values / drawn.values, log.reward, masks, y)
+    return y
+
+
+def _context(log: RankingLog) -> Floats:
+    assert log.context is not None
+    return log.context
+
+
+# --- What growth does at a node: cut points, sums on both sides, the best pair of models.
+
+
+@jit
+def cuts(
+    order: Rows, start: int, stop: int, context: Floats, features: Ints, shares: Floats
+) -> Floats:
+    """Return the midpoints (S,) between the values around rank share * count, of rows listed in
+    rising order (d, n).
+    """
+    out = np.empty(features.shape[0])
+    count = stop - start
+    for s in range(features.shape[0]):
+        f = features[s]
+        # A row on either side: there is no midpoint before the first or after the last.
+        rank = min(max(int(shares[s] * count), 1), count - 1)
+        out[s] = (context[order[f, start + rank - 1], f] + context[order[f, start + rank], f]) / 2.0
+    return out
+
+
+@jit
+def bin_codes(context: Floats, low: Floats, scale: Floats) -> Codes:
+    """Return bins (n, d) of equal width that never fall as the value rises; values outside go to
+    the outermost.
+    """
+    n, d = context.shape
+    out = np.empty((n, d), np.uint16)
+    for i in range(n):
+        for f in range(d):
+            out[i, f] = _bin(context[i, f], low[f], scale[f])
+    return out
+
+
+@jit
+def _bin(value: float, low: float, scale: float) -> int:
+    place = (value - low) * scale
+    if place < 0.0:
+        return 0
+    return int(place) if place < BINS else BINS - 1
+
+
+@jit
+def left_sums(
+    values: Floats,
+    place: tuple[Floats, Codes, Floats, Floats],
+    rows: Rows,
+    features: Ints,
+    threshold: Floats,
+) -> Floats:
+    """Return the sums (S + 1, L) of values (n, L) over rows left of each cut, then over all rows.
+
+    `place` = context (n, d), its bins (n, d), and their low ends and scales (d,); `features` (S,)
+    are in rising order. A row is put into one cell of the grid of cuts, and the cells are added up.
+    Which cell follows from its bins, but for rows in the very bin of a cut.
+    """
+    S, L = features.shape[0], values.shape[1]
+    context, codes, low, scale = place
+    out = np.zeros((S + 1, L))
+    for first in range(0, S, _TOGETHER):
+        some, cut = features[first : first + _TOGETHER], threshold[first : first + _TOGETHER]
+        step, cells = _steps(some)
+        passed = _table(some, cut, step, low, scale)
+        sums = np.zeros((cells, L))
+        for j in range(rows.shape[0]):
+            i = rows[j]
+            cell = 0
+            for f in range(codes.shape[1]):
+                cell += passed[f, codes[i, f]]
+            if cell >= _UNSURE:
+                # Bins are monotone, so all but the bin of a cut tell the side; values are compared
+                # there alone.
+                cell = _exact_cell(context, i, some, cut, step)
+            for c in range(L):
+                sums[cell, c] += values[i, c]
+        _gather(sums, step, some, cut, out[first : first + len(some)])
+        if first == 0:
+            _add_up(sums, out[S])
+    return out
+
+
+@jit
+def left_sums_of_records(
+    records: Records,
+    M: int,
+    place: tuple[Floats, Codes, Floats, Floats],
+    features: Ints,
+    threshold: Floats,
+) -> Floats:
+    """Return `left_sums` (S + 1, M) of neighbouring records instead of listed rows."""
+    S = features.shape[0]
+    values, halves, words = records
+    context, codes, low, scale = place
+    width = words.shape[1]
+    out = np.zeros((S + 1, M))
+    for first in range(0, S, _TOGETHER):
+        some, cut = features[first : first + _TOGETHER], threshold[first : first + _TOGETHER]
+        step, cells = _steps(some)
+        passed = _table(some, cut, step, low, scale)
+        sums = np.zeros((cells, M))
+        for j in range(values.shape[0]):
+            # Written out as in `left_sums`: a call for each row takes about twice as long.
+            cell = 0
+            for f in range(codes.shape[1]):
+                cell += passed[f, halves[j, 2 * M + f]]
+            if cell >= _UNSURE:
+                cell = _exact_cell(context, words[j, width - 1], some, cut, step)
+            for c in range(M):
+                sums[cell, c] += values[j, c]
+        _gather(sums, step, some, cut, out[first : first + len(some)])
+        if first == 0:
+            _add_up(sums, out[S])
+    return out
+
+
+@jit
+def fill_records(fresh: NDArray[np.float32], codes: Codes, records: Records) -> Floats:
+    """Write contributions (M, N), bins (N, d) and the number of the row into records of M + ceil(d
+    / 2) + 1 words.
+
+    Returns the sums of the contributions (M,).
+    """
+    values, halves, words = records
+    (M, n), d = fresh.shape, codes.shape[1]
+    total = np.zeros(M)
+    for i in range(n):
+        for m in range(M):
+            values[i, m] = fresh[m, i]
+            total[m] += fresh[m, i]
+        for f in range(d):
+            halves[i, 2 * M + f] = codes[i, f]
+        words[i, words.shape[1] - 1] = i
+    return total
+
+
+@jit
+def divide_records(
+    source: Records,
+    target: Rows,
+    M: int,
+    place: tuple[Floats, Codes, Floats, Floats],
+    feature: int,
+    threshold: float,
+) -> int:
+    """Write records below the threshold to the front of `target`, the others to its back; return
+    how many go first.
+    """
+    _, halves, words = source
+    context, _, low, scale = place
+    # As in `_table`: only rows in the very bin of the threshold need their exact value.
+    own = _bin(threshold, low[feature], scale[feature])
+    n, width = words.shape
+    left, right = 0, n - 1
+    for j in range(n):
+        code = halves[j, 2 * M + feature]
+        goes = code < own
+        if code == own:
+            goes = context[words[j, width - 1], feature] < threshold
+        to = left if goes else right
+        for c in range(width):
+            target[to, c] = words[j, c]
+        left += goes
+        right -= not goes
+    return left
+
+
+@jit
+def _exact_cell(context: Floats, i: int, features: Ints, threshold: Floats, step: Ints) -> int:
+    cell = 0
+    for s in range(features.shape[0]):
+        cell += step[s] * (context[i, features[s]] >= threshold[s])
+    return cell
+
+
+@jit
+def _table(features: Ints, threshold: Floats, step: Ints, low: Floats, scale: Floats) -> Rows:
+    """Return what each bin (d, BINS) adds to the number of the cell, `_UNSURE` where a cut lies in
+    it.
+    """
+    passed = np.zeros((low.shape[0], BINS), np.int32)
+    for s in range(features.shape[0]):
+        f = features[s]
+        own = _bin(threshold[s], low[f], scale[f])
+        passed[f, own] |= _UNSURE
+        for c in range(own + 1, BINS):
+            passed[f, c] += step[s]
+    return passed
+
+
+@jit
+def _steps(features: Ints) -> tuple[Ints, int]:
+    """Return what passing each cut adds to the number of the cell (S,), and the number of cells."""
+    S = features.shape[0]
+    step = np.empty(S, np.int64)
+    cells, at = 1, 0
+    while at < S:
+        end = at
+        while end < S and features[end] == features[at]:
+            # Mixed radix: a feature of c cuts is a digit with c + 1 values, and passing a cut adds
+            # one to it.
+            step[end] = cells
+            end += 1
+        cells *= end - at + 1
+        at = end
+    return step, cells
+
+
+@jit
+def _add_up(sums: Floats, out: Floats) -> None:
+    for cell in range(sums.shape[0]):
+        for c in range(out.shape[0]):
+            out[c] += sums[cell, c]
+
+
+@jit
+def _between(sums: Floats, step: int, places: int) -> Floats:
+    """Return the sums (places, L) between neighbouring cuts of one feature, from cells in order."""
+    out = np.zeros((places, sums.shape[1]))
+    cell = 0
+    while cell < sums.shape[0]:
+        for place in range(places):
+            for _ in range(step):
+                for c in range(out.shape[1]):
+                    out[place, c] += sums[cell, c]
+                cell += 1
+    return out
+
+
+@jit
+def _gather(sums: Floats, step: Ints, features: Ints, threshold: Floats, out: Floats) -> None:
+    """Add up the cells (cells, L) left of each cut into out (S, L)."""
+    S, L = out.shape
+    at = 0
+    while at < S:
+        end = at
+        while end < S and features[end] == features[at]:
+            end += 1
+        between = _between(sums, step[at], end - at + 1)
+        for s in range(at, end):
+            below = 0
+            for other in range(at, end):
+                below += threshold[other] < threshold[s]
+            for place in range(below + 1):
+                for c in range(L):
+                    out[s, c] += between[place, c]
+        at = end
+
+
+@jit
+def best_pair(
+    logged: Floats,
+    fresh: Floats,
+    base: Floats,
+    sizes: Floats,
+    goal: Floats,
+    normal: Floats,
+    best: float,
+) -> tuple[float, int, int, int]:
+    """Return the least score not above `best`, its cut, left and right model; cut -1 when every
+    score is above.
+
+    `logged` (S + 1, 2 M): left sums of y and of its squares, the last row those of the node;
+    `fresh` (S + 1, M) the sums of y over simulated rows; base (3,) the same three of all other
+    nodes; sizes (2,) rows of both kinds; goal (4,) = value, least variance, noise, 1 when an equal
+    score counts as better; normal (S, M, M).
+    """
+    S, M = fresh.shape[0] - 1, fresh.shape[1]
+    chosen, left, right = -1, -1, -1
+    for s in range(S):
+        here, a0, b0 = np.inf, 0, 0
+        for a in range(M):
+            for b in range(M):
+                total = base[0] + logged[s, a] + logged[S, b] - logged[s, b]
+                square = base[1] + logged[s, M + a] + logged[S, M + b] - logged[s, M + b]
+                mean = (base[2] + fresh[s, a] + fresh[S, b] - fresh[s, b]) / sizes[1]
+                value = score(total, square, mean, sizes[0], goal, normal[s, a, b])
+                if value < here:
+                    here, a0, b0 = value, a, b
+        # The best pair of a partition first, then the partitions: where an equal score counts, the
+        # last partition wins, as in the public code.
+        if here < best or (here == best and goal[3] > 0.0):
+            best, chosen, left, right = here, s, a0, b0
+    return best, chosen, left, right
+
+
+@jit
+def score(total: float, square: float, mean: float, n: float, goal: Floats, normal: float) -> float:
+    """Return variance + squared bias: of the sum and sum of squares over n rows, and of a simulated
+    mean with noise.
+    """
+    variance = (square - total * total / n) / (n - 1.0) / n
+    bias = mean - goal[0]
+    # Noise in proportion to the bias: sigma = .3 |bias| in section 4.1.
+    bias += abs(bias) * goal[2] * normal
+    mse: float = max(variance, goal[1]) + bias * bias
+    return mse
+
+
+@jit
+def divide(lists: Rows, context: Floats, feature: int, threshold: float, spare: Rows) -> int:
+    """Put the rows below the threshold first in every list (L, n), in their old order; return how
+    many they are.
+    """
+    left = 0
+    for which in range(lists.shape[0]):
+        left, right = 0, 0
+        for j in range(lists.shape[1]):
+            i = lists[which, j]
+            goes = context[i, feature] < threshold
+            # Written to both sides, and one of them counts: which side a row takes is a coin toss
+            # that no branch predictor wins.
+            lists[which, left] = i  # never ahead of what has been read
+            spare[right] = i
+            left += goes
+            right += not goes
+        for j in range(right):
+            lists[which, left + j] = spare[j]
+    return left

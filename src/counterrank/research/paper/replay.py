@@ -1,0 +1,343 @@
+"""The published data sets, draw for draw: the log of a run, and what its oracle saw.
+
+The original runs take contexts and actions from one legacy generator seeded by the run, but
+behaviours and noise from generators seeded 12345 in every run: all runs of equal n share them. The
+published figures are then averages over contexts and actions alone. Runs 0..299 give the published
+MSE of IPS, IIPS, RIPS and AIPS (true): of the 63 values that can be read at the 16 distinct points,
+57 agree within 1 % and all within 3 %. The number of runs is inferred: prefixes of runs were
+compared with four points (n = 1k to 8k), and the other twelve then agreed. The text speaks of 1000
+runs in section 4.2 and of 300 in the appendix.
+
+After the log, the same generator draws what the public code's tree is told: V_k from 10,000
+rankings shown by the target, then ten fresh data sets of the log's size
+(github.com/aiueola/kdd2023-aips, src/main.py and src/tree.py).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import ConfigError
+from counterrank.kernels.jit import jit
+from counterrank.policies import Floats, Ints
+from counterrank.research.simulate import (
+    Environment,
+    SimulatedLog,
+    Which,
+    distribution,
+    sigmoid,
+    whole,
+)
+
+Bools = NDArray[np.bool_]
+_SHARED_SEED = 12345
+_VALUE_ROWS = 10_000
+_FRESH_DATA_SETS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OracleView:
+    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every
+    model (K, M, N).
+
+    Contributions are kept in single precision: their rounding is far below the error of their mean.
+    """
+
+    values: Floats
+    context: Floats
+    contributions: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one simulated data set, and base rewards (ceil(n / K), A) of the contexts they see."""
+
+    context: Floats
+    behavior: Ints
+    action: Ints
+    q: Floats
+    reward: Floats
+    base: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of the published experiment: its rows, and its generator as they left it."""
+
+    env: Environment
+    rows: Batch
+    stream: np.random.RandomState
+
+    @property
+    def log(self) -> SimulatedLog:
+        """The logged rankings."""
+        env, found, n = self.env, self.rows, len(self.rows.context)
+        # Views of one row: these policies ignore the context.
+        p0, p1 = (
+            np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target")
+        )
+        return SimulatedLog(
+            env, found.context, found.action, found.reward, p0, p1, found.behavior, found.q
+        )
+
+    def value(self) -> Floats:
+        """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out:
+        (K,).
+
+        The published V is the average of on-policy runs on these rows; this is its mean over their
+        actions.
+        """
+        env, found, n = self.env, self.rows, len(self.rows.context)
+        p = _policy(env, "target")
+        # Row i sees the base reward of row i // K: the first n / K rows count K times each.
+        seen = np.bincount(np.arange(n) // env.K, minlength=len(found.base)) / n
+        shares = np.bincount(found.behavior, minlength=env.M) / n
+        others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
+        out: Floats = (
+            seen @ found.base @ p
+            + shares @ others * (p @ env.interaction @ p)
+            + env.sigma * _shared(n)[1].mean()
+        )
+        return out
+
+    def oracle(self, *, cached: bool = False) -> OracleView:
+        """Return what the tree of this run was told; the same at every call.
+
+        The public code keeps logs on disk. A run that finds its own there never seeds its
+        generator, which is then the one seeded 12345 in every run: all such runs are told the same.
+        `cached` asks for that.
+        """
+        env, n = self.env, len(self.rows.context)
+        stream = np.random.RandomState(_SHARED_SEED)
+        if not cached:
+            stream.set_state(self.stream.get_state())
+            stream.random_sample(
+                (n, env.K)
+            )  # the original's truth: the target's actions on the log's contexts
+        context = stream.standard_normal((_VALUE_ROWS, env.d))
+        # Draws of the original that nothing here uses: the stream has to move on.
+        stream.random_sample((_VALUE_ROWS, env.K))
+        values = _batch(env, context, stream, "target").reward.mean(axis=0)
+        ratio = _policy(env, "target") / _policy(env, "logging")
+        context = np.empty((_FRESH_DATA_SETS * n, env.d))
+        y = np.empty((env.K, env.M, len(context)), dtype=np.float32)
+        for first in range(0, len(context), n):
+            part = slice(first, first + n)
+            context[part] = stream.standard_normal((n, env.d))
+            fresh = _batch(env, context[part], stream)
+            contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, :, part])
+        return OracleView(values, context, y)
+
+
+def replay_run(env: Environment, n: int, seed: int) -> Run:
+    """Return run `seed` of the published experiment, for an environment of preset `published`.
+
+    Base rewards are standardised over the run's own rows and seen with the context of row i // K,
+    as there.
+
+    >>> from counterrank.research.simulate import published
+    >>> replay_run(published(), 1000, 0).log.action[0].tolist()
+    [0, 1, 1, 0, 1, 1, 1, 1]
+    """
+    if env.name != "published":
+        raise ConfigError(f"only preset 'published' can be replayed; this is {env.name!r}")
+    whole("n", n, 2)
+    if whole("seed", seed, 0) >= 2**32:
+        raise ConfigError(
+            f"seed is {seed}; runs of the published experiment are numbered below 2^32"
+        )
+    stream = np.random.RandomState(seed)
+    return Run(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
+
+
+def _batch(
+    env: Environment, context: Floats, stream: np.random.RandomState, policy: Which = "logging"
+) -> Batch:
+    """Return rows of these contexts (n, d), their actions drawn from the stream."""
+    n = len(context)
+    uniform, noise = _shared(n)
+    linear = env.base(context)
+    # The original standardises over the rows of the run, so its base rewards differ a little from
+    # run to run.
+    base = 1.0 + sigmoid((linear[: -(-n // env.K)] - linear.mean()) / linear.std())
+    behavior = behaviors(context, env.behavior_coef, env.lam, uniform)
+    action = actions(np.cumsum(_policy(env, policy)), stream.random_sample((n, env.K)))
+    q = expected(action, behavior, env.masks, env.interaction, base)
+    return Batch(context, behavior, action, q, q + env.sigma * noise[:, None], base)
+
+
+def _policy(env: Environment, which: Which) -> Floats:
+    """Return the distribution (A,) of a policy: in this environment it ignores the context."""
+    first: Floats = distribution(env, np.zeros((1, env.d)), which)[0]
+    return first
+
+
+@lru_cache(maxsize=16)
+def _shared(n: int) -> tuple[Floats, Floats]:
+    """Return the uniforms behind behaviours and the noise, which all data sets of n rows share."""
+    return np.random.RandomState(_SHARED_SEED).uniform(size=n), np.random.RandomState(
+        _SHARED_SEED
+    ).standard_normal(n)
+
+
+# --- Rows from uniform draws: behaviours, actions and rewards in one pass.
+
+#: Splitting a double by this factor leaves 11 bits: those of a half-precision number (Veltkamp;
+#: Dekker 1971).
+_HALF = float(2**42 + 1)
+
+
+@jit
+def behaviors(context: Floats, coef: Floats, lam: Floats, uniform: Floats) -> Ints:
+    """Return draws (n,) from softmax_z(lam_z |coef_z . x|) by inversion of uniform (n,)."""
+    n, d = context.shape
+    M = coef.shape[0]
+    out = np.empty(n, np.int64)
+    weight = np.empty(M)
+    for i in range(n):
+        total = 0.0
+        for z in range(M):
+            dot = 0.0
+            for f in range(d):
+                dot += coef[z, f] * context[i, f]
+            total += np.exp(lam[z] * abs(dot))
+            weight[z] = total
+        level = uniform[i] * total
+        z = 0
+        while z < M - 1 and weight[z] <= level:
+            z += 1
+        out[i] = z
+    return out
+
+
+@jit
+def actions(below: Floats, uniform: Floats) -> Ints:
+    """Return draws (n, K) from one distribution with cumulative probabilities below (A,)."""
+    n, K = uniform.shape
+    A = below.shape[0]
+    out = np.empty((n, K), np.int64)
+    for i in range(n):
+        for k in range(K):
+            a = 0
+            for b in range(A - 1):
+                a += uniform[i, k] >= below[b]
+            out[i, k] = a
+    return out
+
+
+def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: Floats) -> Floats:
+    """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n,
+    K).
+
+    Row i of the original sees the context of row i // K: base is (ceil(n / K), A).
+    """
+    K = masks.shape[1]
+    others = masks & ~np.eye(K, dtype=bool)
+    return _expected(action, behavior, others @ (1 << np.arange(K)), effect, base, _ones(K))
+
+
+@jit
+def _expected(
+    action: Ints, behavior: Ints, others: Ints, effect: Floats, base: Floats, ones: NDArray[np.int8]
+) -> Floats:
+    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K)
+    as bits.
+    """
+    n, K = action.shape
+    A = effect.shape[0]
+    out = np.empty((n, K))
+    places = np.empty(A, np.int64)
+    for i in range(n):
+        places[:] = 0
+        for k in range(K):
+            places[action[i, k]] |= 1 << k
+        for k in range(K):
+            own = action[i, k]
+            total = base[i // K, own]
+            for b in range(A):
+                total += effect[own, b] * ones[others[behavior[i], k] & places[b]]
+            # The original keeps expected rewards as float16: up to 5e-4 of each value is its
+            # rounding.
+            out[i, k] = half(total)
+    return out
+
+
+@lru_cache(maxsize=16)
+def _ones(K: int) -> NDArray[np.int8]:
+    """Return the number of ones in each number of K bits."""
+    return np.array([number.bit_count() for number in range(1 << K)], dtype=np.int8)
+
+
+@jit
+def half(value: float) -> float:
+    """Return the nearest half-precision number, of values in its normal range; smaller ones keep
+    2^-24.
+    """
+    if abs(value) < 2.0**-14:
+        return float(np.rint(value * 2.0**24)) * 2.0**-24
+    scaled = value * _HALF
+    return scaled - (scaled - value)
+
+
+# --- Contributions w r of every position and model at once, for factored policies.
+
+Outcome = Floats | NDArray[np.float32]
+
+#: Positions whose products are tabulated together (2^4 of them), and rows worked on at once: their
+#: tables fit into the first cache, and every loop over them is one over neighbouring numbers.
+_GROUP = 4
+_BLOCK = 64
+
+
+def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: Outcome) -> None:
+    """Fill out (K, M, n): reward[i, k] times the product of ratio[i, l] over the items l in
+    masks[m, k].
+
+    >>> out = np.empty((2, 1, 1))
+    >>> contributions(np.array([[2.0, 3.0]]), np.ones((1, 2)), np.array([[[True, True], [False, True]]]), out)
+    >>> out.ravel().tolist()
+    [6.0, 3.0]
+    """
+    K = masks.shape[1]
+    groups = -(-K // _GROUP)
+    # Positions beyond K are in no mask: their factor is the empty product.
+    padded = np.zeros((*masks.shape[:2], groups * _GROUP), dtype=np.int64)
+    padded[:, :, :K] = masks
+    codes = padded.reshape(*masks.shape[:2], groups, _GROUP) @ (1 << np.arange(_GROUP))
+    _fill(ratio, reward, np.ascontiguousarray(codes.transpose(1, 0, 2)), out)
+
+
+@jit
+def _fill(ratio: Floats, reward: Floats, codes: Ints, out: Outcome) -> None:
+    n, K = ratio.shape
+    _, M, groups = codes.shape
+    # 2^4 products of each four positions are made once a row; a mask of any of 2^K is then one
+    # factor a group.
+    table = np.ones((groups, 1 << _GROUP, _BLOCK))
+    own, product = np.empty(_BLOCK), np.empty(_BLOCK)
+    for start in range(0, n, _BLOCK):
+        rows = min(_BLOCK, n - start)
+        for k in range(K):
+            group, size = k // _GROUP, 1 << (k % _GROUP)
+            for j in range(rows):
+                own[j] = ratio[start + j, k]
+            for b in range(size):
+                _multiply(table[group, b], own, table[group, size + b])
+        for k in range(K):
+            for j in range(rows):
+                own[j] = reward[start + j, k]
+            for m in range(M):
+                _multiply(table[0, codes[k, m, 0]], own, product)
+                for g in range(1, groups):
+                    _multiply(table[g, codes[k, m, g]], product, product)
+                part = out[k, m, start : start + rows]
+                for j in range(rows):
+                    part[j] = product[j]
+
+
+@jit
+def _multiply(a: Floats, b: Floats, out: Floats) -> None:
+    for j in range(_BLOCK):
+        out[j] = a[j] * b[j]

@@ -1,0 +1,285 @@
+"""Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run
+can resume.
+
+A trial is one simulated data set: draw it, know the truth, run every estimator.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterrank import atomic
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource, default_threads
+from counterrank.errors import ConfigError
+from counterrank.estimators import AIPS, Estimator, View, Workspace, get_estimator
+from counterrank.progress import reporter
+from counterrank.research import simulate
+from counterrank.research.paper import figures, results, special
+from counterrank.research.paper.algorithm1 import Assigned, Oracle
+from counterrank.research.paper.figures import FIGURES, ON_REQUEST, Experiment
+from counterrank.research.paper.replay import replay_run
+from counterrank.research.paper.results import read_seed, seed_file
+from counterrank.research.simulate import Environment
+
+
+def reproduce(
+    figure: str,
+    *,
+    seeds: int,
+    out: str,
+    jobs: int | None = None,
+    preset: str = "published",
+    pair: tuple[str, str, str] | None = None,
+    estimators: Sequence[str] = (),
+) -> Iterator[str]:
+    """Make a figure (or all), yielding a line of text for each thing that was written.
+
+    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only
+    some of a figure's, the others can follow later.
+    """
+    names = list(FIGURES) if figure == "all" else [figure]
+    for place, name in enumerate(names, 1):
+        experiment = figures.get(name)
+        if pair is not None:
+            experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
+        if estimators:
+            experiment = only(experiment, estimators)
+        folder = Path(out) / name
+        missing = seeds_to_run(experiment, preset, range(seeds), folder)
+        label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
+        yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
+        run_seeds(experiment, preset, missing, folder, jobs=jobs or default_threads(), label=label)
+        yield from write_outcome(experiment, preset, range(seeds), folder)
+    if figure == "all":
+        from counterrank.research.paper.page import write_page
+
+        yield from write_page(Path(out), preset=preset)
+
+
+def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Path) -> Iterator[str]:
+    """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
+    yield f"{experiment.name}: {experiment.about} ({len(seeds)} seeds, {preset})"
+    rows = results.read_rows(folder, preset, seeds)
+    if experiment.kind in ("accuracy", "runtime"):
+        found = results.summarise(rows, common_truth=preset == "published")
+        make = results.accuracy_table if experiment.kind == "accuracy" else results.runtime_table
+        table = make(experiment, found, compare=preset == "published")
+        atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(found))
+        drawn = (
+            results.plot_accuracy(experiment, found, folder, preset)
+            if experiment.kind == "accuracy"
+            else []
+        )
+    else:
+        table, drawn = special.outcome(experiment, rows, folder)
+    atomic.write_text(folder / f"{experiment.name}.md", table)
+    yield table
+    for path in (folder / f"{experiment.name}.md", *drawn):
+        yield f"  wrote {path}"
+
+
+def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
+    """Return the figure with some of its estimators."""
+    known = (*experiment.estimators, *(ON_REQUEST if experiment.kind == "accuracy" else ()))
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"figure '{experiment.name}' has no estimator '{name}'; it has {', '.join(known)}"
+            )
+    return replace(experiment, estimators=tuple(name for name in known if name in names))
+
+
+def seeds_to_run(
+    experiment: Experiment, preset: str, seeds: Sequence[int], folder: Path
+) -> list[int]:
+    """Return the seeds of which something is missing, or whose file is only part of one."""
+    paths = {seed: seed_file(folder, preset, seed) for seed in seeds}
+    return [
+        seed for seed, path in paths.items() if missing_estimators(experiment, path) is not None
+    ]
+
+
+def run_seeds(
+    experiment: Experiment,
+    preset: str,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    jobs: int,
+    label: str = "",
+) -> None:
+    """Run every seed of which something is missing, `jobs` at a time."""
+    missing = seeds_to_run(experiment, preset, seeds, folder)
+    reporter().begin(label or experiment.name, len(missing))
+    if not missing:
+        return
+    if jobs <= 1 or len(missing) == 1:
+        for seed in missing:
+            run_seed(experiment, preset, seed, folder)
+            reporter().advance(1)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
+        waiting: list[Future[None]] = [
+            pool.submit(run_seed, experiment, preset, seed, folder) for seed in missing
+        ]
+        try:
+            for done in as_completed(waiting):
+                done.result()
+                reporter().advance(1)
+        # Ctrl-C too: leaving the `with` would wait for every seed that is still queued.
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def missing_estimators(experiment: Experiment, path: Path) -> tuple[str, ...] | None:
+    """Return the estimators of which a seed's file has no results, None where nothing is missing.
+
+    A file is whole for those it has; one that cannot be read has none.
+    """
+    table = read_seed(path)
+    if table is None:
+        return experiment.estimators
+    if experiment.kind not in ("accuracy", "runtime"):
+        return None
+    there = set(table["estimator"].to_pylist())
+    return tuple(name for name in experiment.estimators if name not in there) or None
+
+
+def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> None:
+    """Run what is missing of one seed, at every value of the figure, and write its file anew."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = seed_file(folder, preset, seed)
+    wanted = replace(experiment, estimators=missing_estimators(experiment, path) or ())
+    table = pa.Table.from_pylist(
+        [{"seed": seed, "preset": preset, **row} for row in seed_rows(wanted, preset, seed)]
+    )
+    # Read again at the end: what other estimators left there stays.
+    before = read_seed(path)
+    if before is not None:
+        table = pa.concat_tables([before, table], promote_options="default")
+    with atomic.replacing(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
+    """Return the results of one seed: a row for each value of the figure and estimator."""
+    if experiment.kind in ("accuracy", "runtime"):
+        rows = []
+        for x in experiment.values:
+            drawn = draw_trial(preset, experiment.setting(x), seed)
+            rows += [{"x": float(x), **row} for row in run_trial(drawn, experiment.estimators)]
+        return rows
+    return special.seed_rows(experiment, preset, seed)
+
+
+def _one_thread() -> None:
+    # One process a core: threads inside would only get in each other's way.
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+
+_PARAMETERS = ("K", "delta", "sigma", "epsilon", "lam")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A simulated log, the world it came from, and the target's true value."""
+
+    env: Environment
+    log: RankingLog
+    truth: float
+    seed: int
+    noise: float
+    oracle: Oracle
+    #: CPU seconds of drawing the log.
+    drawing: float
+
+
+def draw_trial(preset: str, setting: dict[str, Any], seed: int) -> Trial:
+    """Return trial `seed`: of the published preset, the published run with that number; otherwise
+    fresh draws.
+
+    In `random` and `paper` the parameters of the world are drawn afresh for every seed.
+    """
+    options = {name: setting[name] for name in _PARAMETERS if setting.get(name) is not None}
+    started = time.process_time()
+    if preset == "published":
+        env = _published(**options)
+        found = replay_run(env, setting["n"], seed)
+        log, drawing = found.log.to_log(), time.process_time() - started
+        values = tuple(found.value())
+        return Trial(
+            env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing
+        )
+    env = simulate.preset(preset, seed=seed, **options)
+    log = simulate.draw(env, setting["n"], np.random.default_rng([seed, 7])).to_log()
+    drawing = time.process_time() - started
+    truth = simulate.true_value(env)
+    oracle = Oracle(env, seed, tuple(truth.by_position))
+    return Trial(env, log, truth.value, seed, setting["noise"], oracle, drawing)
+
+
+@cache
+def _published(**options: Any) -> Environment:
+    return simulate.published(**options)
+
+
+def run_trial(trial: Trial, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return a row for each estimator: its value, interval, the truth and its CPU seconds."""
+    rows = []
+    for name in names:
+        started = time.process_time()
+        value, low, high = _estimate(trial, name)
+        rows.append(
+            {
+                "estimator": name,
+                "value": value,
+                "low": low,
+                "high": high,
+                "truth": trial.truth,
+                "seconds": time.process_time() - started,
+                "drawing": trial.drawing,
+            }
+        )
+    return rows
+
+
+def _estimate(trial: Trial, name: str) -> tuple[float, float, float]:
+    # The tree, where there is one, is part of what is timed.
+    estimator = _estimator(trial, name)
+    workspace = Workspace(MemorySource(trial.log, threads=1), "new", seed=trial.seed)
+    plan = estimator.plan(workspace)
+    state = workspace.source.reduce(lambda batch: plan.partial(View(batch, "new")).state)
+    found = plan.finish(state)
+    low, high = found.interval(0.95)
+    return found.value, low, high
+
+
+def _estimator(trial: Trial, name: str) -> Estimator:
+    if name == "aips (true)":
+        return AIPS(behavior=_true_behavior(trial))
+    if name.startswith("aips (oracle"):
+        level = name.removeprefix("aips (oracle").removesuffix(")")
+        cached = level == ", cached"
+        noise = float(level) if level and not cached else trial.noise
+        return AIPS(behavior=trial.oracle.assignment(trial.log, noise, cached=cached))
+    return get_estimator(name)
+
+
+def _true_behavior(trial: Trial) -> Assigned:
+    """Return every row's own model."""
+    names = np.array(trial.env.behavior_names)
+    order = np.argsort(names)
+    assert trial.log.behavior is not None
+    model = order[np.searchsorted(names, trial.log.behavior, sorter=order)]
+    return Assigned(trial.env.masks, np.repeat(model[:, None], trial.log.K, axis=1))

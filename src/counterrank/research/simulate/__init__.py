@@ -1,0 +1,52 @@
+"""Simulated rankings with known truth: environments, worlds of real shape, draws, exact values,
+logs on disk.
+"""
+
+from counterrank.research.simulate.draw import (
+    SimulatedLog,
+    behavior_probability,
+    distribution,
+    draw,
+    sigmoid,
+)
+from counterrank.research.simulate.environment import (
+    PRESETS,
+    Environment,
+    Linear,
+    Which,
+    paper,
+    preset,
+    published,
+    random,
+    real_world,
+    whole,
+)
+from counterrank.research.simulate.truth import Truth, true_value
+from counterrank.research.simulate.worlds import WORLDS, DrawnWorld, World, world
+from counterrank.research.simulate.write import batches, write_log
+
+__all__ = [
+    "PRESETS",
+    "WORLDS",
+    "DrawnWorld",
+    "Environment",
+    "Linear",
+    "SimulatedLog",
+    "Truth",
+    "Which",
+    "World",
+    "batches",
+    "behavior_probability",
+    "distribution",
+    "draw",
+    "paper",
+    "preset",
+    "published",
+    "random",
+    "real_world",
+    "sigmoid",
+    "true_value",
+    "whole",
+    "world",
+    "write_log",
+]

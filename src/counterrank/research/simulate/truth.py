@@ -1,0 +1,254 @@
+"""What a policy is really worth in an environment, with the error of that statement."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations, product
+from math import perm
+
+import numpy as np
+
+from counterrank.errors import ConfigError
+from counterrank.policies import Floats, Ints
+from counterrank.research.simulate.draw import (
+    base_reward,
+    behavior_probability,
+    distribution,
+    expected_reward,
+    propensity,
+)
+from counterrank.research.simulate.environment import Environment, Which
+from counterrank.research.simulate.worlds import World
+
+#: Independent scramblings of the Sobol points: enough to judge their error, few enough to keep
+#: their rate.
+REPLICATES = 8
+_CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """V = sum_k V_k of one policy.
+
+    `stderr` is the standard error of `value`: over contexts only, unless `method` is "on-policy
+    sample".
+    """
+
+    value: float
+    by_position: Floats  # (K,)
+    stderr: float
+    by_position_stderr: Floats  # (K,)
+    method: str
+
+    def weighted(self, position_weights: Floats) -> float:
+        """Return sum_k alpha_k V_k."""
+        return float(self.by_position @ position_weights)
+
+
+_known: dict[tuple[str, Which, float], Truth] = {}
+
+
+def true_value(
+    env: Environment | World, policy: Which = "target", *, relative_error: float = 5e-4
+) -> Truth:
+    """Return V and V_k of the target (or logging) policy; computed once per environment and
+    accuracy.
+
+    Given the contexts, actions and behaviours are summed out exactly where a formula or a small
+    space allows; contexts are integrated with randomised Sobol points, doubled until stderr <=
+    relative_error |V| or 2^19 points. Otherwise a sample of up to 4 million rankings drawn on
+    policy, its expected rewards averaged.
+
+    >>> from counterrank.research.simulate import published
+    >>> truth = true_value(published())
+    >>> round(truth.value, 2), truth.method
+    (6.24, 'closed form')
+    """
+    if policy not in ("target", "logging"):
+        raise ConfigError(f"policy is {policy!r}; choose 'target' or 'logging'")
+    key = (env.fingerprint, policy, relative_error)
+    if key not in _known:
+        _known[key] = _compute(env, policy, relative_error)
+    return _known[key]
+
+
+def _compute(env: Environment | World, policy: Which, relative_error: float) -> Truth:
+    if isinstance(env, World):
+        return _on_policy(env, policy, relative_error, rows=max(2**10, min(2**16, 2**22 // env.C)))
+    if has_closed_form(env):
+        return _over_contexts(env, policy, relative_error, first=12, method="closed form")
+    # Every ranking and behaviour at each of 8 x 2^9 contexts and more: above a thousand a sample is
+    # cheaper.
+    if n_rankings(env) * env.M <= 1000:
+        return _over_contexts(env, policy, relative_error, first=9, method="enumeration")
+    return _on_policy(env, policy, relative_error)
+
+
+def _over_contexts(
+    env: Environment, policy: Which, relative_error: float, *, first: int, method: str
+) -> Truth:
+    value = closed_form if method == "closed form" else enumeration
+    streams = [_sobol(env, 2**first, replicate) for replicate in range(REPLICATES)]
+    sums = np.zeros((REPLICATES, env.K))
+    done = 0
+    for power in range(first, 17):
+        # Only whole powers of two are balanced point sets, so each round doubles what is there.
+        while done < 2**power:
+            for replicate, stream in enumerate(streams):
+                context, seen = next(stream)
+                sums[replicate] += value(env, context, seen, policy).sum(axis=0)
+            done += len(context)
+        truth = _summary(sums / done, method)
+        if truth.stderr <= relative_error * abs(truth.value):
+            break
+    return truth
+
+
+def _sobol(env: Environment, size: int, replicate: int) -> Iterator[tuple[Floats, Floats]]:
+    """Yield chunks of normal contexts and of the contexts that the base reward sees."""
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    own = env.base_context == "own"
+    points = qmc.Sobol(env.d if own else 2 * env.d, rng=np.random.default_rng([replicate, 71]))
+    while True:
+        # A coordinate can be exactly 0 in float arithmetic; half a cell up keeps its quantile
+        # finite.
+        # Scrambled Sobol points integrate smooth functions at nearly 1/n; independent scramblings
+        # measure the error, which one point set cannot.
+        unit = np.maximum(points.random(min(_CHUNK, size)), 2.0**-33)
+        normal: Floats = ndtri(unit)
+        yield normal[:, : env.d], normal[:, : env.d] if own else normal[:, env.d :]
+
+
+def _on_policy(
+    env: Environment | World, policy: Which, relative_error: float, rows: int = 2**16
+) -> Truth:
+    rng = np.random.default_rng([REPLICATES, 72])
+    means: list[Floats] = []
+    truth: Truth | None = None
+    while truth is None or len(means) * rows < 2**22:
+        means.append(env.draw(rows, rng, policy=policy).q.mean(axis=0))
+        # Looked at eight at a time: the error of a spread of two or three means would stop it too
+        # soon.
+        if len(means) % 8 == 0:
+            truth = _summary(np.array(means), "on-policy sample")
+            if truth.stderr <= relative_error * abs(truth.value):
+                break
+    return truth
+
+
+def _summary(means: Floats, method: str) -> Truth:
+    """Return the mean over independent replicates (R, K) and its standard error."""
+    root = np.sqrt(len(means))
+    by_position: Floats = means.mean(axis=0)
+    return Truth(
+        value=float(by_position.sum()),
+        by_position=by_position,
+        stderr=float(means.sum(axis=1).std(ddof=1) / root),
+        by_position_stderr=means.std(axis=0, ddof=1) / root,
+        method=method,
+    )
+
+
+def has_closed_form(env: Environment) -> bool:
+    """Return whether `closed_form` applies: independent positions and any reward model but the
+    logit.
+    """
+    return env.factored and env.reward_model != "binary"
+
+
+def n_rankings(env: Environment) -> int:
+    """Return how many rankings exist: A^K, or A! / (A - K)! without replacement."""
+    return env.A**env.K if env.factored else perm(env.A, env.K)
+
+
+def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
+    """Return E_pi[r_k | x] of a factored policy: (n, K).
+
+    pairwise        p_k.base + sum_l E[c_kl | x] p_k' W p_l
+    triple          the same + sum_{l<m} E[c_kl c_km | x] T(p_k, p_l, p_m)
+    multiplicative  sum_z p(z | x) sum_u p_k(u) base(u) prod_{l in c_z(k)} sum_b p_l(b) exp W(u, b)
+
+    `seen` (n, d) is the context of the base reward.
+    """
+    chance = behavior_probability(env, context)
+    return closed_form_given(
+        env, distribution(env, context, policy), base_reward(env, seen), chance
+    )
+
+
+def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
+    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n,
+    M).
+    """
+    p = (
+        dist if dist.ndim == 3 else dist[:, None, :]
+    )  # (n, P, A); P is K, or 1 where positions are alike
+    off = (env.masks & ~np.eye(env.K, dtype=bool)).astype(np.float64)  # (M, K, K)
+    if env.reward_model == "multiplicative":
+        return _multiplicative(env.interaction, p, base, chance, off)
+    pair = np.einsum("iku,uv,ilv->ikl", p, env.interaction, p, optimize=True)  # (n, P, P)
+    relevant = (chance @ off.reshape(len(off), -1)).reshape(
+        len(chance), *off.shape[1:]
+    )  # (n, K, K)
+    out: Floats = (p * base[:, None, :]).sum(axis=2) + (relevant * pair).sum(axis=2)
+    if env.reward_model == "triple" and env.triple is not None:
+        out = out + _triple(env.triple, p, chance, off)
+    return out
+
+
+def _triple(effect: Floats, p: Floats, chance: Floats, off: Floats) -> Floats:
+    K = off.shape[1]
+    # Above the diagonal: pairs l < m, once each.
+    both = off[:, :, :, None] * off[:, :, None, :] * np.triu(np.ones((K, K)), 1)  # (M, K, K, K)
+    if p.shape[1] == 1:
+        q = p[:, 0]
+        halves = (q @ effect.reshape(len(effect), -1)).reshape(
+            len(q), *effect.shape[1:]
+        )  # (n, A, A)
+        mean = (np.matmul(halves, q[:, :, None])[:, :, 0] * q).sum(axis=1)
+        counted: Floats = (chance @ both.sum(axis=(2, 3))) * mean[:, None]
+        return counted
+    relevant = np.einsum("im,mkst->ikst", chance, both)
+    mean = np.einsum("iku,isv,itw,uvw->ikst", p, p, p, effect, optimize=True)
+    out: Floats = (relevant * mean).sum(axis=(2, 3))
+    return out
+
+
+def _multiplicative(effect: Floats, p: Floats, base: Floats, chance: Floats, off: Floats) -> Floats:
+    M, K, _ = off.shape
+    n, _, A = p.shape
+    # A product over the positions that a behaviour looks at: a sum of logarithms, taken for all
+    # masks by one product of matrices.
+    log_factor = np.log(np.einsum("ilb,ub->iul", p, np.exp(effect)))  # (n, A, P)
+    if p.shape[1] == 1:
+        exponent = log_factor * off.sum(axis=2).reshape(1, 1, M * K)
+    else:
+        exponent = log_factor @ off.reshape(M * K, K).T
+    product_of_factors = np.exp(exponent).reshape(n, A, M, K)
+    given_own = np.einsum("im,iumk->iku", chance, product_of_factors)  # (n, K, A)
+    out: Floats = (p * base[:, None, :] * given_own).sum(axis=2)
+    return out
+
+
+def enumeration(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
+    """Return E_pi[r_k | x] summed over every ranking and behaviour: (n, K). For small spaces."""
+    dist = distribution(env, context, policy)
+    base = base_reward(env, seen)
+    chance = behavior_probability(env, context)
+    n = len(context)
+    out = np.zeros((n, env.K))
+    for ranking in _rankings(env):
+        action = np.broadcast_to(ranking, (n, env.K)).copy()
+        probability = propensity(env, dist, action).prod(axis=1)
+        for z in range(env.M):
+            q = expected_reward(env, action, np.full(n, z, dtype=np.int64), base)
+            out += (probability * chance[:, z])[:, None] * q
+    return out
+
+
+def _rankings(env: Environment) -> Ints:
+    """Return every ranking: (n_rankings, K)."""
+    ids = range(env.A)
+    every = product(ids, repeat=env.K) if env.factored else permutations(ids, env.K)
+    return np.array(list(every), dtype=np.int64)

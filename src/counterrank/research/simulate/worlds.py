@@ -1,0 +1,429 @@
+"""Worlds shaped like real rankings: a catalogue, candidates and features, no repeats, clicks or
+revenue.
+
+Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (Dupret & Piwowarski
+2008), are tired of similar items, share their attention over the page, or are of several hidden
+kinds. All parameters come from the world's seed; rows come from the generator given to `draw`.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.errors import ConfigError
+from counterrank.policies import (
+    Candidates,
+    Floats,
+    Ints,
+    ItemFeatures,
+    Mixture,
+    Policy,
+    PolicySpec,
+    parse_policy,
+)
+from counterrank.research.simulate import clicks
+from counterrank.research.simulate.environment import TARGET, Linear, Which, whole
+
+Behavior = Literal["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]
+Logger = Literal["plackett-luce", "epsilon", "swap", "mixture"]
+Target = Literal["near", "far", "blind", "top"]
+KINDS: tuple[str, ...] = ("position", "cascade", "dbn", "ubm", "redundancy", "attention")
+
+#: Context and item features; places among which a swap exchanges two; hidden categories of items.
+CONTEXT, FEATURES, SWAPPED, GROUPS = 5, 4, 20, 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """A world of rankings: `items` in the catalogue, `candidates` of them at each request, `K`
+    shown.
+
+    `behavior` of users; `logger`: Plackett-Luce, epsilon at each slot, one random swap, or a
+    mixture (most traffic sharp, a fifth shuffled); `target`: near the logger, far (four times as
+    sharp), blind (scores that say nothing), top (deterministic); `bend`: relevance that no linear
+    model follows; `revenue`: clicks times a lognormal price; `hidden`: the categories of redundancy
+    cannot be seen in the item features.
+
+    >>> world = World(seed=1, behavior="cascade", K=3, items=8)
+    >>> drawn = world.draw(4, np.random.default_rng(0))
+    >>> drawn.action.shape, drawn.reward.sum(axis=1).max() <= 1
+    ((4, 3), np.True_)
+    """
+
+    seed: int = 0
+    behavior: Behavior = "dbn"
+    logger: Logger = "plackett-luce"
+    target: Target = "near"
+    K: int = 10
+    items: int = 100
+    candidates: int | None = None
+    bend: bool = False
+    revenue: bool = False
+    hidden: bool = True
+    name: str = "world"
+
+    def __post_init__(self) -> None:
+        for option, value, allowed in (
+            ("behavior", self.behavior, get_args(Behavior)),
+            ("logger", self.logger, get_args(Logger)),
+            ("target", self.target, get_args(Target)),
+        ):
+            if value not in allowed:
+                raise ConfigError(f"{option} is {value!r}; choose one of {', '.join(allowed)}")
+        whole("seed", self.seed, 0)
+        whole("K", self.K, 1)
+        whole("items", self.items, self.K)
+        if self.candidates is None:
+            object.__setattr__(self, "candidates", self.items)
+        if not self.K <= whole("candidates", self.candidates, 1) <= self.items:
+            raise ConfigError(
+                f"candidates is {self.candidates}; it lies between K = {self.K} and {self.items} "
+                "items"
+            )
+
+    @property
+    def C(self) -> int:  # noqa: N802
+        """Candidates of a request."""
+        return self.candidates or self.items
+
+    @property
+    def A(self) -> int:  # noqa: N802
+        """Items in the catalogue."""
+        return self.items
+
+    @property
+    def propensity_kind(self) -> str:
+        """What the numbers of a written log are."""
+        return "prefix"
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """How the scores of a written log become policies, for those that scores alone decide."""
+        swap = f"swap:probability={SWAP:g},places={min(self.C, max(SWAPPED, 2 * self.K))}"
+        kinds = {
+            "plackett-luce": "plackett-luce",
+            "epsilon": f"epsilon:epsilon={EPSILON:g}",
+            "swap": swap,
+        }
+        found = {LOGGING: kinds[self.logger]} if self.logger in kinds else {}
+        if self.target in ("top", "far"):
+            found[TARGET] = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}[
+                self.target
+            ]
+        elif self.logger == "swap":
+            found[TARGET] = f"plackett-luce:temperature={1 / SHARP:g}"
+        elif self.logger in kinds:
+            found[TARGET] = kinds[self.logger]
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        """A name of all options."""
+        text = repr([getattr(self, item.name) for item in fields(self) if item.name != "name"])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def draw(self, n: int, rng: np.random.Generator, *, policy: Which = "logging") -> "DrawnWorld":
+        """Return n rankings shown by the logger, or by the target."""
+        whole("n", n, 1)
+        return _draw(self, n, rng, policy)
+
+    def draw_on_policy(self, n: int, rng: np.random.Generator) -> "DrawnWorld":
+        """Return n rankings shown by the target."""
+        return self.draw(n, rng, policy="target")
+
+    def log(self, n: int, seed: int) -> RankingLog:
+        """Return n logged rankings with target "new": a function of the world and `seed` alone."""
+        return self.draw(n, np.random.default_rng([self.seed, whole("seed", seed, 0), 37])).to_log()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameters:
+    """What a world's seed decides: scorers and traits of the A items, and how users look at K
+    positions.
+    """
+
+    appeal: Linear
+    bend: Linear
+    old: Linear
+    new: Linear
+    feature: Floats  # (A, FEATURES)
+    group: Ints  # (A,)
+    hold: Floats  # (A,) a click on this item ends the visit with this probability
+    price: Floats  # (A,)
+    curve: Floats  # (K,)
+    gaps: Floats  # (K, K + 1)
+    pull: Floats
+    go: float
+    mood: Floats  # (6, CONTEXT) which kind of user, given the context, in a mixed world
+
+
+def parameters(world: World) -> Parameters:
+    """Return the parameters of a world: those of its seed, at its size.
+
+    Streams are apart, so that two worlds of one seed that differ in logger or target share their
+    items and users.
+    """
+    A, K = world.items, world.K
+    items, users, scorers = (np.random.default_rng([world.seed, 41, part]) for part in range(3))
+    group = items.integers(GROUPS, size=A)
+    feature = items.standard_normal((A, FEATURES))
+    centre = items.standard_normal((GROUPS, FEATURES))
+    if not world.hidden:
+        feature = 0.5 * feature + centre[group]
+    # Half of an item's appeal and taste can be seen in its features.
+    # A model with features can learn half, ids have to bring the rest: neither wins by
+    # construction.
+    shared, taste = items.standard_normal(FEATURES), items.standard_normal((FEATURES, CONTEXT))
+    appeal = _scaled(
+        0.35 * (feature @ taste / np.sqrt(FEATURES) + items.standard_normal((A, CONTEXT))),
+        feature @ shared / np.sqrt(FEATURES) + items.standard_normal(A),
+    )
+    bend = _scaled(items.standard_normal((A, CONTEXT)), np.zeros(A))
+    price = np.exp(3.0 + 0.3 * feature[:, 0] + 0.5 * items.standard_normal(A))
+    hold = 1.0 / (1.0 + np.exp(-items.normal(0.3, 0.8, A)))
+    decay, near = users.uniform(0.4, 1.0), users.uniform(0.3, 0.8)
+    place = np.arange(1.0, K + 1)
+    curve: Floats = place**-decay
+    # User browsing model: examination by place and by distance from the last click.
+    gaps: Floats = (
+        0.95
+        * (place[:, None] ** -0.2)
+        * np.maximum(place[:, None] - np.arange(K + 1)[None, :], 1) ** -near
+    )
+    pull = np.array([users.uniform(0.7, 1.4), users.uniform(0.5, 1.5), users.uniform(1.0, 2.0)])
+    go = users.uniform(0.85, 0.97)
+    mood = users.standard_normal((len(KINDS), CONTEXT))
+    old = _mixed(appeal, 0.5, scorers)
+    new = _mixed(appeal, 0.0 if world.target == "blind" else 0.7, scorers)
+    if world.target != "blind":
+        new = _scaled(0.6 * old.coef + 0.8 * new.coef, 0.6 * old.bias + 0.8 * new.bias)
+    appeal = Linear(appeal.coef, appeal.bias - users.uniform(0.6, 1.8))
+    return Parameters(
+        appeal, bend, old, new, feature, group, hold, price, curve, gaps, pull, go, mood
+    )
+
+
+def _scaled(coef: Floats, bias: Floats) -> Linear:
+    """Return the scorer with mean 0 and variance 1 over x ~ N(0, I) and items."""
+    sd = np.sqrt((coef**2).sum(axis=1).mean() + bias.var())
+    return Linear(coef / sd, (bias - bias.mean()) / sd)
+
+
+def _mixed(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
+    """Return a scorer correlated with the items' appeal by about `share`."""
+    noise = _scaled(
+        0.4 * rng.standard_normal(appeal.coef.shape), rng.standard_normal(appeal.bias.shape)
+    )
+    # Shares whose squares add up to one keep the variance, so that `share` is the correlation.
+    rest = np.sqrt(1 - share**2)
+    return _scaled(share * appeal.coef + rest * noise.coef, share * appeal.bias + rest * noise.bias)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnWorld:
+    """n simulated rankings: what a log has, and what only a simulator knows.
+
+    context (n, 5), candidates (n, C) item ids, old_scores and new_scores (n, C), choice (n, K)
+    places among the candidates, action (n, K) items, reward (n, K), expected reward q (n, K) of the
+    shown ranking, kind (n,) of user.
+    """
+
+    world: World
+    context: Floats
+    candidates: Ints
+    old_scores: Floats
+    new_scores: Floats
+    choice: Ints
+    reward: Floats
+    q: Floats
+    kind: Ints
+    feature: Floats  # (A, FEATURES)
+    drawn_by: Which = "logging"
+
+    @property
+    def action(self) -> Ints:
+        """Shown items: (n, K)."""
+        return np.take_along_axis(self.candidates, self.choice, axis=1)
+
+    @property
+    def propensity(self) -> Floats:
+        """P(a_k | x, a_1..a_k-1) of the shown items under the policy that drew them: (n, K)."""
+        return self._conditional(self.drawn_by)
+
+    @property
+    def target(self) -> Floats:
+        """P(a_k | x, a_1..a_k-1) of the shown items under the target, 0 after an item it would not
+        show: (n, K).
+        """
+        return self._conditional("target")
+
+    def _conditional(self, which: Which) -> Floats:
+        total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(
+            self.choice
+        )
+        # Differences of logarithms are conditional probabilities; after an item of probability zero
+        # they would be inf - inf.
+        before = np.concatenate([np.zeros((len(total), 1)), total[:, :-1]], axis=1)
+        possible = before > -np.inf
+        return np.where(
+            possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0
+        )
+
+    def policy(self, which: Which) -> Policy:
+        """Return a policy over the items of the catalogue, bound to these rows."""
+        return self._policy(which, self._candidates())
+
+    def _policy(self, which: Which, sets: Candidates | None) -> Policy:
+        if sets is None:
+            return _bound(
+                self.world,
+                which,
+                self._scores(which),
+                lambda spec, scores: spec.bind(scores=scores),
+            )
+        return _bound(
+            self.world,
+            which,
+            self._scores(which),
+            lambda spec, scores: spec.bind(candidates=sets, scores=scores.reshape(-1)),
+        )
+
+    def _scores(self, which: Which) -> Floats:
+        return self.old_scores if which == "logging" else self.new_scores
+
+    def _candidates(self) -> Candidates | None:
+        """Return what each row could show, where that is not the whole catalogue."""
+        n, C = self.candidates.shape
+        if self.world.items == C:
+            return None
+        flat = self.candidates.reshape(-1).astype(np.int32)
+        return Candidates(np.arange(n + 1) * C, flat, n_items=self.world.items)
+
+    def to_log(self) -> RankingLog:
+        """Return the rankings as a log with target "new" and both policies as objects."""
+        sets = self._candidates()
+        return RankingLog(
+            action=self.action,
+            reward=self.reward,
+            propensity=self._policy(self.drawn_by, sets),
+            context=self.context,
+            targets={TARGET: self._policy("target", sets)},
+            candidates=sets,
+            item_features=ItemFeatures(self.feature, tuple(f"z_{j}" for j in range(FEATURES))),
+        )
+
+
+#: Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of
+#: the mixture, and how much sharper a far target is.
+EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
+
+
+def _bound(
+    world: World, which: Which, scores: Floats, bind: Callable[[PolicySpec, Floats], Policy]
+) -> Policy:
+    """Return the world's logger or target of these scores; `bind` says over what."""
+    spec = world.specs.get(LOGGING if which == "logging" else TARGET)
+    if spec is not None:
+        return bind(parse_policy(spec), scores)
+    sharp = bind(parse_policy(f"plackett-luce:temperature={1 / SHARP:g}"), scores)
+    shuffled = bind(parse_policy("plackett-luce"), np.zeros_like(scores))
+    return Mixture([sharp, shuffled], [1 - SHUFFLED, SHUFFLED])
+
+
+def _among_candidates(world: World, which: Which, scores: Floats) -> Policy:
+    """Return the policy over places among the candidates: what rows are drawn with."""
+    return _bound(world, which, scores, lambda spec, table: spec.dense(table, world.K))
+
+
+def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> DrawnWorld:
+    made = parameters(world)
+    context = rng.standard_normal((n, CONTEXT))
+    ids = np.broadcast_to(np.arange(world.items), (n, world.items)).copy()
+    if world.C < world.items:
+        ids = clicks.subsets(rng.random((n, world.C)), world.items)
+    old, new = (
+        clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
+    )
+    shown_by = _among_candidates(world, policy, old if policy == "logging" else new)
+    choice = shown_by.sample(world.K, rng)[:, 0, :]
+    shown = np.take_along_axis(ids, choice, axis=1)
+    appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)
+    if world.bend:
+        bent = clicks.linear(context, shown, made.bend.coef, made.bend.bias)
+        # |bent| less its mean, that of a standard normal: it bends without making clicks more
+        # common.
+        appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
+    kind = _kinds(world, made, context, rng)
+    users = (
+        kind,
+        appeal,
+        made.hold[shown],
+        made.group[shown],
+        made.curve,
+        made.gaps,
+        made.pull,
+        made.go,
+    )
+    q = clicks.expected(*users)
+    reward = clicks.draw(*users, rng.random(shown.shape))
+    if world.revenue:
+        price = made.price[shown]
+        q = q * price
+        # Lognormal noise of mean one: exp(s z - s^2 / 2) with s = 0.4.
+        reward = reward * price * np.exp(0.4 * rng.standard_normal(shown.shape) - 0.08)
+    return DrawnWorld(world, context, ids, old, new, choice, reward, q, kind, made.feature, policy)
+
+
+def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Generator) -> Ints:
+    """Return the kind of user of each row: the world's, or in a mixed world one drawn given the
+    context.
+    """
+    if world.behavior != "mixed":
+        return np.full(len(context), KINDS.index(world.behavior))
+    # The largest of scores with Gumbel noise is a draw from their softmax.
+    score = context @ made.mood.T + rng.gumbel(size=(len(context), len(KINDS)))
+    kinds: Ints = score.argmax(axis=1)
+    return kinds
+
+
+#: Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop with
+#: revenue.
+WORLDS: dict[str, dict[str, Any]] = {
+    "search": {"behavior": "dbn", "logger": "plackett-luce", "items": 100, "candidates": 20},
+    "feed": {
+        "behavior": "mixed",
+        "logger": "mixture",
+        "items": 300,
+        "candidates": 50,
+        "bend": True,
+    },
+    "shop": {
+        "behavior": "redundancy",
+        "logger": "epsilon",
+        "items": 60,
+        "K": 5,
+        "revenue": True,
+        "hidden": False,
+    },
+}
+
+
+def world(preset: str, *, seed: int = 0, **options: Any) -> World:
+    """Return the world of a preset: "search", "feed" or "shop"; options are those of `World`.
+
+    >>> world("shop", K=4).behavior
+    'redundancy'
+    """
+    if preset not in WORLDS:
+        raise ConfigError(f"no world is called {preset!r}; choose one of {', '.join(WORLDS)}")
+    known = [item.name for item in fields(World) if item.name not in ("name", "seed")]
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"preset {preset!r} has no option {option!r}; it has {', '.join(known)}"
+            )
+    return World(**{**WORLDS[preset], **options}, seed=seed, name=preset)

@@ -1,0 +1,336 @@
+"""Numbers about weights, what they mean in words, and the rows that move an estimate most."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.texts import in_percent
+from counterrank.weights.moments import Moments, spread
+from counterrank.weights.thresholds import THRESHOLDS
+from counterrank.weights.variance import clustered_variances
+
+Floats = NDArray[np.float64]
+
+
+def bin_edges() -> Floats:
+    """Return the lower edges (BINS,) of the weight histogram; the first bin starts at zero."""
+    from counterrank.weights.kernels import accumulate as kernels
+
+    index = np.arange(kernels.BINS - 1)
+    octave, step = np.divmod(index, kernels.BINS_PER_OCTAVE)
+    edges = 2.0 ** (octave + kernels.LOWEST_EXPONENT) * (1 + step / kernels.BINS_PER_OCTAVE)
+    return np.concatenate([[0.0], edges])
+
+
+def survival(moments: Moments) -> tuple[Floats, Floats]:
+    """Return weights v and the share of rows whose mean |weight| is at least v, at every bin that
+    holds a row.
+    """
+    counts = moments.histogram[0]
+    used = counts > 0
+    share = np.cumsum(counts[::-1])[::-1] / moments.n
+    return bin_edges()[used], share[used]
+
+
+def share_of_rows_carrying(moments: Moments, share: float = 0.9) -> float:
+    """Return the smallest share of rows whose weights add up to `share` of all weight."""
+    counts, sums = moments.histogram[:, ::-1]  # heaviest first
+    total = sums.sum()
+    if total <= 0:
+        return 0.0
+    carried = np.cumsum(sums) / total
+    # The shares may add up to a little less than one.
+    last = min(int(np.searchsorted(carried, share)), len(carried) - 1)
+    before = carried[last - 1] if last else 0.0
+    inside = (share - before) * total / sums[last] if sums[last] > 0 else 0.0
+    return float((counts[:last].sum() + inside * counts[last]) / moments.n)
+
+
+def tail_index(moments: Moments) -> float:
+    """Return the Pareto shape k-hat of the largest weights: above 0.5 the variance, above 1 the
+    mean may not exist.
+
+    A generalised Pareto fit (Zhang & Stephens 2009) to the largest min(n/5, 3 sqrt(n)) rows, shrunk
+    to 0.5 by ten rows' worth, as Vehtari et al. (2024) do. Rows come in bins of an eighth of an
+    octave, each taken at its mean. Zero where the tail holds fewer than three different weights.
+    """
+    counts, sums = moments.histogram
+    # Vehtari et al.'s tail: few enough rows to be tail, enough to fit two parameters.
+    wanted = max(min(moments.n / 5, 3 * np.sqrt(moments.n)), 1.0)
+    above = np.cumsum(counts[::-1])[::-1]  # rows at or above each bin
+    reaching = np.flatnonzero(above >= wanted)
+    start = max(int(reaching[-1]), 1) if len(reaching) else 1
+    tail = (counts > 0) & (np.arange(len(counts)) >= start)
+    threshold = bin_edges()[start]
+    size, excess = counts[tail], sums[tail] / np.maximum(counts[tail], 1.0) - threshold
+    seen = excess > 1e-12 * threshold
+    if seen.sum() < 3 or size.sum() < 5:
+        return 0.0
+    rows = float(size[seen].sum())
+    # Their weak prior: ten rows that say 0.5.
+    return (rows * _pareto_shape(excess[seen], size[seen]) + 5.0) / (rows + 10.0)
+
+
+def _pareto_shape(excess: Floats, size: Floats) -> float:
+    """Return the posterior-mean shape for ascending excesses (m,) that occur `size` (m,) times
+    each.
+    """
+    rows = size.sum()
+    grid = 30 + int(np.sqrt(rows))
+    quartile = np.interp(0.25, np.cumsum(size) / rows, excess)
+    spacing = 1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))
+    # Zhang & Stephens' grid: data-dependent, and every point has a finite likelihood.
+    theta = 1 / excess[-1] + spacing / (3 * quartile)  # (grid,), all below 1 / largest excess
+    shape = np.log1p(-np.outer(theta, excess)) @ size / rows
+    profile = rows * (np.log(-theta / shape) - shape - 1)
+    weight = np.exp(profile - profile.max())
+    best = float(theta @ weight / weight.sum())
+    return float(np.log1p(-best * excess) @ size / rows)
+
+
+def effective_rows(moments: Moments) -> float:
+    """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are
+    equal.
+    """
+    square = moments.row_mean("weight2")
+    return float(moments.n * moments.row_mean("weight") ** 2 / square) if square > 0 else 0.0
+
+
+def effective_rows_by_position(moments: Moments) -> Floats:
+    """Return (sum w_k)^2 / sum w_k^2 (K,)."""
+    square = moments.mean("ww")
+    first = moments.mean("w") ** 2
+    return moments.n * np.divide(first, square, out=np.zeros_like(first), where=square > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanWeightTest:
+    """Is E[w_k] = 1 at each position? Means and z statistics (K,), and the family-wise p-value
+    (Holm 1979).
+    """
+
+    mean: Floats
+    z: Floats
+    p_value: float
+
+    @property
+    def passed(self) -> bool:
+        """No position contradicts E[w] = 1 at the 1 % level after adjustment."""
+        return self.p_value > 0.01
+
+    @property
+    def adjusted(self) -> Floats:
+        """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg
+        1995).
+        """
+        from scipy import special, stats
+
+        found: Floats = stats.false_discovery_control(2 * special.ndtr(-np.abs(self.z)))
+        return found
+
+
+def mean_weight_test(moments: Moments) -> MeanWeightTest:
+    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to
+    units.
+
+    A single row or unit shows no spread, and so cannot contradict it: z = 0.
+    """
+    from scipy import special
+
+    mean = moments.mean("w")
+    # Equal weights have a variance of rounding, which may be negative: zero, not unknown.
+    error = np.sqrt(np.maximum(_variance_of_mean_weight(moments), 0.0))
+    off = np.where(np.isnan(error), 0.0, mean - 1.0)
+    # No spread and a mean that is not one is certain: z is infinite, not unknown.
+    z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
+    p = 2 * special.ndtr(-np.abs(z))
+    return MeanWeightTest(mean, z, float(min(1.0, len(p) * p.min())))
+
+
+def _variance_of_mean_weight(moments: Moments) -> Floats:
+    n, length = moments.n, moments.K
+    if moments.buckets is not None:
+        return clustered_variances(moments.buckets[:, length : 2 * length], moments.buckets[:, -1])
+    return (
+        spread(moments.mean("ww"), moments.mean("w") ** 2, n) / n
+        if n > 1
+        else np.full(length, np.nan)
+    )
+
+
+def largest_weight_share(moments: Moments) -> float:
+    """Return max over positions of the largest weight's share of all weight."""
+    sums = np.abs(moments.mean("w")) * moments.n
+    return float(
+        np.max(np.divide(moments.peaks[:-1], sums, out=np.zeros_like(sums), where=sums > 0))
+    )
+
+
+__all__ = [
+    "MeanWeightTest",
+    "bin_edges",
+    "effective_rows",
+    "effective_rows_by_position",
+    "largest_weight_share",
+    "mean_weight_test",
+    "share_of_rows_carrying",
+    "survival",
+    "tail_index",
+]
+
+
+ONE_UNIT = "one-unit: a single ranking or unit shows no spread; there is no standard error"
+
+
+def units(moments: Moments) -> int:
+    """Return the number of independent parts: buckets of units when rows are clustered, else rows."""
+    return moments.n if moments.buckets is None else int((moments.buckets[:, -1] > 0).sum())
+
+
+def weight_flags(moments: Moments) -> tuple[str, ...]:
+    """Return what a careful analyst would say about these weights."""
+    found = []
+    few, heavy, large = (
+        THRESHOLDS["ess"].directional,
+        THRESHOLDS["tail"].reliable,
+        THRESHOLDS["concentration"].reliable,
+    )
+    if units(moments) < 2:
+        found.append(ONE_UNIT)
+    elif (ess := effective_rows(moments)) < few:
+        found.append(
+            f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be "
+            "too short"
+        )
+    tail = tail_index(moments)
+    if tail > heavy:
+        found.append(
+            f"heavy-tail: the weights' tail index is {tail:.2f} (above {heavy}); rare rows can "
+            "move the estimate"
+        )
+    share = largest_weight_share(moments)
+    if share > large and moments.n > 1 / large:
+        found.append(f"one-row: a single ranking carries {in_percent(share, 0)} of the weight")
+    test = mean_weight_test(moments)
+    if not test.passed:
+        worst = int(abs(test.z).argmax())
+        found.append(
+            f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position "
+            f"{worst + 1} "
+            f"(z = {test.z[worst]:.1f}); propensities or target probabilities may be wrong"
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightReport:
+    """Numbers about weights; `flags` say in words what is wrong with them.
+
+    `ess` effective rows (Kish); `largest_share` of all weight on one ranking; `tail_index` Pareto
+    k-hat; `rows_carrying_90` share of rows that carry 90 % of the weight; `mean_weight*` the test
+    of E[w_k] = 1, with p-values over all positions (`_p`, Holm) and of each (`_adjusted`,
+    Benjamini-Hochberg); `survival` the share of rows with at least a weight; `support` the target's
+    mass on items the logger hardly shows, where it is known.
+    """
+
+    n: int
+    ess: float
+    ess_by_position: tuple[float, ...]
+    largest_share: float
+    tail_index: float
+    rows_carrying_90: float
+    rows_carrying_50: float
+    mean_weight: tuple[float, ...]
+    mean_weight_z: tuple[float, ...]
+    mean_weight_p: float
+    mean_weight_adjusted: tuple[float, ...]
+    survival: dict[str, tuple[float, ...]]
+    support: dict[str, Any] | None = None
+    flags: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) -> WeightReport:
+    """Return the report on the weights behind some moments.
+
+    >>> import numpy as np
+    >>> from counterrank.weights.moments import moments_of
+    >>> w = np.array([[0.0], [0.0], [1.0], [3.0]])
+    >>> report = weight_report(moments_of(w, w, w, np.ones(1))[0])
+    >>> report.ess, report.largest_share, report.survival["share"]
+    (1.6, 0.75, (1.0, 0.5, 0.25))
+    """
+    test = mean_weight_test(moments)
+    levels, share = survival(moments)
+    return WeightReport(
+        n=moments.n,
+        ess=effective_rows(moments),
+        ess_by_position=tuple(effective_rows_by_position(moments).tolist()),
+        largest_share=largest_weight_share(moments),
+        tail_index=tail_index(moments),
+        rows_carrying_90=share_of_rows_carrying(moments, 0.9),
+        rows_carrying_50=share_of_rows_carrying(moments, 0.5),
+        mean_weight=tuple(test.mean.tolist()),
+        mean_weight_z=tuple(test.z.tolist()),
+        mean_weight_p=test.p_value,
+        mean_weight_adjusted=tuple(test.adjusted.tolist()),
+        survival={"weight": tuple(levels.tolist()), "share": tuple(share.tolist())},
+        support=support,
+        flags=weight_flags(moments),
+    )
+
+
+Ints = NDArray[np.int64]
+
+#: How many rows are kept, and how many of a batch share a peak by which they are looked for.
+KEPT, _TOGETHER = 10, 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopRows:
+    """Indices in the whole log and totals of the rows with the largest |total|, the largest first;
+    m <= 10 each.
+    """
+
+    rows: Ints
+    totals: Floats
+
+    def __add__(self, other: Self) -> Self:
+        rows = np.concatenate([self.rows, other.rows])
+        return type(self)(*_largest(rows, np.concatenate([self.totals, other.totals])))
+
+
+def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
+    """Return the top of one batch: `rows` as `RankingLog.rows` gives them, `totals` (n,) as a
+    plan's partial does.
+
+    >>> a = top_rows_of(slice(0, 3), np.array([1.0, -5.0, 2.0]))
+    >>> both = a + top_rows_of(slice(3, 5), np.array([3.0, 0.0]))
+    >>> both.rows.tolist(), both.totals.tolist()
+    ([1, 3, 2, 0, 4], [-5.0, 3.0, 2.0, 1.0, 0.0])
+    """
+    near = np.arange(len(totals))
+    if len(totals) > KEPT:
+        # Some rows far apart share a peak, and the tenth of the peaks is no larger than
+        # the tenth of all: only peaks that reach it are looked behind. What ties with it goes on,
+        # so that ties are settled by row number and not by the cut of the log.
+        many = max(len(totals) // _TOGETHER, KEPT)
+        whole = len(totals) // many * many
+        parts = totals[:whole].reshape(-1, many)
+        peaks = np.maximum(parts.max(axis=0), -parts.min(axis=0))
+        line = np.partition(peaks, -KEPT)[-KEPT]
+        behind = np.flatnonzero(peaks >= line) + many * np.arange(len(parts))[:, None]
+        near = np.append(behind.ravel(), np.arange(whole, len(totals)))
+    return TopRows(
+        *_largest(near + rows.start if isinstance(rows, slice) else rows[near], totals[near])
+    )
+
+
+def _largest(rows: Ints, totals: Floats) -> tuple[Ints, Floats]:
+    order = np.lexsort((rows, -np.abs(totals)))[:KEPT]
+    return rows[order], totals[order]

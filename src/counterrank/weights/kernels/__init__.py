@@ -1,0 +1,1 @@
+"""Compiled loops over rows: products of ratios and sums of weighted rewards."""

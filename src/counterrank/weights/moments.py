@@ -1,0 +1,308 @@
+"""Moments: all an estimate, its interval and its diagnostics need, in arrays that add."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
+_ROUNDING = 8 * np.finfo(np.float64).eps
+_GRAM_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights
+    alpha.
+
+    A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight
+    is sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
+    `kernels.accumulate`; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and
+    sums rows by mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b;
+    `buckets` (1024, 2K+2), those columns and the number of rows summed by unit, and `earned` (1024,
+    K), rewards summed by unit. `m1 + m2` are the moments of both parts.
+    """
+
+    n: int
+    alpha: Floats
+    positions: Floats
+    rows: Floats
+    peaks: Floats
+    histogram: Floats
+    gram: Floats | None = None
+    buckets: Floats | None = None
+    earned: Floats | None = None
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.n + other.n,
+            self.alpha,
+            self.positions + other.positions,
+            self.rows + other.rows,
+            # The one part that does not add; a maximum is as free of order.
+            np.maximum(self.peaks, other.peaks),
+            self.histogram + other.histogram,
+            _both(self.gram, other.gram),
+            _both(self.buckets, other.buckets),
+            _both(self.earned, other.earned),
+        )
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the letter of the papers
+        """Number of positions."""
+        return int(self.alpha.shape[0])
+
+    def mean(self, name: str) -> Floats:
+        """Return the mean over rows at each position (K,) of y, w, r, yy, ww, rr, yw or yr."""
+        from counterrank.weights.kernels.accumulate import POSITION_SUMS
+
+        row: Floats = self.positions[POSITION_SUMS.index(name)]
+        return row / self.n
+
+    def row_mean(self, name: str) -> float:
+        """Return the mean over rows of total, base, weight, total2, base2, weight2 or total_base."""
+        from counterrank.weights.kernels.accumulate import ROW_SUMS
+
+        return float(self.rows[ROW_SUMS.index(name)] / self.n)
+
+    @property
+    def columns(self) -> Floats:
+        """Means of the columns y_1..y_K, w_1..w_K, b (2K+1,)."""
+        return np.concatenate([self.mean("y"), self.mean("w"), [self.row_mean("base")]])
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of the columns y, w, b (2K+1, 2K+1); needs the Gram matrix."""
+        if self.gram is None:
+            raise ValueError("these moments were made without the Gram matrix")
+        return spread(self.gram / self.n, np.outer(self.columns, self.columns), self.n)
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return plain arrays, for shipping between machines."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            name: np.asarray(value, dtype=np.float64)
+            for name, value in values.items()
+            if value is not None
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Floats]) -> Self:
+        """Rebuild what `arrays` gave."""
+        rest = {name: value for name, value in arrays.items() if name != "n"}
+        return cls(n=int(arrays["n"]), **rest)
+
+
+def _both(one: Floats | None, other: Floats | None) -> Floats | None:
+    """What both parts have, added."""
+    # Half a Gram matrix would pass for a whole one.
+    return None if one is None or other is None else one + other
+
+
+def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
+    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is
+    rounding.
+
+    >>> spread(np.array(2.0), np.array(1.0), 11).item()
+    1.1
+    """
+    difference = np.asarray(second - squared_mean)
+    noise = _ROUNDING * np.maximum(np.abs(second), np.abs(squared_mean))
+    return np.where(np.abs(difference) <= noise, 0.0, difference) * (n / max(n - 1, 1))
+
+
+def moments_of(
+    y: Floats,
+    w: Floats,
+    reward: Floats,
+    alpha: Floats,
+    *,
+    full: bool = False,
+    bucket: Ints | None = None,
+) -> tuple[Moments, Floats]:
+    """Return the moments of one batch and its row totals sum_k alpha_k y_k (n,).
+
+    Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. `full` adds the Gram
+    matrix, `bucket` (n,) the sums by unit.
+
+    >>> one = np.ones((4, 2))
+    >>> m, totals = moments_of(one, one, one, np.ones(2))
+    >>> m.mean("y").tolist(), m.row_mean("total2"), totals.tolist()
+    ([1.0, 1.0], 4.0, [2.0, 2.0, 2.0, 2.0])
+    """
+    from counterrank.kernels import hashing
+    from counterrank.weights.kernels import accumulate
+
+    n, length = y.shape
+    tall_y, tall_w, tall_r = (
+        np.ascontiguousarray(a.T) for a in (y, w, reward)
+    )  # free in Fortran order
+    with np.errstate(over="ignore", invalid="ignore"):
+        base = alpha @ tall_r
+    sums = _empty(n, length)
+    accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
+    gram = _gram(tall_y, tall_w, base) if full else None
+    table, earned = None, None
+    if bucket is not None:
+        columns = (*tall_y, *tall_w, base, np.ones(n))
+        table, earned = (
+            np.column_stack([np.bincount(bucket, one, hashing.BUCKETS) for one in part]).astype(
+                float
+            )
+            for part in (columns, tall_r)
+        )
+    return _moments(tall_w, alpha, sums, gram, table, earned), sums.totals
+
+
+def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:
+    """Return the lean moments and row totals of contributions y = w r, without ever storing y.
+
+    >>> w, alpha = np.array([[2.0, 6.0]]), np.ones(2)
+    >>> m, totals = moments_of_weights(w, rewards_of(np.array([[1.0, 2.0]]), alpha), alpha)
+    >>> m.mean("yw").tolist(), totals.tolist()
+    ([4.0, 72.0], [14.0])
+    """
+    from counterrank.weights.kernels.accumulate import accumulate
+
+    sums = _empty(*w.shape)
+    tall = np.ascontiguousarray(w.T)
+    accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
+    # r and r^2 are the same for every estimator of a batch: the pass leaves them out.
+    sums.positions[:, [2, 5]] = rewards.sums
+    return _moments(tall, alpha, sums), sums.totals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StandardMoments:
+    """Lean moments and row totals (n,) by kind of weight; for the joint one, where it is among them,
+    also its weight and row total (n, 2), and in its moments the Gram matrix if that was wanted.
+    """
+
+    by_kind: dict[str, tuple[Moments, Floats]]
+    joint: Floats
+
+    def has(self, kinds: Iterable[str], *, full: bool) -> bool:
+        """Whether moments of all these kinds are here, with the Gram matrix where it is wanted."""
+        whole = not full or self.by_kind["joint"][0].gram is not None
+        return whole and all(kind in self.by_kind for kind in kinds)
+
+
+def moments_of_ratios(
+    target: Floats,
+    logging: Floats,
+    lengths: Ints,
+    reward: Floats,
+    *,
+    alpha: Floats,
+    kinds: Iterable[str],
+    full: bool = False,
+) -> StandardMoments:
+    """Return the lean moments and row totals for weights that are products of target / logging, in
+    one pass.
+
+    `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k, and
+    interaction orders "order-2" and "order-3". `full` adds the Gram matrix of the joint weight.
+    Arrays (n, K), C order.
+
+    >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
+    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
+    >>> found.by_kind["prefix"][0].mean("w").round(9).tolist()
+    [2.0, 6.0]
+    """
+    from counterrank.weights.kernels import accumulate as kernels
+    from counterrank.weights.kernels.accumulate import KINDS, standard
+
+    n, length = reward.shape
+    wanted = np.array([kind in kinds or full and kind == "joint" for kind in KINDS])
+    sums = np.zeros((len(KINDS), length, len(kernels.POSITION_SUMS)))
+    rows = np.zeros((len(KINDS), len(kernels.ROW_SUMS)))
+    top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
+    counts = np.zeros((len(KINDS), kernels.BINS, 2))
+    totals = np.empty((len(KINDS) + 2, n))
+    half = np.zeros((length + 2, length + 2) if full else (0, 0))
+    one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
+    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals, half)
+    # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
+    peaks = top.view(np.float64)
+    found = {
+        kind: (Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T), totals[2 + i])
+        for i, kind in enumerate(KINDS)
+        if wanted[i]
+    }
+    if full:
+        # One weight stands for those of all positions.
+        places = np.r_[:length, [length] * length, length + 1]
+        gram = (half + np.tril(half, -1).T)[np.ix_(places, places)]
+        found["joint"] = replace(found["joint"][0], gram=gram), found["joint"][1]
+    return StandardMoments(found, totals[1:3].T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewards:
+    """Rewards (n, K) in Fortran order, sums (K, 2) of r and r^2, and b = sum_k alpha_k r_k (n,)."""
+
+    values: Floats
+    sums: Floats
+    base: Floats
+
+
+def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
+    """Return what every estimator needs of the rewards (n, K) of a batch.
+
+    >>> rewards_of(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.5])).base.tolist()
+    [2.0, 5.0]
+    """
+    tall = np.ascontiguousarray(reward.T)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.column_stack([tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall)])
+        return Rewards(tall.T, sums, alpha @ tall)
+
+
+class _Sums(NamedTuple):
+    """What the pass over a batch fills: positions (K, 8), rows (7,), histogram (BINS, 2) and totals
+    (n,).
+    """
+
+    positions: Floats
+    rows: Floats
+    histogram: Floats
+    totals: Floats
+
+
+def _empty(n: int, length: int) -> _Sums:
+    from counterrank.weights.kernels import accumulate as kernels
+
+    return _Sums(
+        np.zeros((length, len(kernels.POSITION_SUMS))),
+        np.zeros(len(kernels.ROW_SUMS)),
+        np.zeros((kernels.BINS, 2)),
+        np.empty(n),
+    )
+
+
+def _moments(w: Floats, alpha: Floats, sums: _Sums, *extra: Floats | None) -> Moments:
+    """Return the moments of weights (K, n) with what was summed, and `extra` (gram, buckets,
+    earned).
+    """
+    # Without |w|, an array as large as the weights.
+    top = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
+    peaks = np.append(top, np.abs(sums.totals).max(initial=0.0))
+    positions, histogram = sums.positions.T.copy(), sums.histogram.T.copy()
+    return Moments(w.shape[1], alpha, positions, sums.rows, peaks, histogram, *extra)
+
+
+def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
+    out = np.zeros((2 * len(y) + 1, 2 * len(y) + 1))
+    # In parts that stay in the cache; BLAS sees that both factors are one.
+    for first in range(0, len(base), _GRAM_ROWS):
+        rows = slice(first, first + _GRAM_ROWS)
+        columns = np.concatenate([y[:, rows], w[:, rows], base[None, rows]])
+        # Squares beyond all numbers make a variance that is none: the estimate says so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            out += columns @ columns.T
+    return out

@@ -1,0 +1,151 @@
+"""Each MSE estimate against its formula, written out on rows."""
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.behavior import BehaviorTree, GoldenshlugerLepski, Limits, Oracle, Slope
+from counterrank.behavior.growing import rows_of
+from counterrank.behavior.objective import FEASIBLE, mse_estimate
+from counterrank.behavior.pasif import odds_scale
+from counterrank.behavior.settings import ORACLE_NOISE_STREAM
+from counterrank.errors import BehaviorError
+from counterrank.research.simulate import random, true_value
+from counterrank.weights.ratios import ratios_of
+
+
+@pytest.fixture(scope="module")
+def env():
+    return random(3, K=3, form="paper")
+
+
+@pytest.fixture(scope="module")
+def log(env):
+    return env.draw(1500, np.random.default_rng(0)).to_log()
+
+
+def scored(log, mse, choice, *, names=("S", "C", "I")):
+    """Return y (n, M), the score of `choice` per row at the last position, and the position."""
+    plan = BehaviorTree(candidates=cr.candidates(log.K, list(names)), mse=mse)
+    data, _ = plan.training_set(log, "new", seed=0)
+    tree = log.K - 1
+    data.tails[:] = 1.0  # formulas without the correction; it has a test of its own
+    position = data.position(tree, data.is_logged() > 0, n_apply=log.n, seed=0)
+    objective = mse_estimate(mse).objective(position)
+    y = data.y[tree]
+    rows = rows_of(objective, y, data.is_logged(), data.codes)
+    node = np.concatenate([choice, np.zeros(len(y) - len(choice))])
+    places = [np.flatnonzero(node == m) for m in range(len(y[0]))]
+    sums = np.stack([rows._replace(chosen=place).totals() for place in places])
+    channels = objective.goal.channels(sums)
+    total = sum(channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
+    value = objective.goal.score(total)
+    return y, float(value), position
+
+
+@pytest.fixture
+def choice(log):
+    # At the last position S and C coincide: two distinct models, 0 = S and 1 = I.
+    return (log.context[:, 0] > 0).astype(np.int64)
+
+
+def own(y, choice):
+    return y[np.arange(len(choice)), choice]
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1.0, 3.0])
+def test_gl(log, choice, kappa):
+    y, score, _ = scored(log, GoldenshlugerLepski(kappa), choice)
+    v, d = own(y, choice), own(y, choice) - y[:, 0]
+    expected = v.var() / log.n + max(0.0, d.mean() ** 2 - kappa * d.var() / log.n)
+    assert score == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("z", [0.01, 100.0])
+def test_slope(log, choice, z):
+    y, slope, _ = scored(log, Slope(z), choice)
+    v, d = own(y, choice), own(y, choice) - y[:, 0]
+    apart = np.sqrt(v.var() / log.n) + np.sqrt(y[:, 0].var() / log.n)
+    plain = v.var() / log.n
+    assert slope == (np.inf if abs(d.mean()) > z * apart else pytest.approx(plain))
+
+
+def test_known_values(env, log, choice):
+    truth = true_value(env).by_position
+    y, score, _ = scored(log, Oracle(truth), choice)
+    v = own(y, choice)
+    var = v.var() / log.n
+    assert score == pytest.approx(var + max(0.0, (v.mean() - truth[2]) ** 2 - var), rel=1e-9)
+
+
+def test_oracle_with_fresh_rows_uses_them_for_the_bias_only(env, log, choice):
+    truth = true_value(env).by_position
+    fresh = env.draw(4000, np.random.default_rng(1)).to_log()
+    y, score, _ = scored(log, Oracle(truth, fresh), choice)
+    v = own(y[: log.n], choice)
+    bias = y[log.n :, 0].mean() - truth[2]  # `scored` puts fresh rows under model 0
+    assert score == pytest.approx(v.var() / log.n + bias**2, rel=1e-9)
+
+
+def test_oracle_noise_scales_the_bias(env, log, choice):
+    """b (1 + noise z) squared plus Var has the minimiser of b^2 + Var / (1 + noise z)^2."""
+    truth = true_value(env).by_position
+    y, score, position = scored(log, Oracle(truth, noise=0.5), choice)
+    z = np.random.default_rng([0, position.index + 1, ORACLE_NOISE_STREAM]).standard_normal()
+    v = own(y, choice)
+    var, bias = v.var() / log.n, v.mean() - truth[2]
+    expected = var / (1 + 0.5 * z) ** 2 + max(0.0, bias**2 - var)
+    assert score == pytest.approx(expected, rel=1e-9)
+
+
+def test_pasif(log, choice):
+    _, score, position = scored(log, "pasif", choice)
+    objective = mse_estimate("pasif").objective(position)
+    v = own(objective.averaged, choice)
+    assert objective.replicates.sum(axis=1) == pytest.approx(1)
+    expected = np.mean((objective.replicates @ v - objective.targets) ** 2)
+    assert score == pytest.approx(expected, rel=1e-9)
+
+
+def test_pasif_has_the_share_asked_for():
+    w = np.random.default_rng(0).lognormal(0, 1, 4000)
+    odds = np.exp(odds_scale(w, 0.15)) * w
+    assert np.mean(odds / (1 + odds)) == pytest.approx(0.15, rel=1e-9)
+    assert odds_scale(np.zeros(4), 0.15) < -50  # no ranking of the target at all
+
+
+def test_tail_correction_is_the_exact_second_moment(env):
+    """With everything enumerable: inflation times the log's mean of w^2 is E[w^2], whatever the log
+    missed.
+    """
+    log = env.draw(3000, np.random.default_rng(2)).to_log()
+    models = cr.candidates(3, ["S", "I"], orders=[2])
+    data, _ = BehaviorTree(candidates=models).training_set(log, "new", seed=0)
+    ratios = ratios_of(log, "new")
+    p0, p1 = log.dists["propensity"][::2], log.dists["new"][::2]
+    v = (p1**2 / p0).sum(axis=1) - 1
+    expected = {"S": (1 + v) ** 3, "I": 1 + v, "S, order 2": (1 + v) * (1 + 2 * v)}
+    for m, c in enumerate(models):
+        w = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
+        seen = (w**2).mean(axis=0)
+        want = np.maximum(1.0, expected[c.label].mean() / seen)
+        np.testing.assert_allclose(data.tails[:, m], want, rtol=1e-9)
+
+
+def test_every_name_grows_a_tree(log):
+    for name in FEASIBLE:
+        tree = BehaviorTree(mse=name, limits=Limits(max_depth=2)).fit(log, "new")
+        assert tree.assign(log.context).shape == (log.n, 3)
+        assert tree.fitted.mse == name
+
+
+def test_values_for_too_few_positions_are_refused(log):
+    with pytest.raises(BehaviorError, match="was given 2 values, but position 3 needs one"):
+        BehaviorTree(mse=Oracle(np.ones(2))).fit(log, "new")
+
+
+def test_names_that_need_values_or_are_unknown_say_so(log):
+    with pytest.raises(BehaviorError, match=r"pass Oracle\(values"):
+        BehaviorTree(mse="oracle").fit(log, "new")
+    with pytest.raises(BehaviorError, match="did you mean 'slope'"):
+        BehaviorTree(mse="slop").fit(log, "new")

@@ -1,0 +1,99 @@
+"""Trees on disk: what is written comes back; what is damaged is refused with a reason."""
+
+import json
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.behavior import BehaviorTree
+from counterrank.behavior.settings import Limits
+from counterrank.errors import BehaviorError
+
+
+@pytest.fixture
+def saved(make_log, tmp_path):
+    log = make_log(6_000, 0, missing=0.2)
+    tree = BehaviorTree(
+        candidates=cr.candidates(3, ["S", "I"], orders=[2]), limits=Limits(prune=0.0)
+    ).fit(log, "new")
+    assert (tree.fitted.nodes[:, 0] >= 0).any()
+    path = tmp_path / "tree.json"
+    tree.save(path)
+    return log, tree, path
+
+
+def test_round_trip(saved):
+    log, tree, path = saved
+    back = BehaviorTree.load(path)
+    np.testing.assert_array_equal(back.assign(log.context), tree.assign(log.context))
+    assert str(back) == str(tree)
+    assert back.describe() == tree.describe()
+    assert (
+        cr.AIPS(behavior=back).estimate(log, "new").value
+        == cr.AIPS(behavior=tree).estimate(log, "new").value
+    )
+
+
+def test_round_trip_of_categories_and_missing_only_splits(make_log, tmp_path):
+    log = make_log(6_000, 1, categorical=True, missing=0.2)
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"])).fit(log, "new")
+    tree.save(tmp_path / "t.json")
+    probe = np.array([[c, 0.0, 0.0] for c in (0, 1, 2, 3, 4, 5, np.nan, 17)])
+    np.testing.assert_array_equal(
+        BehaviorTree.load(tmp_path / "t.json").assign(probe), tree.assign(probe)
+    )
+
+
+DAMAGE = {
+    "schema": (lambda d: d.update(schema="x"), "schema is 'x'"),
+    "no nodes": (lambda d: d.update(nodes=[]), "nodes is not a list"),
+    "circle": (lambda d: split(d).update(left=0), "left is 0, not a later node"),
+    "twice": (lambda d: split(d).update(right=split(d)["left"]), "both children"),
+    "feature": (lambda d: split(d).update(feature=3), "there are 3 context columns"),
+    "threshold": (lambda d: split(d).update(threshold=None), "threshold is None"),
+    "model": (lambda d: d["nodes"][0].update(model=9), "model is 9"),
+    "truth": (lambda d: split(d).update(missing_left=1), "missing_left must be true or false"),
+    "mask": (lambda d: d["candidates"][0].update(mask=["11", "1"]), "mask must be K strings"),
+    "order": (lambda d: d["candidates"][0].update(order=0), "order is 0"),
+    "roots": (lambda d: d.update(roots=[0, 1]), "roots must be 3 node numbers"),
+    "orphan": (lambda d: d["nodes"].append({"model": 0}), "a node has no parent or two"),
+    "number": (lambda d: d["nodes"][0].update(share="half"), "share is 'half'"),
+    "names": (lambda d: d.update(context="x_0"), "context is not a list of names"),
+    "rows": (lambda d: d.update(rows=-1), "rows is -1"),
+    "list": (lambda d: d.update(candidates=[]), "candidates is not a list"),
+}
+
+
+def split(d):
+    return next(node for node in d["nodes"] if "feature" in node)
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named(saved, name):
+    _, _, path = saved
+    hurt, message = DAMAGE[name]
+    content = json.loads(path.read_text())
+    hurt(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(BehaviorError, match="not a valid behaviour tree") as caught:
+        BehaviorTree.load(path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '{"schema": NaN}', "[" * 100_000])
+def test_files_that_are_no_trees(tmp_path, text):
+    path = tmp_path / "tree.json"
+    path.write_text(text)
+    with pytest.raises(BehaviorError):
+        BehaviorTree.load(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(BehaviorError, match="cannot read the behaviour tree"):
+        BehaviorTree.load(tmp_path / "none.json")
+
+
+def test_a_tree_that_splits_cannot_do_without_context(saved):
+    with pytest.raises(BehaviorError, match=r"asks for context \(x_0, x_1, x_2\); none was given"):
+        saved[1].assign(None)

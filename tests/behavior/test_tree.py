@@ -1,0 +1,138 @@
+"""The behaviour tree on logs with a planted behaviour."""
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.behavior import BehaviorTree
+from counterrank.behavior.objective import GoldenshlugerLepski
+from counterrank.behavior.settings import Limits
+from counterrank.errors import BehaviorError, ConfigError
+from counterrank.weights.ratios import ratios_of
+
+MODELS = ["S", "I"]
+#: Every split that lowers the objective is kept: what is planted is there to be found.
+SEARCH = {"mse": GoldenshlugerLepski(kappa=4.0), "limits": Limits(prune=0.0, max_depth=3)}
+
+
+def tree_on(log, **options):
+    return BehaviorTree(candidates=cr.candidates(log.K, MODELS), **options).fit(log, "new")
+
+
+def test_planted_groups_are_found(make_log):
+    # Over 8 other draws of 40,000 rows the thresholds had mean .37 and standard deviation .07: the
+    # search goes as far into the second group as the noise of the bias allows. Here .25 is six of
+    # the latter at 60,000 rows.
+    log = make_log(60_000, 0)
+    tree = tree_on(log, **SEARCH)
+    forest = tree.fitted
+    for root in forest.roots:
+        assert forest.nodes[root, 0] == 0
+        assert 0.2 < forest.threshold[root] < 0.55
+    far = np.abs(log.context[:, 0] - 0.3) > 0.25
+    expected = np.where(log.context[:, 0] <= 0.3, 1, 0)
+    assert (tree.assign(log.context) == expected[:, None])[far].mean() > 0.9
+
+
+def test_one_model_for_all_positions(make_log):
+    log = make_log(60_000, 1)
+    tree = tree_on(log, per_position=False, **SEARCH)
+    assert tree.assign(log.context).shape == (log.n,)
+    assert tree.fitted.nodes[0, 0] == 0
+    assert 0.2 < tree.fitted.threshold[0] < 0.55
+
+
+def test_missing_values_choose_their_own_side(make_log):
+    log = make_log(60_000, 2, missing=0.3)
+    tree = tree_on(log, **SEARCH)
+    models = tree.assign(np.array([[np.nan, 0, 0], [-1.0, 0, 0]]))
+    assert (models[0] == 0).all() and (models[1] == 1).all()
+    assert "missing" in str(tree)
+
+
+def test_categories_are_found_and_named(make_log):
+    log = make_log(60_000, 3, categorical=True)
+    tree = tree_on(log, mse="gl", limits=Limits(prune=0.0, max_depth=1))
+    codes = np.zeros((6, 3))
+    codes[:, 0] = np.arange(6)
+    assert (tree.assign(codes)[:, 0] == [0, 1, 0, 0, 1, 0]).all()
+    groups = [g["rule"] for g in tree.describe()["positions"][0]["groups"]]
+    assert any("{b, e}" in rule or "{a, c, d, f}" in rule for rule in groups)
+    # An unknown category goes the way of missing values, not out of bounds.
+    assert tree.assign(np.array([[99.0, 0, 0], [-3.0, 0, 0]])).shape == (2, 3)
+
+
+def test_row_order_does_not_matter(make_log):
+    log = make_log(6_000, 4, unit=True)
+    order = np.random.default_rng(0).permutation(log.n)
+    first, second = tree_on(log), tree_on(log.take(order))
+    np.testing.assert_array_equal(first.fitted.nodes, second.fitted.nodes)
+    np.testing.assert_allclose(first.fitted.threshold, second.fitted.threshold, equal_nan=True)
+    np.testing.assert_array_equal(first.assign(log.context), second.assign(log.context))
+
+
+def test_same_seed_same_tree(make_log):
+    log = make_log(3_000, 5)
+    for mse in ("gl", "pasif", "pasif"):
+        assert str(tree_on(log, mse=mse)) == str(tree_on(log, mse=mse))
+
+
+def test_one_leaf_when_nothing_is_to_gain(make_log):
+    log = make_log(4_000, 6)
+    tree = tree_on(log, limits=Limits(max_depth=0))
+    assert len(tree.fitted.nodes) == log.K
+    assert "all rankings" in str(tree)
+
+
+def test_no_context_gives_the_root_alone(make_log):
+    log = make_log(4_000, 7)
+    bare = cr.RankingLog(
+        action=log.action, reward=log.reward, propensity=log.propensity, targets=dict(log.targets)
+    )
+    tree = tree_on(bare)
+    assert tree.assign(None, n=5).shape == (5, 3)
+    weights = tree.weights(bare, ratios_of(bare, "new"))
+    assert weights.shape == (bare.n, bare.K)
+
+
+def test_weights_are_those_of_the_assigned_models(make_log):
+    log = make_log(2_000, 8)
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "C", "I"], orders=[2])).fit(log, "new")
+    ratios = ratios_of(log, "new")
+    choice = tree.assign(log.context)
+    every = [
+        ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
+        for c in tree.fitted.candidates
+    ]
+    expected = np.choose(choice, every)
+    np.testing.assert_allclose(tree.weights(log, ratios), expected, rtol=1e-13)
+
+
+def test_candidates_that_the_log_cannot_weigh_are_left_out(make_log):
+    log = make_log(2_000, 9)
+    prefix = cr.RankingLog(
+        action=log.action,
+        reward=log.reward,
+        context=log.context,
+        propensity=cr.Propensity("prefix", log.propensity.values),
+        targets={"new": cr.Propensity("prefix", log.targets["new"].values)},
+    )
+    tree = BehaviorTree(candidates=cr.candidates(3)).fit(prefix, "new")
+    assert [c.name for c in tree.fitted.candidates] == ["S", "C"]
+    assert any("left out" in note for note in tree.fitted.notes)
+    with pytest.raises(BehaviorError, match="support none of the candidates I"):
+        BehaviorTree(candidates=cr.candidates(3, ["I"])).fit(prefix, "new")
+
+
+def test_bad_use_is_explained(make_log):
+    log = make_log(500, 10)
+    with pytest.raises(BehaviorError, match="not fitted"):
+        BehaviorTree().assign(log.context)
+    with pytest.raises(BehaviorError, match=r"3 context columns .* got an array of shape \(4, 2\)"):
+        tree_on(log).assign(np.zeros((4, 2)))
+    with pytest.raises(BehaviorError, match="did you mean 'slope'"):
+        tree_on(log, mse="slop")
+    with pytest.raises(BehaviorError, match="needs values from outside the log"):
+        tree_on(log, mse="oracle")
+    with pytest.raises(ConfigError, match="max_depth is 40"):
+        Limits(max_depth=40)

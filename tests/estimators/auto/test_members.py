@@ -1,0 +1,345 @@
+"""Members, tails, jackknife and units, held against enumeration: a log in which every ranking
+stands exactly once.
+"""
+
+from itertools import permutations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.data.source import MemorySource
+from counterrank.estimators import DR, View, Workspace
+from counterrank.estimators.auto.auto import AutoPlan
+from counterrank.estimators.auto.members import (
+    independent_squares,
+    members_of,
+    tails_of,
+    weights_of,
+)
+from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
+from counterrank.estimators.auto.state import summarise
+from counterrank.models import Prediction
+from counterrank.policies import Candidates, parse_policy
+
+A, K = 4, 3
+RANKINGS = np.array(list(permutations(range(A), K)))
+SCORES = np.array([[0.3, -0.5, 1.1, 0.0]])
+
+
+def log_of(reward, **options):
+    """All rankings of a uniform logger, once each: a mean over rows is an expectation."""
+    return cr.RankingLog(
+        action=RANKINGS, reward=reward, propensity=cr.UniformPermutation(A), targets={"new": cr.PlackettLuce(SCORES)},
+        **options,
+    )  # fmt: skip
+
+
+CHANCE = np.exp(cr.PlackettLuce(SCORES).prefix_log_prob(RANKINGS)[:, -1])
+OWN = np.array([0.1, 0.7, 0.4, 0.9])
+
+
+def rewards(kind):
+    """Rewards that depend on the own item, on the items above too, or on the whole ranking."""
+    own = OWN[RANKINGS]
+    above = np.cumsum(own, axis=1) - own
+    return {"own": own, "above": own / (1 + above), "whole": own * own.sum(axis=1, keepdims=True)}[
+        kind
+    ]
+
+
+class Stub:
+    """A model that looks at what its name says; its mean under the target is exact."""
+
+    folds, shares = 3, np.array([0.5, 0.5])
+    details: dict = {}
+
+    def __init__(self, sees, shift=(0.0, 0.0, 0.0)):
+        table = {"own": OWN**2, "above": OWN**2, "whole": OWN**2}[sees][RANKINGS]
+        above = np.cumsum(table, axis=1) - table
+        below = table.sum(axis=1, keepdims=True) - np.cumsum(table, axis=1)
+        self.q = table + (above if sees != "own" else 0) + (below if sees == "whole" else 0)
+        self.mean = np.broadcast_to(CHANCE @ self.q, self.q.shape)
+        self.shift = shift
+
+    def outlook(self, view, fold=None):
+        n = view.batch.n
+        mean = self.mean[:n] + (0.0 if fold is None else self.shift[fold])
+        errors = view.batch.position_weights * (view.batch.reward - self.q[:n])
+        means = mean @ view.batch.position_weights
+        return Outlook(
+            self.q[:n], mean, errors, np.stack([means, means + 0.5]), np.stack([errors, errors])
+        )
+
+    def predict(self, batch, target):
+        return Prediction(self.q, self.mean)
+
+
+def members(log, model, **options):
+    workspace = Workspace(MemorySource(log, threads=1), "new", **options)
+    plan = AutoPlan(workspace, model, (), None)
+    plan.limit = np.inf
+    state = plan.partial(View(log, "new")).state
+    return plan, state, {m["member"]: m["value"] for m in plan.finish(state).details["members"]}
+
+
+@pytest.mark.parametrize(
+    ("reward", "sees", "exact"),
+    [
+        ("own", "own", ("iips", "rips", "ips")),
+        ("above", "own", ("rips", "ips")),
+        ("above", "above", ("rips", "ips")),
+        ("whole", "own", ("ips",)),
+        ("whole", "whole", ("ips",)),
+        ("own", "whole", ("ips",)),
+    ],
+)
+def test_members_are_unbiased_where_weights_carry_reward_and_model_over(reward, sees, exact):
+    """Own-position weights need both to look at the own item alone, prefix weights at nothing
+    below.
+    """
+    truth = float(CHANCE @ rewards(reward).sum(axis=1))
+    _, _, found = members(log_of(rewards(reward)), Stub(sees))
+    for name, value in found.items():
+        assert (value == pytest.approx(truth, abs=1e-12)) is (name in exact), name
+
+
+def test_dr_rips_is_biased_by_a_model_that_looks_below_and_by_no_other():
+    log, truth = log_of(rewards("above")), float(CHANCE @ rewards("above").sum(axis=1))
+    assert DR("rips", model=Stub("above")).estimate(log, "new").value == pytest.approx(
+        truth, abs=1e-12
+    )
+    stub = Stub("whole")
+    prefix = np.exp(cr.PlackettLuce(SCORES).prefix_log_prob(RANKINGS)) * np.array([4.0, 12.0, 24.0])
+    bias = (stub.mean - prefix * stub.q).mean(axis=0).sum()
+    assert abs(bias) > 0.01
+    assert DR("rips", model=stub).estimate(log, "new").value - truth == pytest.approx(
+        bias, abs=1e-12
+    )
+
+
+def test_squares_of_weights_are_their_mean_under_the_target():
+    """The target draws every ranking once, so the drawn second moment is exact; half of it is
+    unsupported.
+    """
+    sharp = cr.PlackettLuce(np.array([[0.3, -0.5, 1.1, -np.inf]]))
+    for logger, missing in ((cr.PlackettLuce(SCORES), 0.0), (sharp, 0.75)):
+        p0 = np.exp(logger.prefix_log_prob(RANKINGS))
+        shown = p0 > 0
+        possible = RANKINGS[shown[:, -1]]
+        log = cr.RankingLog(
+            action=possible,
+            reward=OWN[possible],
+            propensity=logger,
+            targets={"new": cr.UniformPermutation(A)},
+        )
+        draws = np.broadcast_to(RANKINGS, (log.n, *RANKINGS.shape))
+        found = tails_of(View(log, "new"), ("iips", "rips", "ips"), draws)
+        p1 = np.exp(cr.UniformPermutation(A).prefix_log_prob(RANKINGS))
+        w = np.where(shown, p1 / np.where(shown, p0, 1.0), 0.0)
+        exact = [0.0, (p1[:, -1, None] * w).sum(), K * (p1[:, -1] * w[:, -1]).sum()]
+        np.testing.assert_allclose(found.square / found.rows, exact, rtol=1e-10)
+        np.testing.assert_allclose(
+            found.unsupported / found.rows, [0.0, missing, missing], rtol=1e-12
+        )
+
+
+def test_squares_of_independent_positions_follow_from_single_ratios():
+    v = np.array([0.5, 1.0, 0.2, 0.3])
+    found = independent_squares(("iips", "order-2", "ips"), 1 + v)
+    pairs = sum((1 + v[k]) * (1 + np.delete(v, k).sum()) for k in range(4))
+    np.testing.assert_allclose(found, [0.0, pairs, 4 * (1 + v).prod()], rtol=1e-12)
+    assert not independent_squares(("rips",), np.zeros(0)).any()
+
+
+def test_the_error_of_the_fits_is_in_the_covariance():
+    log = log_of(rewards("own"))
+    plain, moved = (
+        members(log, Stub("own", shift)) for shift in ((0.0, 0.0, 0.0), (0.1, 0.2, 0.6))
+    )
+    added = summarise(moved[1], plain[0].members, modelled=True).covariance
+    before = summarise(plain[1], plain[0].members, modelled=True).covariance
+    away = K * (np.array([0.1, 0.2, 0.6]) - 0.3)
+    np.testing.assert_allclose((added - before)[1:4, 1:4], 2 / 3 * away @ away, rtol=1e-10)
+    np.testing.assert_allclose(added[0], before[0], rtol=1e-12)
+
+
+def test_rows_of_a_unit_count_once():
+    """Every ranking twice: with units the errors and degrees of freedom of single ones, but for
+    (n-1)/n.
+    """
+    reward = rewards("whole")
+    twice = cr.RankingLog(
+        action=np.repeat(RANKINGS, 2, axis=0), reward=np.repeat(reward, 2, axis=0), propensity=cr.UniformPermutation(A),
+        targets={"new": cr.PlackettLuce(SCORES)}, unit=np.repeat(np.arange(len(RANKINGS)), 2),
+    )  # fmt: skip
+    found = {}
+    for name, log, options in (("once", log_of(reward), {}), ("twice", twice, {"by_unit": True})):
+        workspace = Workspace(MemorySource(log, threads=1), "new", **options)
+        plan = AutoPlan(workspace, None, (), 0.0)
+        state = plan.partial(View(log, "new")).state
+        found[name] = summarise(state, plan.members, modelled=False)
+    assert found["once"].units == len(RANKINGS)
+    used = len(np.unique(twice.bucket))  # units may share a bucket
+    assert found["twice"].units == used <= len(RANKINGS)
+    if used == len(RANKINGS):
+        np.testing.assert_allclose(
+            found["twice"].covariance, found["once"].covariance, rtol=1e-8, atol=1e-12
+        )
+
+
+def test_a_target_that_the_log_hardly_shows_has_no_value():
+    rng = np.random.default_rng(0)
+    n, items = 200, 40
+    action = np.argsort(rng.random((n, items)), axis=1)[:, :2]
+    far = np.full((1, items), -10.0)
+    far[0, :2] = 10.0
+    log = cr.RankingLog(
+        action=np.where(action < 2, action + 2, action), reward=rng.integers(0, 2, (n, 2)).astype(float),
+        propensity=cr.PlackettLuce(np.zeros((1, items))), targets={"new": cr.PlackettLuce(far)},
+    )  # fmt: skip
+    keep = log.action[:, 0] != log.action[:, 1]
+    found = cr.Auto().estimate(log.where(keep), "new")
+    assert not found.estimable and "never or hardly ever" in found.not_estimable
+    assert np.isnan([found.value, found.stderr, *found.interval()]).all()
+    assert any(flag.startswith("model-alone") for flag in found.flags)
+
+
+def test_scores_are_centred_by_row_and_unknown_items_have_none():
+    policy = cr.PlackettLuce(np.array([[1.0, 3.0, -np.inf], [0.0, 0.0, 3.0]]))
+    found = attraction(policy, np.array([[[0, 1, 2]], [[2, 0, -1]]]))
+    np.testing.assert_allclose(found, [[[-1.0, 1.0, np.nan]], [[2.0, -1.0, np.nan]]])
+    greedy = cr.SlotEpsilonGreedy(np.array([[0.1, 0.9]]), epsilon=0.2)
+    assert attraction(greedy, np.array([[[1, 0]]]))[0, 0, 0] > 0
+    sets = Candidates.from_lists([[5, 2], [7]])
+    ragged = parse_policy("plackett-luce").bind(candidates=sets, scores=np.array([1.0, 3.0, 4.0]))
+    np.testing.assert_allclose(
+        attraction(ragged, np.array([[[2, 5]], [[7, 2]]])), [[[1.0, -1.0]], [[0.0, np.nan]]]
+    )
+    mixed = cr.Mixture([cr.PlackettLuce(np.zeros((1, 3))), policy], [0.5, 0.5])
+    np.testing.assert_allclose(attraction(mixed, np.array([[[0, 1, 2]], [[2, 0, -1]]])), found)
+    assert attraction(cr.UniformPermutation(3), np.array([[[1, 0]]])) is None
+
+
+def test_in_fold_changes_the_fold_and_nothing_else():
+    log = log_of(rewards("own"))
+    part = in_fold(log, 2)
+    assert (
+        (part.bucket == 2).all()
+        and (part.reward == log.reward).all()
+        and not (log.bucket == 2).all()
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "K", "found"),
+    [
+        ("factored", 1, "iips"),
+        ("factored", 2, "iips ips"),
+        ("factored", 3, "iips order-2 ips"),
+        ("factored", 4, "iips order-2 order-3 ips"),
+        ("factored", 1024, "iips order-2 order-3 ips"),
+        ("factored", 1025, "iips rips ips"),
+        ("dependent", 1, "iips"),
+        ("dependent", 2, "iips rips ips"),
+    ],
+)
+def test_members_are_those_that_ratios_support(kind, K, found):
+    names = found.split()
+    given = SimpleNamespace(
+        rho=np.empty((0, K)), kind=kind, supports={"position", "prefix", "joint"}
+    )
+    assert members_of(given, modelled=False) == tuple(names)
+    assert members_of(given, modelled=True) == ("models", *names)
+    whole = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports={"joint"})
+    assert members_of(whole, modelled=False) == ("ips",)
+    none = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports=set())
+    assert members_of(none, modelled=True) == ()
+
+
+def test_exact_squares_and_missing_mass_are_those_of_the_distributions():
+    """Positions of their own distributions, an item the logger never shows at the first of them."""
+    rng = np.random.default_rng(5)
+    n, length, items = 6, 3, 4
+    old, new = rng.dirichlet(np.ones(items), (2, n, length))
+    old[:, 0, 3] = 0.0
+    old /= old.sum(axis=2, keepdims=True)
+    log = cr.RankingLog(
+        action=np.zeros((n, length), int), reward=np.ones((n, length)), propensity=old[:, :, 0],
+        targets={"new": new[:, :, 0]}, dists={"propensity": old, "new": new},
+    )  # fmt: skip
+    names = ("iips", "order-2", "ips")
+    found = tails_of(View(log, "new"), names, None)
+    halves = [tails_of(View(part, "new"), names, None) for part in log.chunks(4)]
+    both = halves[0] + halves[1]
+    shown = old > 0
+    square = np.where(shown, new**2 / np.where(shown, old, 1.0), 0.0).sum(axis=2)
+    np.testing.assert_allclose(found.square[2], length * square.prod(axis=1).sum(), rtol=1e-12)
+    missing = new[:, 0, 3].sum() / length
+    np.testing.assert_allclose(found.unsupported, missing, rtol=1e-12)
+    assert found.rows == both.rows == n
+    np.testing.assert_allclose(both.square, found.square, rtol=1e-12)
+    np.testing.assert_allclose(both.unsupported, found.unsupported, rtol=1e-12)
+
+
+def test_weights_go_by_the_members_names():
+    n = 4
+    rng = np.random.default_rng(6)
+    old, new = rng.uniform(0.2, 0.9, (2, n, 3))
+    log = cr.RankingLog(
+        action=np.zeros((n, 3), int), reward=np.ones((n, 3)), propensity=old, targets={"new": new}
+    )  # fmt: skip
+    rho = new / old
+    # Numbers alone say nothing of the rankings that did not occur.
+    assert tails_of(View(log, "new"), ("iips", "ips"), None).rows == 0
+    found = weights_of(View(log, "new"), ("models", "iips", "order-2", "rips", "ips"), 1.1)
+    np.testing.assert_allclose(found["iips"], np.minimum(rho, 1.1), rtol=1e-12)
+    np.testing.assert_allclose(found["rips"], np.cumprod(rho, axis=1), rtol=1e-12)
+    whole = np.broadcast_to(rho.prod(axis=1, keepdims=True), rho.shape)
+    np.testing.assert_allclose(np.broadcast_to(found["ips"], rho.shape), whole, rtol=1e-12)
+    away = rho - 1
+    pairs = rho * (1 + away.sum(axis=1, keepdims=True) - away)
+    np.testing.assert_allclose(found["order-2"], pairs, rtol=1e-12)
+    np.testing.assert_array_equal(found["models"], np.ones((n, 3)))
+
+
+def test_drawn_squares_of_single_slots():
+    action = np.arange(A)[:, None]
+    log = cr.RankingLog(
+        action=action, reward=OWN[action], propensity=cr.UniformPermutation(A), targets={"new": cr.PlackettLuce(SCORES)}
+    )  # fmt: skip
+    draws = np.broadcast_to(action, (log.n, A, 1))
+    found = tails_of(View(log, "new"), ("ips",), draws)
+    np.testing.assert_allclose(found.square / found.rows, [1.0], rtol=1e-12)  # sum of A p(a) / A
+
+
+def test_the_logger_s_scores_stand_beside_the_target_s():
+    """Both policies' scores, the target's first; those that a policy does not have are left out."""
+    from counterrank.estimators.auto.nuisances import attraction, scores
+
+    rng = np.random.default_rng(4)
+    old, new = (cr.PlackettLuce(rng.normal(size=(6, 5))) for _ in range(2))
+    action = np.argsort(rng.random((6, 5)), axis=1)[:, :3]
+
+    def log(logger, target):
+        return cr.RankingLog(
+            action=action, reward=np.zeros((6, 3)), propensity=logger, targets={"new": target}
+        )
+
+    items = np.argsort(rng.random((6, 2, 5)), axis=2)[:, :, :3]
+    found = scores(log(old, new), "new", items)
+    np.testing.assert_array_equal(found[..., 0], attraction(new, items))
+    np.testing.assert_array_equal(found[..., 1], attraction(old, items))
+    assert scores(log(cr.UniformPermutation(5), new), "new", items).shape == (6, 2, 3, 1)
+    assert scores(log(cr.UniformPermutation(5), cr.UniformPermutation(5)), "new", items) is None
+
+
+def test_shares_are_a_power_of_the_likelihood():
+    from counterrank.estimators.auto.nuisances import shares_of
+
+    losses = np.array([[3.0, 2.0], [4.0, 2.0], [3.0, 4.0]])
+    likely = np.exp(-0.5 * (losses.sum(axis=1) - 5.0) / (5.0 / 10))
+    for power in (1.0, 0.125):
+        wanted = likely**power / (likely**power).sum()
+        np.testing.assert_allclose(shares_of(losses, 10, power=power), wanted, rtol=1e-12)

@@ -1,0 +1,190 @@
+"""Options: keywords, command-line texts, TOML; and columns by other names."""
+
+import subprocess
+import sys
+
+import pytest
+
+from counterrank.errors import ConfigError
+from counterrank.io import ReadOptions, from_frame, read_log
+
+MAPPED = {
+    "items": [[0, 1]],
+    "clicks": [[1, 0]],
+    "p": [[0.5, 0.5]],
+    "pi": [[0.25, 0.5]],
+    "user": [7],
+    "kind": ["S"],
+}
+
+
+def test_columns_as_text_and_as_mapping():
+    text = "action=items, reward=clicks,propensity=p,new=pi"
+    for columns in (text, dict(pair.strip().split("=") for pair in text.split(","))):
+        log = from_frame(MAPPED, columns=columns, targets="new", unit="user", behavior="kind")
+        assert log.action.tolist() == [[0, 1]] and log.targets["new"].values.tolist() == [
+            [0.25, 0.5]
+        ]
+        assert log.unit.tolist() == [7] and log.behavior.tolist() == ["S"]
+
+
+def test_columns_by_stem_star_and_list():
+    wide = {
+        "doc_1": [3],
+        "doc_2": [4],
+        "left": [1.0],
+        "right": [0.0],
+        "propensity_1": [0.5],
+        "propensity_2": [0.5],
+    }
+    for action in ("doc", "doc_*", ["doc_1", "doc_2"]):
+        log = from_frame(wide, columns={"action": action, "reward": ["left", "right"]})
+        assert log.action.tolist() == [[3, 4]] and log.reward.tolist() == [[1, 0]]
+
+
+def test_mapped_targets_without_naming_them():
+    log = from_frame(MAPPED, columns="action=items,reward=clicks,propensity=p,new=pi")
+    assert "new" in log.targets
+
+
+def test_mapped_distributions():
+    dist = {"q": [[0.5, 0.5]], "p_dist": [[0.25, 0.75]]}
+    log = from_frame(
+        {**MAPPED, **dist},
+        columns="action=items,reward=clicks,propensity=p,new=pi,new_dist=q",
+        targets="new",
+    )
+    assert log.dists["new"].tolist() == [[0.5, 0.5]] and log.dists["propensity"].tolist() == [
+        [0.25, 0.75]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"colums": {}}, "did you mean 'columns'"),
+        ({"columns": "action"}, "write pairs like action=items"),
+        ({"columns": "rewrad=clicks"}, "did you mean 'reward'"),
+        ({"columns": "nwe=pi", "targets": "new"}, "did you mean 'new'"),
+        ({"columns": {"action": 3}}, "must be a column name"),
+        ({"columns": [1]}, "must map names"),
+        ({"context": 3}, "must be column names"),
+        ({"position_weights": 3}, "one number a position"),
+        ({"missing_reward": "drop"}, "'error' or 'zero'"),
+        ({"require_propensity": "yes"}, "true or false"),
+        ({"propensity_kind": 3}, "must be a text"),
+    ],
+)
+def test_options_that_make_no_sense(given, words):
+    with pytest.raises(ConfigError, match=words):
+        ReadOptions.of(**given)
+
+
+def test_toml(tmp_path, kit):
+    path = tmp_path / "log.toml"
+    path.write_text(
+        'estimators = ["ips"]\n[log]\ntargets = ["new"]\npropensity-kind = "prefix"\n'
+        "position_weights = [1, 0.5, 0.25]\n"
+        '[log.columns]\naction = "items"\n'
+    )
+    options = ReadOptions.from_toml(path, segments="country")
+    assert (
+        options.columns == {"action": "items"}
+        and options.propensity_kind == "prefix"
+        and options.segments == ("country",)
+    )
+    assert options.position_weights == (1, 0.5, 0.25)
+    path.write_text('targets = "new"\n')
+    assert ReadOptions.from_toml(path).targets == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("target = 'new'", "log.toml.*did you mean 'targets'"),
+        ("a = ", "not valid TOML"),
+        ("log = 3", "must be a table"),
+        ("[log]\ncolumns = 3", "log.toml.*must map names"),
+    ],
+)
+def test_bad_toml(tmp_path, content, words):
+    path = tmp_path / "log.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=words):
+        ReadOptions.from_toml(path)
+    with pytest.raises(ConfigError, match="cannot read"):
+        ReadOptions.from_toml(tmp_path / "none.toml")
+
+
+def test_unknown_keyword_of_read_log(tmp_path):
+    with pytest.raises(ConfigError, match="did you mean 'targets'"):
+        read_log(tmp_path, target="new")
+
+
+def test_the_package_and_its_command_line_import_nothing_heavy():
+    heavy = "('pyarrow', 'numba', 'pandas', 'scipy')"
+    code = (
+        f"import sys, counterrank, counterrank.cli.evaluate; print([m for m in {heavy} if m in "
+        "sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
+
+
+def test_public_names():
+    import counterrank.io as readers
+
+    for name in readers.__all__:
+        assert hasattr(readers, name)
+
+
+def test_every_note_has_a_sentence():
+    from counterrank import texts as notes
+
+    codes = [
+        value
+        for name, value in vars(notes).items()
+        if name.isupper() and isinstance(value, str) and value != notes.NARROW
+    ]
+    assert set(codes) == set(notes.MEANING) and len(codes) == 6
+    assert notes.explain("something else") == "something else"
+    assert notes.explain(codes[0]) == f"{codes[0]}: {notes.MEANING[codes[0]]}"
+
+
+def test_the_command_line_says_the_same():
+    from counterrank.cli.evaluate import evaluate as command
+    from counterrank.cli.options import reading
+
+    given = (
+        "log.csv --target new --decimal , --renumber --missing-reward zero --items i.csv "
+        "--encode-actions"
+    )
+    given = [
+        *given.split(),
+        "--logger",
+        "plackett-luce",
+        "--policy",
+        "new=top",
+        "--policy",
+        "b=softmax",
+    ]
+    options = ReadOptions.of(**reading(command.make_context("evaluate", given).params))
+    assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
+    assert options.encode_actions is True and options.items == "i.csv"
+    assert options.logger.kind == "plackett-luce" and {n: p.kind for n, p in options.policies.items()} == {
+        "new": "top", "b": "softmax",
+    }  # fmt: skip
+    plain = reading(command.make_context("evaluate", ["log.csv", "--target", "new"]).params)
+    assert plain == {}, "what was not said leaves the file's word"
+
+
+def test_the_old_name_of_propensity_models():
+    from counterrank import propensities, propensity_models
+
+    with pytest.warns(DeprecationWarning, match="now counterrank.propensity_models"):
+        found = propensities.estimate_propensities
+    assert found is propensity_models.estimate_propensities
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        propensities.nothing  # noqa: B018

@@ -1,0 +1,118 @@
+"""Runs resume without loss or repetition, and give the same numbers for any number of workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterrank.errors import ConfigError
+from counterrank.research.paper import figures
+from counterrank.research.paper.figures import FIGURES, Experiment
+from counterrank.research.paper.results import read_rows, seed_file
+from counterrank.research.paper.runner import run_seeds, seeds_to_run
+
+SMALL = Experiment(
+    name="small",
+    about="small",
+    parameter="n",
+    values=(300, 600),
+    estimators=("ips", "iips", "rips", "aips (true)"),
+)
+
+
+def contents(folder: Path, seeds: range) -> list[dict]:
+    rows = [
+        row
+        for seed in seeds
+        for row in pq.read_table(seed_file(folder, "published", seed)).to_pylist()
+    ]
+    return [
+        {key: value for key, value in row.items() if key not in ("seconds", "drawing")}
+        for row in rows
+    ]
+
+
+def test_every_figure_is_in_the_table():
+    for name in FIGURES:
+        assert figures.get(name).name == name
+
+
+def test_the_number_of_workers_does_not_matter(tmp_path):
+    run_seeds(SMALL, "published", range(4), tmp_path / "one", jobs=1)
+    run_seeds(SMALL, "published", range(4), tmp_path / "two", jobs=2)
+    assert contents(tmp_path / "one", range(4)) == contents(tmp_path / "two", range(4))
+
+
+def test_a_second_run_only_does_what_is_missing(tmp_path):
+    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    stamps = {seed: seed_file(tmp_path, "published", seed).stat().st_mtime_ns for seed in range(3)}
+    expected = contents(tmp_path, range(3))
+    seed_file(tmp_path, "published", 1).unlink()
+    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    assert contents(tmp_path, range(3)) == expected
+    assert seed_file(tmp_path, "published", 0).stat().st_mtime_ns == stamps[0]
+    assert seed_file(tmp_path, "published", 1).stat().st_mtime_ns > stamps[1]
+
+
+def test_a_seed_of_which_only_part_of_a_file_is_left_is_done_anew(tmp_path):
+    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    expected = contents(tmp_path, range(3))
+    whole = seed_file(tmp_path, "published", 1).read_bytes()
+    for left in (whole[: len(whole) // 2], b""):
+        seed_file(tmp_path, "published", 1).write_bytes(left)
+        with pytest.raises(ConfigError, match="seed-000001.parquet cannot be read as results"):
+            read_rows(tmp_path, "published", range(3))
+        assert seeds_to_run(SMALL, "published", range(3), tmp_path) == [1]
+        run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+        assert contents(tmp_path, range(3)) == expected
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_without_loss_or_repetition(tmp_path):
+    command = [sys.executable, "-m", "counterrank", "reproduce", "distribution-delta"]
+    command += ["--seeds", "40", "--out", str(tmp_path), "--jobs", "1"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder = tmp_path / "distribution-delta" / "published"
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("seed-*.parquet"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(timeout=30)
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("seed-*.parquet")}
+    assert 3 <= len(done) <= 40
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    files = sorted(folder.glob("seed-*.parquet"))
+    assert len(files) == 40
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
+    seeds = [seed for path in files for seed in set(pq.read_table(path)["seed"].to_pylist())]
+    assert seeds == list(range(40))
+
+
+def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from counterrank.cli.main import main
+    from counterrank.research.paper import runner
+
+    run_seed, done = runner.run_seed, []
+
+    def interrupted(experiment, preset, seed, folder):
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        run_seed(experiment, preset, seed, folder)
+        done.append(seed)
+
+    monkeypatch.setattr(runner, "run_seed", interrupted)
+    line = ["reproduce", "distribution-delta", "--seeds", "2", "--jobs", "1", "--out"]
+    stopped = CliRunner().invoke(main, [*line, str(tmp_path)])
+    assert stopped.exit_code == 130
+    assert "finished seeds are kept, run again to resume" in stopped.output
+    monkeypatch.setattr(runner, "run_seed", run_seed)
+    resumed = CliRunner().invoke(main, [*line, str(tmp_path)])
+    assert resumed.exit_code == 0
+    assert "1 of 2 seeds to run" in resumed.output

@@ -1,0 +1,201 @@
+"""Logs on disk: the same rows however they are read, with the truth beside them."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from counterrank.data.log import LOGGING
+from counterrank.errors import ConfigError
+from counterrank.research.simulate import (
+    Environment,
+    World,
+    batches,
+    published,
+    random,
+    true_value,
+    world,
+    write_log,
+)
+
+COLUMNS = ["action", "reward", "propensity", "new", "propensity_dist", "new_dist", "behavior"]
+
+
+def names_of(part):
+    return [part.env.behavior_names[z] for z in part.behavior]
+
+
+def test_file_equals_the_batches(tmp_path):
+    env = published()
+    truth = write_log(env, 250, tmp_path / "log.parquet", seed=3, batch=100)
+    file = pq.ParquetFile(tmp_path / "log.parquet")
+    assert [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)] == [
+        100,
+        100,
+        50,
+    ]
+    table = file.read()
+    assert table.column_names == [*COLUMNS, *(f"x_{j}" for j in range(5))]
+    parts = list(batches(env, 250, 3, batch=100))
+    for name, field in (
+        ("action", "action"),
+        ("reward", "reward"),
+        ("new", "target"),
+        ("new_dist", "p1"),
+    ):
+        rows = np.array(table[name].to_pylist())
+        np.testing.assert_array_equal(
+            rows, np.concatenate([getattr(part, field) for part in parts])
+        )
+    assert table["behavior"].to_pylist() == [name for part in parts for name in names_of(part)]
+    metadata = table.schema.metadata
+    assert float(metadata[b"counterrank.true_value"]) == truth.value == true_value(env).value
+    assert metadata[b"counterrank.propensity_kind"] == b"factored"
+
+
+def test_batches_are_independent_and_reproducible():
+    env = published()
+    first, second = batches(env, 200, 5, batch=100)
+    alone = next(batches(env, 100, 5, batch=100))
+    np.testing.assert_array_equal(first.reward, alone.reward)
+    assert not np.array_equal(first.reward, second.reward)
+
+
+def test_files_are_identical_byte_for_byte(tmp_path):
+    for name in ("a.parquet", "b.parquet"):
+        write_log(published(), 120, tmp_path / name, seed=1, batch=50)
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["feather", "csv", "jsonl"])
+def test_other_formats_hold_the_same_rows(ending, tmp_path):
+    env = random(1, K=4)
+    path = tmp_path / f"log.{ending}"
+    write_log(env, 30, path, seed=2, batch=20)
+    reward = np.concatenate([part.reward for part in batches(env, 30, 2, batch=20)])
+    if ending == "feather":
+        rows = pa.ipc.open_file(path).read_all()["reward"].to_pylist()
+    elif ending == "jsonl":
+        rows = [json.loads(line)["reward"] for line in path.read_text().splitlines()]
+    else:
+        with path.open(newline="") as source:
+            rows = [
+                [float(row[f"reward_{k}"]) for k in range(1, 5)] for row in csv.DictReader(source)
+            ]
+    np.testing.assert_array_equal(np.array(rows), reward)
+
+
+def test_position_dependent_policies_write_lists_of_lists(tmp_path):
+    env = random(1, K=3, positional=True)
+    write_log(env, 10, tmp_path / "log.parquet", seed=0)
+    dist = np.array(pq.read_table(tmp_path / "log.parquet")["propensity_dist"].to_pylist())
+    assert dist.shape == (10, 3, 3)
+    np.testing.assert_allclose(dist.sum(axis=2), 1, rtol=1e-12)
+
+
+def test_plackett_luce_logs_carry_prefix_propensities(tmp_path):
+    env = random(1, K=3, actions=5, logging="plackett-luce")
+    write_log(env, 10, tmp_path / "log.parquet", seed=0)
+    table = pq.read_table(tmp_path / "log.parquet")
+    assert "new_dist" not in table.column_names
+    assert table.schema.metadata[b"counterrank.propensity_kind"] == b"prefix"
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    def stop(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Environment, "draw", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_log(published(), 10, tmp_path / "log.parquet", seed=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_impossible_requests_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="unknown ending '.xlsx'; use one of .parquet"):
+        write_log(published(), 10, tmp_path / "log.xlsx", seed=0)
+    with pytest.raises(ConfigError, match="n is 0; it is a whole number, 1 or more"):
+        list(batches(published(), 0, 0))
+
+
+def test_a_ranking_log_has_everything_an_estimator_needs():
+    simulated = published().draw(50, np.random.default_rng(0))
+    log = simulated.to_log()
+    np.testing.assert_array_equal(log.action, simulated.action)
+    np.testing.assert_array_equal(log.target("new").values, simulated.target)
+    np.testing.assert_array_equal(log.distribution("propensity"), simulated.p0)
+    assert log.behavior.tolist() == names_of(simulated)
+    on_policy = published().draw_on_policy(50, np.random.default_rng(0)).to_log()
+    np.testing.assert_array_equal(on_policy.propensity.values, on_policy.target("new").values)
+
+
+def test_a_plackett_luce_log_carries_its_policies():
+    simulated = random(1, K=3, actions=5, logging="plackett-luce").draw(
+        20, np.random.default_rng(0)
+    )
+    log = simulated.to_log()
+    joint = np.exp(log.propensity.prefix_log_prob(log.action)[:, -1])
+    np.testing.assert_allclose(joint, simulated.propensity.prod(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv", "jsonl"])
+def test_every_format_is_read_back(ending, tmp_path):
+    from counterrank.io import read_log
+
+    env = published()
+    write_log(env, 40, tmp_path / f"log.{ending}", seed=4)
+    log = read_log(tmp_path / f"log.{ending}")
+    part = next(batches(env, 40, 4))
+    np.testing.assert_array_equal(log.action, part.action)
+    np.testing.assert_array_equal(log.reward, part.reward)
+    np.testing.assert_array_equal(log.target("new").values, part.target)
+    np.testing.assert_array_equal(log.dists["propensity"], part.p0)
+    assert log.behavior.tolist() == names_of(part)
+
+
+@pytest.mark.parametrize("preset", ["search", "feed", "shop"])
+def test_a_world_on_disk_has_candidates_scores_and_features(preset, tmp_path):
+    made = world(preset, seed=2, K=3, items=12, candidates=6)
+    truth = write_log(made, 90, tmp_path / "log.parquet", seed=3, batch=50)
+    table = pq.read_table(tmp_path / "log.parquet")
+    parts = list(batches(made, 90, 3, batch=50))
+    for name, field in (("action", "action"), ("reward", "reward"), ("candidates", "candidates")):
+        expected = np.concatenate([getattr(part, field) for part in parts])
+        np.testing.assert_array_equal(np.array(table[name].to_pylist()), expected)
+    action, candidates = (np.array(table[name].to_pylist()) for name in ("action", "candidates"))
+    assert (action[:, :, None] == candidates[:, None, :]).any(axis=2).all()
+    feature = np.array(table["z_1"].to_pylist())
+    np.testing.assert_array_equal(feature, parts[0].feature[candidates, 1])
+    metadata = table.schema.metadata
+    assert metadata[b"counterrank.propensity_kind"] == b"prefix"
+    assert float(metadata[b"counterrank.true_value"]) == truth.value
+    scored = preset != "feed"  # scores alone do not say what a mixture shows
+    assert (
+        (b"counterrank.logger" in metadata) == ("propensity_scores" in table.column_names) == scored
+    )
+    assert (b"counterrank.policy.new" in metadata) == ("new_scores" in table.column_names) == scored
+
+
+@pytest.mark.parametrize("logger", ["plackett-luce", "epsilon", "swap", "mixture"])
+@pytest.mark.parametrize("target", ["near", "top"])
+def test_written_propensities_are_those_of_the_policies(logger, target):
+    """In places among the candidates or over the whole catalogue, the products of conditionals are
+    the prefixes.
+    """
+    made = World(seed=8, logger=logger, target=target, K=3, items=11, candidates=5)
+    drawn = made.draw(200, np.random.default_rng(0))
+    for values, which in ((drawn.propensity, "logging"), (drawn.target, "target")):
+        expected = np.exp(drawn.policy(which).prefix_log_prob(drawn.action))
+        np.testing.assert_allclose(np.cumprod(values, axis=1), expected, rtol=1e-9, atol=1e-300)
+
+
+def test_policies_that_scores_decide_are_named_for_the_reader():
+    assert World(logger="epsilon", target="top").specs == {
+        LOGGING: "epsilon:epsilon=0.4",
+        "new": "top",
+    }
+    assert World(logger="mixture", target="far").specs == {"new": "plackett-luce:temperature=0.25"}
+    assert World(logger="swap", K=5).specs[LOGGING] == "swap:probability=0.7,places=20"

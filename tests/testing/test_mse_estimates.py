@@ -1,0 +1,69 @@
+"""Every registered MSE estimate keeps the contract, and trees survive a round trip to disk; broken
+ones are caught.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.behavior import Oracle
+from counterrank.behavior.objective import FEASIBLE, mse_estimate
+from counterrank.testing import check_mse_estimate, random_log
+from counterrank.testing.mse import interacting_log
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_registered_estimate_keeps_the_contract(name):
+    check_mse_estimate(mse_estimate(name))
+
+
+def test_the_oracle_keeps_the_contract():
+    log = interacting_log(np.random.default_rng(0))
+    values = np.array([p.value for p in cr.IPS().estimate(log, "new").by_position])
+    check_mse_estimate(Oracle(values=values), doubled=Oracle(values=2 * values))
+
+
+@dataclass(frozen=True)
+class Hopeful:
+    """Believes that no model is biased: must be caught."""
+
+    name: str = "hopeful"
+    streams: bool = True
+
+    def objective(self, position):
+        return replace(mse_estimate("gl").objective(position), kappa=1e9)
+
+
+@dataclass(frozen=True)
+class Boastful:
+    """Says it streams, but needs rows."""
+
+    name: str = "boastful"
+    streams: bool = True
+
+    def objective(self, position):
+        return mse_estimate("pasif").objective(position)
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"), [(Hopeful(), "without it was chosen"), (Boastful(), "streams")]
+)
+def test_a_broken_estimate_is_caught(broken, law):
+    with pytest.raises(AssertionError, match=law):
+        check_mse_estimate(broken)
+
+
+@pytest.mark.parametrize("per_position", [True, False])
+def test_a_tree_survives_a_round_trip(tmp_path, per_position):
+    log = random_log(np.random.default_rng(4), n=600)
+    tree = cr.BehaviorTree(candidates=cr.candidates(3, "generated"), per_position=per_position).fit(
+        log, "new"
+    )
+    tree.save(tmp_path / "tree.json")
+    again = cr.BehaviorTree.load(tmp_path / "tree.json")
+    assert np.array_equal(again.assign(log.context, log.n), tree.assign(log.context, log.n))
+    assert again.describe() == tree.describe()
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "tree.json").read_bytes()
