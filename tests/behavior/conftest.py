@@ -55,18 +55,15 @@ def make_log() -> Callable[..., RankingLog]:
 
 
 def naive_score(
-    y: np.ndarray, choice: np.ndarray, containing: np.ndarray, kappa: float, *, n_apply: int
+    y: np.ndarray, choice: np.ndarray, value: float, kappa: float, *, n_apply: int
 ) -> float:
-    """Return Var + max_j max(0, D_j^2 - kappa Var(D_j)) of an assignment choice (n,), from rows y
+    """Return Var + max(0, (V - value)^2 - kappa Var) of an assignment choice (n,), from rows y
     (n, M).
     """
     n = len(y)
     own = y[np.arange(n), choice]
-    worst = 0.0
-    for j in range(y.shape[1]):
-        gap = np.where(containing[j, choice], own - y[:, j], 0.0)
-        worst = max(worst, gap.mean() ** 2 - kappa * gap.var() / n)
-    return float(own.var() / n_apply + worst)
+    bias = max((own.mean() - value) ** 2 - kappa * own.var() / n, 0.0)
+    return float(own.var() / n_apply + bias)
 
 
 @pytest.fixture

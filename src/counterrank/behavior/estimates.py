@@ -6,79 +6,38 @@ docs/evidence/mse-estimates.md.
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.objective import MSEEstimate, Objective
-from counterrank.behavior.settings import ORACLE_NOISE_STREAM, PAIRS_KAPPA, SU_DELTA
-from counterrank.behavior.training import Position, Weighed
+from counterrank.behavior.settings import ORACLE_NOISE_STREAM, SU_DELTA
+from counterrank.behavior.training import Position
 from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """MSE = Var(V_c) + max(0, B_c^2 - kappa Var(B_c)), B_c the bias that effects of pairs of items
-    explain.
+    """MSE = Var(V_c) + (V_c - V_2)^2, V_2 the estimate from effects of single items and of pairs.
 
-    Leaving item l out of the reward at k loses E[rho_k (rho_l - 1) r_k] of V_k, the effect of l
-    alone on the reward at k (Kiyohara et al. 2023, Theorem 3.4, with effects that add). B_c sums
-    the effects that c leaves out: products of two ratios, whatever the length of the ranking. The
-    reward is taken less its weighted mean, which changes no expectation (rho_l - 1 has mean zero)
-    and removes most of the noise. Fails where items matter only three at a time or more.
+    Leaving item l out of the reward at k loses E[rho_k (rho_l - 1) r_k] of V_k, the effect of l on
+    the reward at k (Kiyohara et al. 2023, Theorem 3.4, with effects that add). The sum of all of
+    them, V_2, is a product of two ratios at most, whatever the length of the ranking
+    (`PairEstimate`). V_c - V_2 holds the bias of c and the luck of the rows: a model that looks
+    cheap because this log lacks its extreme rows is too low by what they would have brought, and
+    V_2 tells. Fails where items matter only three at a time or more.
     """
 
-    kappa: float = PAIRS_KAPPA.value
     name: str = "pairs"
     streams: bool = True
 
     def objective(self, position: Position) -> Objective:
-        """Add the squared bias, less what chance explains, to the variance."""
-        return _deviating(position, kappa=self.kappa)
-
-    def deviations(self, part: Weighed) -> Floats:
-        """Return what each row adds to the bias of each model (M, n)."""
-        if len(part.masks) == 1:
-            return np.zeros_like(part.weights)
-        change = _pair_change(part) if part.factored else _change_below(part)
-        out: Floats = change * (part.reward - part.centre)
-        return out
-
-
-def _pair_change(part: Weighed) -> Floats:
-    """Return w_c - w_S with both products truncated at two items (M, n)."""
-    k, own = part.position, part.rho[:, part.position]
-    others = part.masks.copy()
-    others[:, k] = False
-    among = others.astype(np.float64)
-    # 1 + sum over the others of (rho - 1): inside the mask, and over all.
-    inside = among @ part.rho.T + (1.0 - among.sum(axis=1))[:, None]
-    every = part.rho.sum(axis=1) - own + (2.0 - part.rho.shape[1])
-    out: Floats = np.where(part.masks[:, k, None], own, 1.0) * inside - own * every
-    return out
-
-
-def _change_below(part: Weighed) -> Floats:
-    """Return w_c less the cascade's weight with the effects of single items below it added (M, n).
-
-    For positions that depend on those above, where rho_l - 1 has mean zero given the items above
-    l. A mask of leading items is its own beginning, any other is held against the cascade.
-    """
-    length, out = part.rho.shape[1], np.empty_like(part.weights)
-    count = part.masks.sum(axis=1)
-    leading = (part.masks == (np.arange(length) < count[:, None])).all(axis=1)
-    leading &= count > part.position
-    start = np.where(leading, count, part.position + 1)
-    for m, first in enumerate(start.tolist()):
-        before = part.weights[m] if leading[m] else part.rho[:, :first].prod(axis=1)
-        below = (part.rho[:, first:] - 1.0).sum(axis=1)
-        out[m] = part.weights[m] - before - before * below
-    return out
+        """Hold the estimate against that from pairs."""
+        return _against(position, position.pair_value())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +58,22 @@ class DirectBias:
     def objective(self, position: Position) -> Objective:
         """Add the squared upper bound of the bias to the variance."""
         rows = position.rows_in_memory(self.name)
-        dense = np.abs(rows.y[rows.rows, position.densest])
-        logs = np.log(2.0 / self.delta) / len(dense)
-        bound = np.sqrt(2.0 * np.mean(dense**2) * logs) + 2.0 * dense.max() * logs / 3.0
-        return _deviating(position, kappa=0.0, margin=float(bound))
-
-    def deviations(self, part: Weighed) -> Floats:
-        """Return (w_c - w_S) r of each row (M, n)."""
-        out: Floats = (part.weights - part.weights[part.densest]) * part.reward
-        return out
+        dense = rows.y[rows.rows, position.densest]
+        logs = float(np.log(2.0 / self.delta)) / len(dense)
+        bound = float(
+            np.sqrt(2.0 * np.mean(dense**2) * logs) + 2.0 * np.abs(dense).max() * logs / 3.0
+        )
+        return replace(_against(position, float(dense.mean())), margin=bound)
 
 
-def _deviating(position: Position, *, kappa: float, margin: float = 0.0) -> Objective:
+def _against(position: Position, value: float) -> Objective:
     return Objective(
         models=position.models,
         n_grow=position.n_grow,
         n_apply=position.n_apply,
         tails=position.tails,
-        deviates=True,
+        value=value,
         contrast=(position.densest, position.sparsest),
-        kappa=kappa,
-        margin=margin,
     )
 
 
@@ -157,17 +111,12 @@ class Oracle:
             n_apply=position.n_apply,
             tails=position.tails,
             replicates=fresh,
-            deviates=self.sample is None,
-            targets=np.array([value]),
+            value=value if self.sample is None else None,
+            kappa=1.0,
+            targets=np.array([value] if self.sample is not None else []),
             contrast=(position.densest, position.sparsest),
-            kappa=1.0 if self.sample is None else 0.0,
             variance_weight=weight,
         )
-
-    def deviations(self, part: Weighed) -> Floats:
-        """Return the contributions themselves (M, n): they are held against the truth."""
-        out: Floats = part.weights * part.reward
-        return out
 
     def _value_at(self, position: Position) -> float:
         """Return the value for this position; one model for all positions (index -1) is held
@@ -197,8 +146,6 @@ FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
     "su": DirectBias,
 }
 DEFAULT = "pairs"
-#: Earlier names: none was as good as "pairs" (docs/evidence/mse-estimates.md).
-REMOVED = ("gl", "slope", "reference", "lepski", "ocv", "pasif-fitted", "dr")
 
 
 def mse_estimate(given: "str | MSEEstimate") -> MSEEstimate:
@@ -217,11 +164,6 @@ def mse_estimate(given: "str | MSEEstimate") -> MSEEstimate:
             "position"
         )
     known = ", ".join([*FEASIBLE, "oracle"])
-    if given in REMOVED:
-        raise BehaviorError(
-            f"mse='{given}' was removed: over the environments it was measured in, it did worse "
-            f"than mse='pairs'. Known: {known}"
-        )
     near = difflib.get_close_matches(given, [*FEASIBLE, "oracle"], n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
     raise BehaviorError(f"there is no MSE estimate '{given}'{hint} Known: {known}")

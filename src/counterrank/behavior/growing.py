@@ -55,7 +55,7 @@ def _form(
 def add_histogram(rows: "Rows", out: Floats) -> None:
     """Add the statistics of the chosen rows into out (d, bins, L).
 
-    Statistics are one vector a row, [u, u y (C), u y^2 (C), v_b z_m (B x M)], so that a bin is one
+    Statistics are one vector a row, [u, u y_m (M), u y_m^2 (M), v_b z_m (B x M)], so that a bin is one
     contiguous addition; formed here, since reading it back would cost more than the products.
     """
     # Once: taking an array out of a tuple counts references.
@@ -77,8 +77,8 @@ def add_histogram(rows: "Rows", out: Floats) -> None:
 class Rows(NamedTuple):
     """Rows chosen (r,) of n, and what their statistics are formed from, column by column.
 
-    codes (d, n) are bins; columns (1 + C, n) are u, 0 or 1, and u y, the contributions and perhaps
-    the deviations. Replicates (B, n) are weighted sums of averaged (M, n), which is y unless an
+    codes (d, n) are bins; columns (1 + M, n) are u, 0 or 1, and u y, the contributions.
+    Replicates (B, n) are weighted sums of averaged (M, n), which is y unless an
     estimate weighs its subsamples otherwise.
     """
 
@@ -121,26 +121,16 @@ class Rows(NamedTuple):
 
 
 def rows_of(
-    objective: Objective,
-    y: Floats,
-    use: Floats,
-    codes: Codes,
-    index: Ints | None = None,
-    deviations: Floats | None = None,
+    objective: Objective, y: Floats, use: Floats, codes: Codes, index: Ints | None = None
 ) -> Rows:
-    """Return the rows behind an objective's statistics, from contributions y (n, M), use (n,),
-    codes (n, d) and deviations (n, M): of all, or those of `index`, of which the codes are given
-    alone.
+    """Return the rows behind an objective's statistics, from contributions y (n, M), use (n,) and
+    codes (n, d): of all, or those of `index`, of which the codes are given alone.
     """
     some = np.arange(len(y)) if index is None else index
-    M = y.shape[1]
     # Every level of a tree reads them: side by side they come from memory once.
-    columns = np.empty((1 + objective.columns, len(some)))
+    columns = np.empty((1 + y.shape[1], len(some)))
     use.take(some, out=columns[0], mode="clip")
-    y.T.take(some, axis=1, out=columns[1 : 1 + M], mode="clip")
-    if objective.deviates:
-        assert deviations is not None
-        deviations.T.take(some, axis=1, out=columns[1 + M :], mode="clip")
+    y.T.take(some, axis=1, out=columns[1:], mode="clip")
     if not columns[0].all():
         columns[1:] *= columns[0]
     replicates, averaged = np.empty((0, len(some))), np.empty((0, len(some)))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
+from counterrank.behavior.pairs import PairEstimate, fit_pairs
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.weights.kernels import weights
@@ -162,7 +163,7 @@ def models_of(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[
     one.
     """
     K = len(candidates[0].mask)
-    # What decides is hashable, and every fold and target asks for the same.
+    # What decides is hashable, and every target asks for the same.
     key = tuple((c.mask.tobytes(), c.order) for c in candidates)
     return list(_models_of(K, key, per_position))
 
@@ -213,51 +214,12 @@ def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Int
 _PART_ROWS = 16_384
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
-    """The rows of a batch at one position, as the models of its tree weigh them.
-
-    `rho` (n, K); `reward` (n,), and its weighted mean over a sample, `centre`; `masks` (M, K), the
-    items that matter under each model, and `weights` (M, n). `factored`: positions are independent.
-    """
-
-    position: int
-    rho: Floats
-    reward: Floats
-    centre: float
-    masks: Bools
-    weights: Floats
-    densest: int
-    factored: bool
-
-
-#: What each row adds to the bias of each model (M, n).
-Deviations = Callable[[Weighed], Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class Contributions:
-    """Of each tree, w r of every model (n, M), and what rows add to its bias (n, M) if asked for;
-    the mean of w^2 (K, candidates).
-    """
-
-    y: list[Floats]
-    deviations: list[Floats]
-    squares: Floats
-
-
 def contributions(
-    ratios: Ratios,
-    candidates: tuple[Candidate, ...],
-    *,
-    per_position: bool = True,
-    deviations: Deviations | None = None,
-    centres: Floats | None = None,
-) -> Contributions:
-    """Return what every tree's models contribute on the rows of a batch.
+    ratios: Ratios, candidates: tuple[Candidate, ...], *, per_position: bool = True
+) -> tuple[list[Floats], Floats]:
+    """Return w r of every tree's models, (n, M) each, and the mean of w^2 (K, candidates).
 
-    Trees are those of `models_of`: one a position, or one for the sum over positions. `centres`
-    (K,) are those of `reward_centres`.
+    Trees are those of `models_of`: one a position, or one for the sum over positions.
     """
     log, models = ratios.batch, models_of(candidates, per_position=per_position)
     # The tree that each position belongs to.
@@ -265,61 +227,33 @@ def contributions(
     alpha = np.ones(log.K) if per_position else log.position_weights
     # Position-major: a column is written at a time, and read by whoever sums over rows.
     out = [np.zeros((len(tree.models), log.n)) for tree in models]
-    beside = [np.zeros_like(table) for table in out] if deviations is not None else []
     seen = np.ones((log.K, len(candidates)))
     for k, tree in enumerate(trees):
         seen[k, models[tree].models] = 0.0
-    middle = np.zeros(log.K) if centres is None else centres
-    relevant = [relevant_items(candidates, models[tree], k) for k, tree in enumerate(trees)]
     # In parts that stay in the cache.
     size = log.n if ratios.kind == "policy" else _PART_ROWS
     for first in range(0, log.n, size):
         rows = slice(first, min(first + size, log.n))
         part = ratios if size >= log.n else ratios.part(rows)
-        fill = _weights_at(part, candidates)
+        fill, w = _weights_at(part, candidates), np.empty(part.batch.n)
         for k, tree in enumerate(trees):
-            reward = part.batch.reward[:, k]
+            reward = alpha[k] * part.batch.reward[:, k]
             # Models that coincide in a tree are one: rounding would choose between equals.
-            w = np.empty((len(models[tree].models), part.batch.n))
             for place, m in enumerate(models[tree].models):
-                fill(k, int(m), w[place])
-                seen[k, m] += w[place] @ w[place] / log.n
-            out[tree][:, rows] += w * (alpha[k] * reward)
-            if deviations is not None:
-                weighed = Weighed(
-                    position=k,
-                    rho=part.rho,
-                    reward=reward,
-                    centre=float(middle[k]),
-                    masks=relevant[k],
-                    weights=w,
-                    densest=models[tree].densest,
-                    factored=ratios.kind == "factored",
-                )
-                beside[tree][:, rows] += alpha[k] * deviations(weighed)
+                fill(k, int(m), w)
+                seen[k, m] += w @ w / log.n
+                own = out[tree][place, rows]
+                if per_position:
+                    np.multiply(w, reward, out=own)
+                else:
+                    own += w * reward
     if not np.isfinite(seen).all():
         k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
         raise BehaviorError(
             f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
             "logging propensities near zero"
         )
-    return Contributions([table.T for table in out], [table.T for table in beside], seen)
-
-
-def relevant_items(candidates: tuple[Candidate, ...], models: TreeModels, k: int) -> Bools:
-    """Return the items (M, K) that matter to the reward at k under each model of a tree."""
-    masks = np.stack([candidates[m].mask[k] for m in models.models])
-    for row, m in zip(masks, models.models, strict=True):
-        if candidates[m].order == 1:  # no interactions: the own item alone
-            row[np.arange(len(row)) != k] = False
-    return masks
-
-
-def reward_centres(ratios: Ratios) -> Floats:
-    """Return the weighted mean reward at each position (K,), the own item's ratio as weight."""
-    weight = ratios.rho.sum(axis=0)
-    total = np.einsum("nk,nk->k", ratios.rho, ratios.batch.reward)
-    return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
+    return [table.T for table in out], seen
 
 
 def _weights_at(
@@ -383,7 +317,8 @@ class Position:
     `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
     items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
     factors by which the log understates second moments. `moments()` gives mean and second moment of
-    y (M,) each. `memory` is None when the log is streamed.
+    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` is None when the log
+    is streamed.
     """
 
     index: int
@@ -394,6 +329,7 @@ class Position:
     n_grow: int
     n_apply: int
     moments: Callable[[], tuple[Floats, Floats]]
+    pair_value: Callable[[], float]
     memory: "PositionRows | None" = None
     seed: int = 0
 
@@ -443,13 +379,15 @@ class TrainingSet:
     bins: Bins
     codes: Codes  # (n, d)
     y: list[Floats]  # of each tree (n, M)
-    deviations: list[Floats]  # of each tree (n, M), or none
-    centres: Floats  # (K,)
+    pairs: PairEstimate
+    by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
     per_position: bool
     fresh: int = 0
+    #: (T,) the trees' values from pairs over all rows, where the log is more than the rows here.
+    pair_values: Floats | None = None
     shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
 
@@ -464,9 +402,10 @@ class TrainingSet:
         index = np.flatnonzero(rows | (self.is_logged() == 0) if self.fresh else rows)
         return Part(rows, index, self.codes.T.take(index, axis=1).T)
 
-    def beside(self, tree: int) -> Floats | None:
-        """Return the deviations (n, M) of a tree, if there are any."""
-        return self.deviations[tree] if self.deviations else None
+    def pair_value(self, alpha: Floats) -> float:
+        """Return the value from pairs of the sum over trees weighed by alpha (T,)."""
+        values = self.by_pairs.mean(axis=0) if self.pair_values is None else self.pair_values
+        return float(alpha @ values)
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -486,6 +425,7 @@ class TrainingSet:
             n_grow=max(int(np.count_nonzero(rows)), 1),
             n_apply=n_apply,
             moments=memory.moments,
+            pair_value=memory.pair_value,
             memory=memory,
             seed=seed,
         )
@@ -495,7 +435,7 @@ class TrainingSet:
         return padded(np.ones(self.log.n), self.fresh)
 
     def held_out(self, share: float) -> Bools:
-        """Return which rows (n,) confirm splits: whole units, the same for every position and fold."""
+        """Return which rows (n,) confirm splits: whole units, the same for every position."""
         return np.concatenate([held_out(self.log, share), np.zeros(self.fresh, dtype=bool)])
 
     def whole_weights(self) -> Floats:
@@ -568,6 +508,11 @@ class PositionRows:
         some = self.y[self.rows]
         return some.mean(axis=0), np.einsum("nm,nm->m", some, some) / len(some)
 
+    def pair_value(self) -> float:
+        """Return the value from pairs over the rows."""
+        by_pairs = self.data.by_pairs[:, self.tree]
+        return float(by_pairs[self.rows[: len(by_pairs)]].mean())
+
 
 def prepare(
     log: RankingLog,
@@ -578,7 +523,6 @@ def prepare(
     per_position: bool,
     rng: np.random.Generator,
     fresh: RankingLog | None = None,
-    deviations: Deviations | None = None,
 ) -> TrainingSet:
     """Return binned contexts and contributions of a log."""
     context = _context(log)
@@ -586,15 +530,13 @@ def prepare(
     # Of the log's rows alone: fresh rows are the oracle's, and must not move a threshold.
     bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
     ratios = ratios_of(log, target)
-    centres = reward_centres(ratios)
-    found = contributions(
-        ratios, candidates, per_position=per_position, deviations=deviations, centres=centres
-    )
-    y = found.y
+    y, seen = contributions(ratios, candidates, per_position=per_position)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
-        more = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
-        y = [np.concatenate(both) for both in zip(y, more.y, strict=True)]
+        more, _ = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
+        y = [np.concatenate(both) for both in zip(y, more, strict=True)]
+    pairs = fit_pairs(ratios)
+    by_pairs = pairs.contributions(ratios)
     return TrainingSet(
         log=log,
         target=target,
@@ -603,9 +545,9 @@ def prepare(
         bins=bins,
         codes=bins.codes(context),
         y=y,
-        deviations=found.deviations,
-        centres=centres,
-        tails=inflation(log, target, ratios, candidates, found.squares),
+        pairs=pairs,
+        by_pairs=by_pairs if per_position else (by_pairs @ log.position_weights)[:, None],
+        tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         ratios=ratios,
         per_position=per_position,
@@ -615,7 +557,7 @@ def prepare(
 
 def held_out(batch: RankingLog, share: float) -> Bools:
     """Return which rows (n,) of a batch confirm splits: whole units."""
-    # Folds use bucket mod F; the quotient splits each fold's units afresh.
+    # Others take the bucket's last digits: the quotient is another division of the units.
     part: Bools = (batch.bucket // 8) % 16 < round(16 * share)
     return part
 
