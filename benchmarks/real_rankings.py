@@ -30,7 +30,13 @@ import counterrank as cr
 from counterrank.estimators import registry
 from counterrank.research.simulate import World, true_value
 
-SEEDS = {"develop": 15_013, "fresh": 902_111, "second": 3_310_717, "third": 7_140_229}
+SEEDS = {
+    "develop": 15_013,
+    "fresh": 902_111,
+    "second": 3_310_717,
+    "third": 7_140_229,
+    "fourth": 11_402_633,
+}
 WHICH = ("target", "logging")
 CLASSIC = ("ips", "iips", "rips")
 BEHAVIORS = ("position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed")

@@ -7,19 +7,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from counterrank import stores
 from counterrank.errors import OutputError
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; rename it to `path` if the block succeeds.
 
     Any failure, including an interrupt, removes the temporary file and leaves an older `path`
-    untouched. A link is followed; a device or pipe, such as /dev/stdout, is written to and never
-    replaced.
+    untouched. A link that a user named is followed; with `follow` False, for names that we chose,
+    it is refused: it leads into a file that nobody offered. A device or pipe, such as /dev/stdout,
+    is written to and never replaced. What goes to a store is made here and sent at the end.
     """
-    stream = _is_stream(path)
-    target = Path(path) if stream else Path(os.path.realpath(path))
+    if stores.is_url(path):
+        with tempfile.TemporaryDirectory(prefix="counterrank-") as room:
+            made = Path(room) / "made"
+            yield made
+            stores.upload(made, os.fspath(path))
+        return
+    if not follow and os.path.islink(path):
+        raise OutputError(f"cannot write {path}: it is a link to another file; remove it")
+    stream = follow and _is_stream(path)
+    target = Path(os.path.realpath(path)) if follow and not stream else Path(path)
     try:
         if not stream:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -51,15 +61,15 @@ def _is_stream(path: str | os.PathLike[str]) -> bool:
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISBLK(mode)
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], data: bytes, *, follow: bool = True) -> None:
     """Write `data` to `path` atomically."""
-    with replacing(path) as temporary:
+    with replacing(path, follow=follow) as temporary:
         temporary.write_bytes(data)
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: str | os.PathLike[str], text: str, *, follow: bool = True) -> None:
     """Write `text` to `path` atomically, as UTF-8 with line feeds."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"), follow=follow)
 
 
 def _umask() -> int:

@@ -70,7 +70,7 @@ def bad(log, **options):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_healthy_log_passes_everything(seed):
     log = healthy(action=drawn(np.random.default_rng(100 + seed)))
-    found = findings(log)
+    found = findings(log, segments=["device"])
     assert {one.status for one in found} == {"passed"}, [
         one for one in found if one.status != "passed"
     ]
@@ -228,8 +228,28 @@ def test_one_segment_with_another_policy():
     values = healthy().propensity.values.copy()
     values[device == "mobile"] = np.minimum(values[device == "mobile"] * 1.5, 1)
     log = healthy(propensity=values, dists={})
-    assert "mobile" in the(log, "mean-weight-by-device").found
-    assert "mean-weight-by-device" not in bad(log, segments=[])
+    assert "mobile" in the(log, "mean-weight-by-device", segments=["device"]).found
+    assert "mean-weight-by-device" not in bad(log)
+
+
+@pytest.mark.parametrize("name", ["any_click", "bounce", "time"])
+def test_outcomes_beside_the_reward_are_no_groups(name):
+    """Weights need not average 1 where somebody clicked: the target shows what is clicked more."""
+    rng = np.random.default_rng(3)
+    base, moved = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
+    action = rng.choice(3, size=(6000, 2), p=base)
+    reward = (rng.random((6000, 2)) < np.array([0.05, 0.3, 0.8])[action]).astype(float)
+    clicks = reward.sum(axis=1)
+    outcome = {"any_click": clicks > 0, "bounce": clicks == 0, "time": 3 * clicks}[name]
+    log = cr.RankingLog(
+        action=action, reward=reward, propensity=base[action], columns={name: outcome},
+        targets={"new": cr.Propensity("factored", moved[action])},
+    )  # fmt: skip
+    assert bad(log) == set()
+    result = cr.evaluate(log, estimators=["iips"], independent_rows=True, target_is_fresh=True)
+    assert result.verdict.level == "reliable", result.verdict
+    # Whoever names it means a group, and gets what the sums say.
+    assert f"mean-weight-by-{name}" in bad(log, segments=[name])
 
 
 def test_a_target_that_is_the_logger():

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,63 @@ def kit() -> type[Kit]:
 
 
 Writer = Callable[[Columns, Path], Path]
+
+
+@pytest.fixture(scope="session")
+def object_store():
+    """A real S3 server on loopback: its address and a client of it."""
+    boto3 = pytest.importorskip("boto3")
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    address = f"http://{host}:{port}"
+    client = boto3.client(
+        "s3",
+        endpoint_url=address,
+        region_name="us-east-1",
+        aws_access_key_id="a-key",
+        aws_secret_access_key="a-secret",
+    )
+    try:
+        yield address, client
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def bucket(object_store, monkeypatch):
+    """An empty bucket called `logs`, with the environment that leads there."""
+    address, client = object_store
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    client.create_bucket(Bucket="logs")
+    yield Bucket(client)
+    for one in client.list_objects_v2(Bucket="logs").get("Contents", ()):
+        client.delete_object(Bucket="logs", Key=one["Key"])
+    client.delete_bucket(Bucket="logs")
+
+
+class Bucket:
+    """What tests do with the bucket, past the code they test."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def put(self, path: Path, key: str) -> str:
+        """Store a file, or a folder's files, and return the address."""
+        for file in [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file()):
+            name = key if path.is_file() else f"{key}/{file.relative_to(path).as_posix()}"
+            self.client.put_object(Bucket="logs", Key=name, Body=file.read_bytes())
+        return f"s3://logs/{key}"
+
+    def get(self, key: str) -> bytes:
+        return self.client.get_object(Bucket="logs", Key=key)["Body"].read()
+
+    def keys(self) -> list[str]:
+        found = self.client.list_objects_v2(Bucket="logs").get("Contents", ())
+        return [one["Key"] for one in found]

@@ -455,3 +455,48 @@ def test_features_of_items_are_looked_up_as_the_log_does():
     )  # fmt: skip
     items = np.array([[[0, 1, 2, -1]], [[2, 2, 7, 0]]])
     np.testing.assert_array_equal(_table_lookup(log)(items), rankings_of(log).lookup(items))
+
+
+def test_draws_are_kept_in_files_of_our_own(log, tmp_path):
+    """A link, or a file that someone else called so, is never replaced."""
+    cr.learn(log, resume=tmp_path)
+    for path in sorted(tmp_path.iterdir()):
+        kept = path.read_bytes()
+        other = tmp_path.parent / f"{tmp_path.name}-log.parquet"
+        other.write_bytes(kept)
+        path.unlink()
+        path.symlink_to(other)
+        with pytest.raises(cr.CounterrankError, match="a link, or was not written by"):
+            cr.learn(log, resume=tmp_path)
+        assert path.is_symlink() and other.read_bytes() == kept
+        path.unlink()
+        path.write_text("mine")
+        with pytest.raises(cr.CounterrankError, match="a link, or was not written by"):
+            cr.learn(log, resume=tmp_path)
+        assert path.read_text() == "mine"
+        path.write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("ordered", lambda values: np.where(values > 1, np.nan, values)),
+        ("ordered", lambda values: values[:, ::-1]),
+        ("ordered", lambda values: values.astype(str)),
+        ("below", lambda values: values + 1000),
+        ("below", lambda values: values * np.nan),
+        ("own", lambda values: np.full_like(values, np.nan)),
+    ],
+)
+def test_damaged_numbers_among_kept_draws_are_drawn_again(log, tmp_path, name, spoil):
+    import io
+
+    from counterrank.learning.paths import _MARK
+
+    once = cr.learn(log, resume=tmp_path).to_json()
+    for path in tmp_path.iterdir():
+        data = dict(np.load(io.BytesIO(path.read_bytes()[len(_MARK) :])))
+        buffer = io.BytesIO()
+        np.savez(buffer, **{**data, name: spoil(data[name])})
+        path.write_bytes(_MARK + buffer.getvalue())
+    assert cr.learn(log, resume=tmp_path).to_json() == once

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.audit import groups, propensities, rows, scores
 from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
-from counterrank.data.columns import MAX_GROUPS, column_of, segmentation
+from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.weights.ratios import Ratios, ratios_of
@@ -114,7 +113,9 @@ def auditor_of(
     if time is not None:
         column_of(first, time)
     when = time or rows.time_column(first)
-    names = _few_valued(first, when) if segments is None else list(segments)
+    # Weights average 1 whatever is known before the ranking is shown; of other columns nobody says
+    # whether they are that or an outcome (dwell time, any click).
+    names = list(segments or ())
     chosen = tuple(targets) if targets is not None else tuple(first.targets)
     for name in chosen:
         first.target(name)
@@ -136,8 +137,8 @@ def audit(
 ) -> list[Finding]:  # fmt: skip
     r"""Return the findings of every check, in a fixed order.
 
-    `segments` None looks at up to five columns with few values; `time` None at a column whose name
-    says time.
+    `segments` names columns whose groups are looked at beside those of the context; `time` None
+    looks at a column whose name and values say time.
 
     >>> from counterrank.data.source import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
@@ -151,14 +152,3 @@ def audit(
     )
     auditor = auditor_of(source, sample, targets, segments=segments, time=time, checks=checks)
     return auditor.finish(source.reduce(auditor.partial, label="auditing"))
-
-
-def _few_valued(first: RankingLog, time: str | None) -> list[str]:
-    names = [name for name in (*first.columns, *first.categories) if name != time]
-    return [
-        name for name in names if 2 <= _distinct(column_of(first, name)) <= min(20, MAX_GROUPS)
-    ][:5]
-
-
-def _distinct(values: Any) -> int:
-    return len(np.unique(values.astype(str)))

@@ -21,7 +21,6 @@ from counterrank.errors import (
     PropensityError,
 )
 from counterrank.io import (
-    IN_MEMORY_BYTES,
     Field,
     LogSpec,
     ReadOptions,
@@ -29,6 +28,7 @@ from counterrank.io import (
     action_ids,
     expand,
     from_table,
+    is_small,
     numbers,
     open_source,
     read_table,
@@ -66,7 +66,7 @@ def _opened(
         return MemorySource(log), tuple(log.targets)
     from counterrank.io import scan_log
 
-    if os.path.isfile(log) and os.path.getsize(log) <= IN_MEMORY_BYTES:
+    if is_small(log):
         try:
             found = read_log(log, **reading)
             return MemorySource(found), tuple(found.targets)

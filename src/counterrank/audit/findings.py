@@ -46,6 +46,8 @@ class Finding:
     remedy: str = ""
     #: An estimate from such a log is worth nothing, whatever else is in order.
     sinks: bool = False
+    #: The one target that it concerns; None where it concerns the log.
+    target: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

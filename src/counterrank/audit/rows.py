@@ -26,13 +26,22 @@ from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
+_DAYS = ("date", "day")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def time_column(log: RankingLog) -> str | None:
-    """Return a carried column whose name says time."""
+    """Return a carried column whose name and values say time: seconds on a page do not."""
     lower = {name.lower(): name for name in log.columns}
-    return next((lower[name] for name in TIME_NAMES if name in lower), None)
+    named = (lower[name] for name in TIME_NAMES if name in lower)
+    return next((name for name in named if _says_time(name, log.columns[name])), None)
+
+
+def _says_time(name: str, values: NDArray[Any]) -> bool:
+    if values.dtype.kind in "iuf":
+        # Plain numbers of days are so called.
+        return epoch_unit(values.astype(np.float64)) is not None or name.lower() in _DAYS
+    return values.dtype.kind == "M" or bool(_DATE.match(str(values[0]) if len(values) else ""))
 
 
 def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:

@@ -106,6 +106,11 @@ _OPTIONS = [
         help="Features of items: a file with a column `item` (or `item_id`) and one column a feature.",
     ),
     click.option(
+        "--where",
+        metavar="CONDITION",
+        help="Read only rows that fit, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
+    ),
+    click.option(
         "--missing-reward",
         type=click.Choice(["error", "zero"]),
         help="What a missing reward is: an error (the default), or zero.",
@@ -193,6 +198,7 @@ _ARGUMENTS = {
     "logger": "logger",
     "policies": "policies",
     "items": "items",
+    "where": "where",
     "missing_reward": "missing_reward",
     "decimal": "decimal",
     "renumber": "renumber",

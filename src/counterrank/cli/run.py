@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from counterrank import stores
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.learn import learn
 from counterrank.errors import ConfigError
@@ -52,7 +53,7 @@ def run(job: str, dry_run: bool) -> None:
     if dry_run:
         click.echo(shlex.join(["counterrank", str(command.name), *arguments]))
         return
-    folder = os.path.dirname(os.path.abspath(job))
+    folder = _folder(job)
     written = {f"--{name}": content[name] for name in _WRITTEN if content.get(name, "-") != "-"}
     # The command checks its own inputs, but does not know of the job's file.
     check_outputs([job], {option: _path(folder, str(path)) for option, path in written.items()})
@@ -79,7 +80,7 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
     """Yield the arguments of the command; what is no option, or no value of one, is named with its
     file.
     """
-    folder = os.path.dirname(os.path.abspath(job))
+    folder = _folder(job)
     log = content.get("log")
     if not isinstance(log, str):
         raise ConfigError(
@@ -111,7 +112,12 @@ def _path(folder: str, text: str) -> str:
     today = datetime.now(UTC).date()
     for name, day in (("{date}", today), ("{yesterday}", today - timedelta(days=1))):
         text = text.replace(name, day.isoformat())
-    return os.path.join(folder, text)
+    return text if stores.is_url(text) else os.path.join(folder, text)
+
+
+def _folder(job: str) -> str:
+    """Return the folder of a job's file, or what it is called in a store."""
+    return job.rpartition("/")[0] if stores.is_url(job) else os.path.dirname(os.path.abspath(job))
 
 
 def _key(option: click.Option) -> str:
@@ -157,7 +163,7 @@ def _in_folder(spec: str, job: str) -> str:
     from counterrank.policies import parse_policy
 
     saved = parse_policy(spec).kind == "file"
-    return _path(os.path.dirname(os.path.abspath(job)), spec) if saved else spec
+    return _path(_folder(job), spec) if saved else spec
 
 
 def _one(name: str, value: Any, job: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank import stores
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, EstimatorError
@@ -53,8 +54,7 @@ _LOG_THIS = (
 def read_position_curve(path: str | os.PathLike[str]) -> Floats:
     """Return the chances of examination by position from a JSON list or a text file of numbers."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = stores.read_bytes(path).decode("utf-8")
         values = (
             json.loads(text) if text.lstrip().startswith("[") else text.replace(",", " ").split()
         )

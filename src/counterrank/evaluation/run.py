@@ -229,7 +229,11 @@ def _evidence(
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
         estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
-        failed_audit=[finding for finding in findings if finding.status is FAILED],
+        failed_audit=[
+            finding
+            for finding in findings
+            if finding.status is FAILED and finding.target in (None, one.target)
+        ],
         sign_changes_at=None if ranged is None else ranged["sign_changes_at"],
         fresh=run.options.target_is_fresh,
         trained_until=run.options.target_trained_until,

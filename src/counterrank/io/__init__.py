@@ -5,7 +5,7 @@ from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.outputs import check_outputs
 from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
-from counterrank.io.scanning import IN_MEMORY_BYTES, FileSource, open_source, opened, scan_log
+from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
 from counterrank.io.spec import (
     Field,
@@ -19,19 +19,16 @@ from counterrank.io.spec import (
 from counterrank.io.survey import (
     Part,
     Survey,
-    Where,
-    allowed,
     batch_rows,
     plan,
-    pruned,
     rows_each,
     sample_rows,
 )
 from counterrank.io.tables import read_table
 from counterrank.io.values import action_ids, numbers
+from counterrank.io.where import Where
 
 __all__ = [
-    "IN_MEMORY_BYTES",
     "Field",
     "FileSource",
     "LogSpec",
@@ -42,7 +39,6 @@ __all__ = [
     "TooLargeError",
     "Where",
     "action_ids",
-    "allowed",
     "as_table",
     "batch_rows",
     "check_outputs",
@@ -53,13 +49,13 @@ __all__ = [
     "from_obp",
     "from_table",
     "is_adapter",
+    "is_small",
     "load_toml",
     "log_table",
     "numbers",
     "open_source",
     "opened",
     "plan",
-    "pruned",
     "read_log",
     "refuse_unread",
     "read_part",

@@ -1,6 +1,6 @@
 """Dask: passes over a Dask frame, or over files by the workers of a `distributed` cluster."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from math import ceil
@@ -21,7 +21,7 @@ from counterrank.io.cluster import (
 from counterrank.io.reading import as_table
 from counterrank.io.scanning import FileSource
 from counterrank.io.spec import ReadOptions
-from counterrank.io.survey import allowed
+from counterrank.io.where import Where
 
 #: No more results than this come home one by one; neighbours are added on the workers.
 RESULTS = 256
@@ -29,14 +29,12 @@ RESULTS = 256
 Closing = AbstractContextManager[Any] | None
 
 
-def frame_source(
-    frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None, client: Any = None
-) -> FrameOnCluster:
+def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> FrameOnCluster:
     """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's
     threads here.
     """
     require("dask.dataframe", extra="dask")
-    source = FrameOnCluster(_FrameRunner(_filtered(frame, where), client), options)
+    source = FrameOnCluster(_FrameRunner(_filtered(frame, options.where), client), options)
     _refuse_cut_lists(source)
     return source
 
@@ -186,15 +184,17 @@ def _unpacked(payload: bytes) -> Work:
     return work
 
 
-def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
-    for name, wanted in (where or {}).items():
-        if name not in frame.columns:
-            raise LogError(
-                f"there is no column '{name}' to select by; columns are "
-                f"{', '.join(map(str, frame.columns))}"
-            )
-        frame = frame[frame[name].isin(allowed(wanted))]
-    return frame
+def _filtered(frame: Any, where: Where | None) -> Any:
+    if where is None:
+        return frame
+    # No row, but the types of the columns: what is no column, or no value of one, is told at once.
+    where.expression(as_table(frame._meta).schema)
+    return frame.map_partitions(_fitting, where, meta=frame._meta)
+
+
+def _fitting(part: Any, where: Where) -> Any:
+    """Return the rows of a partition that fit."""
+    return part.iloc[where.rows(as_table(part[list(where.columns)]))]
 
 
 def _refuse_cut_lists(source: FrameOnCluster) -> None:

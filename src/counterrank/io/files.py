@@ -9,6 +9,7 @@ import os
 import re
 import zlib
 from collections.abc import Container, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.texts import suggestion
 
@@ -69,7 +71,8 @@ def _first_line(problem: BaseException) -> str:
     return text[0][:300] if text else type(problem).__name__
 
 
-Value = str | int | None
+#: Keys of the folders above a file and what they say.
+Partitions = tuple[tuple[str, pa.Scalar], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +86,20 @@ class DataFile:
     path: str
     format: str
     compression: str | None = None
-    partitions: tuple[tuple[str, Value], ...] = ()
+    partitions: Partitions = ()
     decimal: str = "."
-    stamp: tuple[int, int, int] | None = None
+    stamp: stores.Stamp | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file when it was found."""
+        return (self.stamp or stores.stamp(self.path))[0]
 
     def refuse_change(self) -> None:
         """Raise if the file is no longer the one that was found: sums over two versions of it mean
         nothing.
         """
-        if self.stamp is not None and _stamp(self.path) != self.stamp:
+        if self.stamp is not None and stores.stamp(self.path) != self.stamp:
             raise LogError(
                 f"{self.path} was changed while it was being read; read a copy that nobody writes "
                 "to"
@@ -106,15 +114,12 @@ def steady(file: DataFile) -> Iterator[None]:
     file.refuse_change()
 
 
-def _stamp(path: str | os.PathLike[str]) -> tuple[int, int, int]:
-    state = os.stat(path)
-    return state.st_size, state.st_mtime_ns, state.st_ino
-
-
 def expand(
     path: str | os.PathLike[str], format: str | None = None, *, decimal: str = "."
 ) -> list[DataFile]:
     """Return the data files a path stands for, in the order of their names."""
+    if stores.is_url(path):
+        return _in_store(os.fspath(path), format, decimal)
     text = os.path.expanduser(os.fspath(path))
     where = Path(text)
     if where.is_dir():
@@ -124,11 +129,43 @@ def expand(
     elif where.exists():
         # Before patterns: a file may be called "log[1].csv". One file alone has no partitions: a
         # "day=3" above it says nothing that tells its rows apart.
-        return [_file(where, format, (), decimal)]
+        return [_file(str(where), format, (), decimal)]
     else:
         found = _matching(text)
-    pairs = _typed([_partitions(file) for file in found])
-    return [_file(file, format, pair, decimal) for file, pair in zip(found, pairs, strict=True)]
+    return _files(list(map(str, found)), format, decimal)
+
+
+def _in_store(url: str, format: str | None, decimal: str) -> list[DataFile]:
+    """Return the data files that an address in a store stands for."""
+    pattern = stores.has_pattern(url)
+    if not pattern and stores.kind_of(url) == "file":
+        return [_file(url, format, (), decimal)]
+    folder, names = stores.found_at(url)
+    if not names:
+        raise LogError(f"there is no file {url}" + (" that matches" if pattern else ""))
+    data = [stores.joined(folder, name) for name in names if _is_data(name)]
+    if not data:
+        raise LogError(f"the folder {folder} holds no data files ({', '.join(EXTENSIONS)})")
+    return _files(data, format, decimal)
+
+
+def _is_data(path: str) -> bool:
+    """Whether a file in a folder is data; Spark and others keep markers and temporary files beside
+    it.
+    """
+    names = path.split("/")
+    return has_known_extension(names[-1]) and not any(name[:1] in (".", "_") for name in names)
+
+
+def _files(paths: list[str], format: str | None, decimal: str) -> list[DataFile]:
+    pairs = _typed([_partitions(path) for path in paths])
+    # A store answers many at a time; files of this machine are there at once.
+    with ThreadPoolExecutor(_ASKED_AT_ONCE if stores.is_url(paths[0]) else 1) as pool:
+        return list(pool.map(lambda path, pair: _file(path, format, pair, decimal), paths, pairs))
+
+
+#: Files of a store that are looked at together.
+_ASKED_AT_ONCE = 16
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -141,48 +178,48 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(
-        file for file in folder.rglob("*") if file.is_file() and has_known_extension(file.name)
-    )
-    # Spark and others keep markers and temporary files beside the data.
-    return [
+    return sorted(
         file
-        for file in files
-        if not any(part[:1] in "._" for part in file.relative_to(folder).parts)
-    ]
+        for file in folder.rglob("*")
+        if _is_data(file.relative_to(folder).as_posix()) and file.is_file()
+    )
 
 
-def _file(
-    path: Path, format: str | None, partitions: tuple[tuple[str, Value], ...], decimal: str
-) -> DataFile:
-    found, compression = recognise(path, format)
-    return DataFile(str(path), found, compression, partitions, decimal, _stamp(path))
+def _file(path: str, format: str | None, partitions: Partitions, decimal: str) -> DataFile:
+    with guard(path):
+        stamp, head = stores.glance(path, 16)
+    found, compression = recognise(path, head, format)
+    return DataFile(path, found, compression, partitions, decimal, stamp)
 
 
-def _partitions(path: Path) -> list[tuple[str, str]]:
-    pairs = (part.partition("=") for part in path.parent.parts)
+def _partitions(path: str) -> list[tuple[str, str]]:
+    pairs = (part.partition("=") for part in path.partition("?")[0].split("/")[:-1])
     return [(key, unquote(value)) for key, sign, value in pairs if sign and key]
 
 
-def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[tuple[tuple[str, Value], ...]]:
+def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
     """Partition values as integers where every one of a key is, as text otherwise; Hive's name for
-    null is None.
+    null is null.
     """
     texts: dict[str, set[str]] = {}
     for pairs in all_pairs:
         for key, value in pairs:
             texts.setdefault(key, set()).add(value)
     null = "__HIVE_DEFAULT_PARTITION__"
-    whole = {
-        key
+    kinds = {
+        key: pa.int64() if all(_is_plain_number(value) for value in found - {null}) else pa.string()
         for key, found in texts.items()
-        if all(v.lstrip("-").isdecimal() for v in found - {null})
     }
 
-    def typed(key: str, value: str) -> Value:
-        return None if value == null else int(value) if key in whole else value
+    def typed(key: str, value: str) -> pa.Scalar:
+        return pa.scalar(None if value == null else value).cast(kinds[key])
 
     return [tuple((key, typed(key, value)) for key, value in pairs) for pairs in all_pairs]
+
+
+def _is_plain_number(text: str) -> bool:
+    # Longer ones are names: a column of numbers does not hold them.
+    return re.fullmatch(r"-?\d{1,18}", text) is not None
 
 
 #: Extension to format.
@@ -240,13 +277,10 @@ def has_known_extension(name: str) -> bool:
     return _split(name)[0] in EXTENSIONS
 
 
-def recognise(path: Path, format: str | None) -> tuple[str, str | None]:
-    """Return the format and the compression of a file; its content decides where its name is silent
-    or wrong.
+def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
+    """Return the format and the compression of a file by its first bytes, which decide where its
+    name is silent or wrong.
     """
-    with guard(str(path)):
-        with open(path, "rb") as file:
-            head = file.read(16)
     if not head:
         raise LogError(f"{path} is empty (0 bytes)")
     for magic, what in _FOREIGN.items():
@@ -255,12 +289,13 @@ def recognise(path: Path, format: str | None) -> tuple[str, str | None]:
     return _decided(path, head, format)
 
 
-def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | None]:
+def _decided(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
     packed, seen = _marked(head, _PACKED), _marked(head, _MAGIC)
     # Over what the name or the user says: these marks do not begin a text by chance.
     if seen is not None:
         return seen, None
-    named = _named(format) if format else EXTENSIONS.get(_split(path.name)[0])
+    name = os.path.basename(path.partition("?")[0] if stores.is_url(path) else path)
+    named = _named(format) if format else EXTENSIONS.get(_split(name)[0])
     if named in _BINARY:
         what, mark = _BINARY[named]
         raise LogError(
@@ -272,7 +307,7 @@ def _decided(path: Path, head: bytes, format: str | None) -> tuple[str, str | No
         named = "jsonl" if head.lstrip()[:1] == b"{" else None
     if named is None:
         raise LogError(
-            f"{path}: the format of '{path.name}' is not known; use one of {', '.join(EXTENSIONS)} "
+            f"{path}: the format of '{name}' is not known; use one of {', '.join(EXTENSIONS)} "
             "or say --format parquet|arrow|csv|jsonl (format= in Python)"
         )
     return named, packed
@@ -317,10 +352,10 @@ class Unpacked:
     def __init__(self, file: DataFile, *, growth: float = 0.0) -> None:
         self.file, self.growth, self.allowed = file, growth, limit() if growth else None
         self.name = file.path
-        self.limit = max(HARMLESS, MOST_RATIO * os.path.getsize(file.path))
+        self.limit = max(HARMLESS, MOST_RATIO * file.size)
         self.count = 0
         self.closed = False
-        self._stream = pa.input_stream(file.path, compression=file.compression)
+        self._stream = byte_stream(file, compression=file.compression)
 
     def read(self, size: int | None = -1) -> bytes:
         """Return up to `size` more bytes."""
@@ -350,20 +385,31 @@ class Unpacked:
         self.close()
 
 
+def byte_stream(file: DataFile, *, compression: str | None = None) -> Any:
+    """Return the bytes of a file from its start, unpacked where `compression` says how."""
+    # Given a path, Arrow reads ahead; given a file of a store, which buffers, it need not.
+    source = stores.opened(file.path) if stores.is_url(file.path) else file.path
+    return pa.input_stream(source, compression=compression, buffer_size=_BUFFER)
+
+
+#: Bytes asked of a file at a time where it is read from its start.
+_BUFFER = 4 << 20
+
+
 def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
     """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where
     all are kept.
     """
     if file.compression is None:
-        _refuse(file, int(growth * os.path.getsize(file.path)), limit() if growth else None)
-        return pa.input_stream(file.path, compression=None)
+        _refuse(file, int(growth * file.size), limit() if growth else None)
+        return byte_stream(file)
     return pa.PythonFile(Unpacked(file, growth=growth), mode="r")
 
 
 def unpacked_size(file: DataFile, most: int) -> int:
     """Return how many bytes the file unpacks to, counting no further than `most`."""
     if file.compression is None:
-        return min(os.path.getsize(file.path), most)
+        return min(file.size, most)
     with Unpacked(file) as stream:
         return len(stream.read(most))
 
@@ -420,7 +466,7 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
     for _, _, chunk in column_chunks(opened.metadata, None if columns is None else set(columns)):
         numbers += max(chunk.num_values, 0)
         taken += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
-    size = os.path.getsize(file.path)
+    size = file.size
     if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
         raise LogError(
             f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made "
@@ -443,7 +489,7 @@ def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
 def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
     if allowed is not None and taken > allowed:
         raise TooLargeError(
-            f"{file.path} has {_size(os.path.getsize(file.path))} but takes {_size(taken)} or more "
+            f"{file.path} has {_size(file.size)} but takes {_size(taken)} or more "
             f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
             f"and patterns of files are), or allow more with {LIMIT}=BYTES"
         )

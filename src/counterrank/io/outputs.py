@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from counterrank import stores
 from counterrank.errors import OutputError
 from counterrank.io.files import has_known_extension
 
@@ -22,21 +23,41 @@ def check_outputs(
     """
     sources = [os.path.expanduser(os.fspath(path)) for path in inputs if path is not None]
     seen: dict[str, str] = {}
-    for option, given in outputs.items():
-        if given is None or os.fspath(given) == "-" or _is_device(given):
+    for option, path in outputs.items():
+        given = None if path is None else os.fspath(path)
+        if given is None or given == "-" or _is_device(given):
             continue
-        real = os.path.realpath(given)
+        away = stores.is_url(given)
+        real = given if away else os.path.realpath(given)
         for source in sources:
-            _refuse_input(option, os.fspath(given), real, source)
+            (_refuse_address if away else _refuse_input)(option, given, real, source)
         if real in seen:
             raise OutputError(
                 f"{seen[real]} and {option} would both write {given}; give each a file of its own"
             )
         seen[real] = option
-        _refuse_unwritable(option, os.fspath(given), real)
+        if away:
+            stores.refuse_unwritable(given)
+        else:
+            _refuse_unwritable(option, given, real)
+
+
+def _refuse_address(option: str, given: str, real: str, source: str) -> None:
+    """Raise when an output in a store is an input, or would be one next time."""
+    if real.rstrip("/") == source.rstrip("/"):
+        raise OutputError(
+            f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
+        )
+    inside = real.startswith(source.rstrip("/") + "/") or fnmatch.fnmatch(real, source)
+    if stores.is_url(source) and inside and has_known_extension(real):
+        raise OutputError(
+            f"{option} {given} lies in {source} and would be read as part of it; write elsewhere"
+        )
 
 
 def _refuse_input(option: str, given: str, real: str, source: str) -> None:
+    if stores.is_url(source):
+        return
     where = os.path.realpath(source)
     if os.path.isdir(where):
         if Path(real).is_relative_to(where) and has_known_extension(real):

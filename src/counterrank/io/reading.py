@@ -15,13 +15,23 @@ from counterrank.data import validation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, LogError
-from counterrank.io import tables, values
+from counterrank.io import tables
 from counterrank.io.decoding import decode
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
 from counterrank.io.spec import LogSpec, Options, ReadOptions
-from counterrank.io.survey import Part, Survey, Where, allowed, batch_rows, opening, refuse_folders
+from counterrank.io.survey import (
+    Part,
+    Survey,
+    batch_rows,
+    in_folders,
+    no_match,
+    opening,
+    refuse_folders,
+    selecting,
+)
+from counterrank.io.where import Where
 from counterrank.policies import Candidates, Policy, Scored
 
 Path = str | os.PathLike[str]
@@ -45,10 +55,11 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found = opening(files)
+    files, found = opening(in_folders(files, options.where))
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
-    read = [tables.read_table(file, spec.columns) for file in files]
+    columns = _looked_at(spec, options.where)
+    read = [tables.read_table(file, columns) for file in files]
     pieces = [piece for piece in read if piece.num_rows] or read
     try:
         return (
@@ -111,9 +122,14 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
     if table.num_rows == 0:
         raise LogError("the log is empty: there are no rows")
+    options = selecting(options, table)
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
     survey.absorb(table)
-    return decode(table, survey.finish(table.slice(0, 1000)))
+    spec = survey.finish(table.slice(0, 1000))
+    log, _ = _decoded(table, spec, (0, 0), options.where)
+    if log is None:
+        raise no_match(options.where)
+    return log
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -272,7 +288,7 @@ def read_part(
     Memory is that of a batch or two.
     """
     rows = rows or batch_rows(spec)
-    columns = tuple(dict.fromkeys([*spec.columns, *(where or ())]))
+    columns = _looked_at(spec, where)
     if part.groups:
         pieces = tables.row_groups(part.file, part.groups, columns, rows=rows)
     else:
@@ -290,6 +306,11 @@ def read_part(
         if log is not None:
             yield log
         del log
+
+
+def _looked_at(spec: LogSpec, where: Where | None) -> tuple[str, ...]:
+    """Return the columns that are read: those of the log and those of the condition."""
+    return tuple(dict.fromkeys([*spec.columns, *(where.columns if where else ())]))
 
 
 def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
@@ -316,15 +337,15 @@ def _decoded(
 ) -> tuple[RankingLog | None, int]:
     """The rankings of a piece that are wanted, and how many there are in all."""
     start, row = at
-    if not where and pick is None:
+    if where is None and pick is None:
         log = decode(table, spec, start=start, first_row=row)
         return log, log.n
     if spec.layout == "long":
         log = decode(table, spec, start=start, first_row=row)
-        rows = _wanted(log.n, log.columns, where, pick)
+        asked = {name: log.columns[name] for name in (where.columns if where else ())}
+        rows = _wanted(log.n, pa.table(asked), where, pick)
         return (log.take(rows) if len(rows) else None), log.n
-    columns = {name: values.objects(values.one_chunk(table[name])) for name in where or ()}
-    rows = _wanted(table.num_rows, columns, where, pick)
+    rows = _wanted(table.num_rows, table, where, pick)
     if not len(rows):
         return None, table.num_rows
     bucket = validation.buckets(None, table.num_rows, start=start)[rows]
@@ -341,18 +362,6 @@ def _decoded(
     return log, table.num_rows
 
 
-def _wanted(
-    n: int, columns: Mapping[str, NDArray[Any]], where: Where | None, pick: Pick | None
-) -> NDArray[np.int64]:
-    rows = np.flatnonzero(_matches(columns, where)) if where else np.arange(n)
+def _wanted(n: int, table: pa.Table, where: Where | None, pick: Pick | None) -> NDArray[np.int64]:
+    rows = np.arange(n) if where is None else where.rows(table)
     return rows if pick is None else rows[pick(len(rows))]
-
-
-def _matches(columns: Mapping[str, NDArray[Any]], where: Where) -> NDArray[np.bool_]:
-    keep = np.ones(len(next(iter(columns.values()))), dtype=bool)
-    for name, wanted in where.items():
-        hit = np.zeros(len(keep), dtype=bool)
-        for value in allowed(wanted):
-            hit |= np.asarray(columns[name] == value, dtype=bool)
-        keep &= hit
-    return keep

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from counterrank import stores
 from counterrank.data.log import RankingLog
 from counterrank.data.source import (
     MemorySource,
@@ -19,21 +21,20 @@ from counterrank.data.source import (
     map_in_order,
     summed,
 )
-from counterrank.errors import ConfigError, LogError
+from counterrank.errors import ConfigError
 from counterrank.io.adapters import is_adapter
 from counterrank.io.files import TooLargeError
 from counterrank.io.reading import concat, read_log, read_part
 from counterrank.io.spec import LogSpec, Options, ReadOptions, refuse_unread
 from counterrank.io.survey import (
     Part,
-    Where,
-    allowed,
     batch_rows,
+    no_match,
     plan,
-    pruned,
     rows_each,
     sample_rows,
 )
+from counterrank.io.where import Where
 from counterrank.progress import reporter
 
 #: At most this many parts are opened for a sample.
@@ -46,19 +47,17 @@ def scan_log(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
-    where: Mapping[str, Any] | None = None,
     workers: int = 2,
     **options: Unpack[Options],
 ) -> "FileSource":
     """Return the log in a file, folder or pattern as a source of batches; nothing but its start is
     read yet.
 
-    `where` keeps one segment, {"device": "mobile"} or {"day": [1, 2]}. Names of actions and of
-    categories, and the length of ragged rankings, need one pass over those columns. Options as in
-    `ReadOptions`; columns that are neither roles nor context are read only when named as
-    `segments`, target policies only when named.
+    Names of actions and of categories, and the length of ragged rankings, need one pass over those
+    columns. Options as in `ReadOptions`; columns that are neither roles nor context are read only
+    when named as `segments`, target policies only when named.
     """
-    return scan(path, ReadOptions.of(**options), format=format, where=where, workers=workers)
+    return scan(path, ReadOptions.of(**options), format=format, workers=workers)
 
 
 def scan(
@@ -66,7 +65,6 @@ def scan(
     options: ReadOptions,
     *,
     format: str | None = None,
-    where: Mapping[str, Any] | None = None,
     workers: int = 2,
 ) -> "FileSource":
     """Return the source at `path`; the form of `scan_log` for ready-made options."""
@@ -75,12 +73,8 @@ def scan(
             f"the format '{format}' is read whole, not as a stream; convert it to Parquet to "
             "stream it"
         )
-    if where:
-        named = (*(options.segments or ()), *where)
-        options = replace(options, segments=tuple(dict.fromkeys(named)))
     found = plan(path, options, format=format)
-    parts = pruned(found.parts, where) if where else found.parts
-    return FileSource(found.spec, parts, None if where else found.n, where, workers)
+    return FileSource(found.spec, found.parts, found.n, options.where, workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +131,7 @@ class FileSource:
                 total = state if total is None else total + state
             report.advance(rows)
         if total is None:
-            raise LogError(f"no ranking matches {dict(self.where or {})}")
+            raise no_match(self.where)
         return total
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
@@ -169,7 +163,7 @@ class FileSource:
         for part in self.parts:
             for log in read_part(part, self.spec, where=self.where, rows=rows):
                 return log
-        raise LogError(f"no ranking matches {dict(self.where or {})}")
+        raise no_match(self.where)
 
 
 def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
@@ -274,14 +268,15 @@ def open_source(
     position_weights: Any = None,
     segments: Sequence[str] = (),
     engine: Any = None,
-    where: Mapping[str, Any] | None = None,
+    where: Where | Mapping[str, Any] | str | None = None,
     **reading: Any,
 ) -> Opened:
     """Return the source and the names of its targets.
 
     `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
-    one segment, {"device": "mobile"}; further options go to the reader.
+    the rows that fit a condition; further options go to the reader.
     """
+    where = None if where is None else Where.of(where)
     names, columns = _names(targets)
     kind = _kind_of(log)
     if kind in ("log", "source"):
@@ -302,9 +297,22 @@ def open_source(
             kind, log, segments=segments, where=where, targets=names, **reading
         ), names
     if kind == "source":
+        if where is not None:
+            raise ConfigError("this log has been opened; give where to scan_log, which opens it")
         return _with_names(log, names)
-    found = _read(log, kind, targets, names, reading)
-    return _with_names(MemorySource(_selected(found, where)), names)
+    return _with_names(_in_memory(log, kind, targets, names, where, reading), names)
+
+
+def _in_memory(
+    log: Any, kind: str, targets: Any, names: tuple[str, ...], where: Where | None,
+    reading: dict[str, Any],
+) -> MemorySource:  # fmt: skip
+    if kind != "log" and not _has_arrays(targets):
+        return MemorySource(_read(log, kind, targets, names, {**reading, "where": where}))
+    # Arrays have a row for each ranking of the log: they are put beside it before any is left out.
+    if kind != "log" and where is not None:
+        reading["keep"] = (*reading.get("keep", ()), *where.columns)
+    return MemorySource(_selected(_read(log, kind, targets, names, reading), where))
 
 
 def _with_names(source: Source, names: tuple[str, ...]) -> Opened:
@@ -408,20 +416,17 @@ def _beside_arrays(
     return found.with_targets(arrays) if arrays else found
 
 
-def _selected(log: RankingLog, where: Mapping[str, Any] | None) -> RankingLog:
-    if not where:
+def _selected(log: RankingLog, where: Where | None) -> RankingLog:
+    """Return the rankings that fit a condition."""
+    if where is None:
         return log
-    keep = [np.isin(_column(log, name), allowed(wanted)) for name, wanted in where.items()]
-    if not np.all(keep, axis=0).any():
-        raise ConfigError(f"no ranking matches {dict(where)}")
-    return log.where(np.all(keep, axis=0))
-
-
-def _column(log: RankingLog, name: str) -> Any:
-    if name in log.columns:
-        return log.columns[name]
-    known = ", ".join(log.columns) or "none"
-    raise ConfigError(f"there is no column '{name}' to select by; known: {known}")
+    known = pa.table({name: pa.array(values) for name, values in log.columns.items()})
+    rows = where.rows(known)
+    if not len(rows):
+        raise no_match(where)
+    keep = np.zeros(log.n, dtype=bool)
+    keep[rows] = True
+    return log.where(keep)
 
 
 def _from_path(
@@ -429,8 +434,8 @@ def _from_path(
 ) -> Source:
     here = engine in (None, "local")
     whole = is_adapter(reading.get("format"))
-    if here and (whole or (_is_small(path) and not where)):
-        kept = {"keep": tuple(segments), **reading}
+    if here and (whole or is_small(path)):
+        kept = {"keep": tuple(segments), "where": where, **reading}
         try:
             return MemorySource(read_log(path, targets=targets, **kept))
         except TooLargeError:
@@ -439,13 +444,18 @@ def _from_path(
                 raise
     reading.setdefault("segments", tuple(segments))
     files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
-    if where:
+    if where is not None:
         # A segment that nobody is in is told before a cluster is started for it.
         assert files.first.n
     return files if here else _on_cluster(files, engine)
 
 
-def _is_small(path: Any) -> bool:
+def is_small(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is one file that is read into memory rather than streamed."""
+    path = os.fspath(path)
+    if stores.is_url(path):
+        one = not stores.has_pattern(path) and stores.kind_of(path) == "file"
+        return one and stores.stamp(path)[0] <= IN_MEMORY_BYTES
     return os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
 
 
@@ -474,11 +484,13 @@ def _is(engine: Any, name: str, package: str) -> bool:
 def _from_cluster(
     kind: str, frame: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
 ) -> Source:
-    options = ReadOptions.of(targets=targets, **{"segments": tuple(segments), **reading})
+    options = ReadOptions.of(
+        targets=targets, where=where, **{"segments": tuple(segments), **reading}
+    )
     if kind == "spark":
         from counterrank.io import spark
 
-        return spark.frame_source(frame, options, where=where)
+        return spark.frame_source(frame, options)
     from counterrank.io import dask
 
-    return dask.frame_source(frame, options, where=where)
+    return dask.frame_source(frame, options)

@@ -1,23 +1,24 @@
 """Spark: passes over any DataFrame or table, or over files by Spark's workers, through mapInArrow."""
 
+import operator
 import os
 import re
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import pyarrow as pa
 
 from counterrank.data.source import default_threads
-from counterrank.errors import EngineError, LogError, require
+from counterrank.errors import EngineError, require
 from counterrank.io.cluster import FilesOnCluster, FrameOnCluster, Outcome, Work, outcome_of
 from counterrank.io.scanning import FileSource
 from counterrank.io.spec import ReadOptions
-from counterrank.io.survey import allowed
+from counterrank.io.where import Condition, Joined, Missing, Negation, OneOf, Where
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256
@@ -26,13 +27,11 @@ _SCHEMA = "partition long, rows long, state binary, problem string"
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def frame_source(
-    frame: Any, options: ReadOptions, *, where: Mapping[str, Any] | None = None
-) -> FrameOnCluster:
+def frame_source(frame: Any, options: ReadOptions) -> FrameOnCluster:
     """Return the log in a Spark DataFrame; nothing is collected but its first rows and the sums."""
     require("pyspark", extra="spark")
     _use_this_python(frame.sparkSession)
-    return FrameOnCluster(_FrameRunner(_filtered(frame, where)), options)
+    return FrameOnCluster(_FrameRunner(_filtered(frame, options.where)), options)
 
 
 def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
@@ -198,14 +197,34 @@ def _use_this_python(session: Any) -> None:
         context.pythonExec = sys.executable
 
 
-def _filtered(frame: Any, where: Mapping[str, Any] | None) -> Any:
-    for name, wanted in (where or {}).items():
-        if name not in frame.columns:
-            raise LogError(
-                f"there is no column '{name}' to select by; columns are {', '.join(frame.columns)}"
-            )
-        frame = frame.where(frame[_quoted(name)].isin(allowed(wanted)))
-    return frame
+def _filtered(frame: Any, where: Where | None) -> Any:
+    if where is None:
+        return frame
+    with _plainly():
+        # No row, but the types of the columns: a value that is none of them is told at once.
+        where.expression(frame.limit(0).toArrow().schema)
+        return frame.where(_condition(frame, where.condition))
+
+
+def _condition(frame: Any, part: Condition) -> Any:
+    """Return a condition as Spark's, which pushes it down as far as it can."""
+    if isinstance(part, Negation):
+        return ~_condition(frame, part.part)
+    if isinstance(part, Joined):
+        joined = {"and": operator.and_, "or": operator.or_}[part.word]
+        return reduce(joined, [_condition(frame, one) for one in part.parts])
+    column = frame[_quoted(part.column)]
+    if isinstance(part, Missing):
+        return column.isNull()
+    if isinstance(part, OneOf):
+        return column.isin(list(part.values))
+    return _SIGNS[part.sign](column, part.value)
+
+
+_SIGNS = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
 
 
 def _quoted(name: str) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypedDict
 
+from counterrank import stores
 from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError
+from counterrank.io.where import Where
 from counterrank.policies import (
     ItemFeatures,
     PolicySpec,
@@ -47,6 +49,7 @@ class Options(TypedDict, total=False):
     logger: Any
     policies: Any
     items: str | os.PathLike[str] | None
+    where: Where | Mapping[str, Any] | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,8 @@ class ReadOptions:
     CSV. `logger` says how the scores in `propensity_scores` became rankings,
     "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
     NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
-    (slots of ads, items that were filtered out): the rest moves up.
+    (slots of ads, items that were filtered out): the rest moves up. `where` keeps the rows that fit
+    a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -89,6 +93,7 @@ class ReadOptions:
     logger: PolicySpec | None = None
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
+    where: Where | None = None
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -190,7 +195,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     # A file with a [log] table may hold these as tables of their own, beside it.
     beside = {
         key: content[key]
-        for key in ("logger", "policies", "items")
+        for key in ("logger", "policies", "items", "where")
         if key in content and key not in table
     }
     return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
@@ -199,8 +204,7 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a TOML file, or say what is wrong with it."""
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(stores.read_bytes(path).decode("utf-8"))
     except OSError as problem:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -332,6 +336,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "logger": _policy,
     "policies": _policies,
     "items": lambda key, given: None if given is None else os.fspath(given),
+    "where": lambda key, given: None if given is None else Where.of(given),
 }
 
 

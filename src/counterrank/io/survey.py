@@ -5,20 +5,26 @@ pieces add up. Parts are light descriptions that another process can read by its
 """
 
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
 
-from counterrank.errors import LogError
+from counterrank import stores
+from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
 from counterrank.io.spec import CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.io.where import Where
 
 #: More distinct names than this are ids or free text, not a vocabulary.
 MOST_LABELS = 1_000_000
@@ -241,9 +247,6 @@ BATCH_NUMBERS = 8_000_000
 #: Numbers held by a sample of a log that is too large for memory: half a gigabyte at most.
 SAMPLE_NUMBERS = 64_000_000
 
-#: Segment to read: the value or values a column must have.
-Where = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -255,11 +258,6 @@ class Part:
     start: int
     rows: int | None = None
     groups: tuple[int, ...] = ()
-
-
-def allowed(wanted: Any) -> list[Any]:
-    """Return the values that a segment's entry, one value or several, lets through."""
-    return list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
 
 
 def batch_rows(spec: LogSpec) -> int:
@@ -302,8 +300,10 @@ class Plan:
 
 def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> Plan:
     """Return how to read the files at `path` in parts."""
-    files, sample = opening(expand(path, format, decimal=options.decimal))
+    found = in_folders(expand(path, format, decimal=options.decimal), options.where)
+    files, sample = opening(found)
     with guard(files[0].path, prefix=True):
+        options = selecting(options, sample)
         survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
         refuse_folders(survey.spec, files)
         survey.absorb(sample.slice(0, sample.num_rows))
@@ -313,7 +313,35 @@ def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | No
     with guard(files[0].path, prefix=True):
         spec = survey.finish(sample)
     parts, n = _parts(files, spec, counts)
-    return Plan(spec, parts, n)
+    if options.where is None:
+        return Plan(spec, parts, n)
+    parts = pruned(parts, options.where)
+    if not parts:
+        raise no_match(options.where)
+    return Plan(spec, parts, None)
+
+
+def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
+    """Return options that carry what a condition looks at where a row is a position: there it is
+    held against whole rankings.
+    """
+    where = options.where
+    if where is None:
+        return options
+    where.expression(table.schema)
+    spec = resolve(table, options, in_memory=False)
+    if spec.layout != "long":
+        return options
+    fields = (*spec.fields.values(), *spec.targets.values(), *spec.candidates.fields)
+    inside = {spec.position, *(name for field in fields for name in field.columns)}
+    if split := [name for name in where.columns if name in inside]:
+        raise ConfigError(
+            f"'{split[0]}' differs within a ranking, and a condition selects whole rankings; use "
+            "columns with one value a ranking"
+        )
+    if options.segments is None:
+        return replace(options, keep=tuple(dict.fromkeys([*options.keep, *where.columns])))
+    return replace(options, segments=tuple(dict.fromkeys([*options.segments, *where.columns])))
 
 
 def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
@@ -342,46 +370,53 @@ def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
                 )
 
 
+def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
+    """Return the files that can hold rows of a condition, by what the folders above them say."""
+    if where is None or not any(file.partitions for file in files):
+        return files
+    schema = opening(files)[1].schema
+    may = ds.FileSystemDataset(
+        [_fragment(file) for file in files], schema, ds.ParquetFileFormat(), fs.LocalFileSystem()
+    ).get_fragments(filter=where.expression(schema))
+    paths = {fragment.path for fragment in may}
+    kept = [file for file in files if file.path in paths]
+    if not kept:
+        raise no_match(where)
+    return kept
+
+
+def no_match(where: Where | None) -> LogError:
+    """Return the error about a condition that no ranking fits."""
+    return LogError(f"no ranking matches {where}")
+
+
 def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
-    """Return the parts that can hold rows of the segment, by folder names and Parquet's column
-    statistics.
-    """
-    wanted = {name: allowed(value) for name, value in where.items()}
-    ranges: dict[str, list[dict[str, tuple[Any, Any]]]] = {}
-    for part in parts:
-        if part.groups and part.file.path not in ranges:
-            ranges[part.file.path] = _ranges(part.file, wanted)
-    return tuple(part for part in parts if _may_match(part, wanted, ranges.get(part.file.path, [])))
+    """Return the parts that can hold rows of the condition, by Parquet's column statistics."""
+    return tuple(part for part in parts if not part.groups or _may_match(part, where))
 
 
-def _may_match(
-    part: Part, wanted: Mapping[str, list[Any]], ranges: list[dict[str, tuple[Any, Any]]]
-) -> bool:
-    if any(value not in wanted.get(key, [value]) for key, value in part.file.partitions):
-        return False
-    return not part.groups or any(_overlaps(ranges[group], wanted) for group in part.groups)
+def _may_match(part: Part, where: Where) -> bool:
+    with tables.open_parquet(part.file) as opened, guard(part.file.path):
+        schema = opened.schema_arrow
+        for key, value in part.file.partitions:
+            schema = schema.append(pa.field(key, value.type))
+    fragment = _fragment(part.file, part.groups)
+    return bool(fragment.subset(filter=where.expression(schema), schema=schema).row_groups)
 
 
-def _overlaps(known: Mapping[str, tuple[Any, Any]], wanted: Mapping[str, list[Any]]) -> bool:
-    try:
-        return all(
-            any(low <= value <= high for value in wanted[name])
-            for name, (low, high) in known.items()
-        )
-    except TypeError:  # a text compared with a number: the statistics cannot tell
-        return True
-
-
-def _ranges(file: DataFile, names: Container[str]) -> list[dict[str, tuple[Any, Any]]]:
-    """Smallest and largest value of the named columns in each row group, where the file keeps them."""
-    meta = tables.metadata(file)
-    found: list[dict[str, tuple[Any, Any]]] = [{} for _ in range(meta.num_row_groups)]
-    for group, name, chunk in column_chunks(meta, names):
-        told = chunk.statistics
-        # Of a list the statistics are those of its entries, which no segment is.
-        if chunk.path_in_schema == name and told is not None and told.has_min_max:
-            found[group][name] = (told.min, told.max)
-    return found
+def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
+    """Return Arrow's own description of a file, which it holds against conditions."""
+    said = [pc.field(key) == value for key, value in file.partitions if value.is_valid]
+    missing = [pc.field(key).is_null() for key, value in file.partitions if not value.is_valid]
+    system, path = (
+        stores.store_of(file.path)
+        if groups and stores.is_url(file.path)
+        else (fs.LocalFileSystem(), file.path)
+    )
+    known = reduce(and_, [*said, *missing], pc.scalar(True))
+    return ds.ParquetFileFormat().make_fragment(
+        path, filesystem=system, partition_expression=known, row_groups=groups
+    )
 
 
 def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from counterrank import stores
 from counterrank.errors import LogError
 from counterrank.io import values
 from counterrank.io.files import (
@@ -90,7 +91,7 @@ def row_groups(
 ) -> Iterator[pa.Table]:
     """Yield consecutive pieces of some row groups of a Parquet file."""
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-    with guard(where, prefix=True), steady(file), open_parquet(file) as opened:
+    with guard(where, prefix=True), steady(file), open_parquet(file, ahead=True) as opened:
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
         found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
         # A chain of `map` and `filter` holds no batch while the caller works on it.
@@ -110,11 +111,29 @@ def _has_rows(batch: Any) -> bool:
     return bool(batch.num_rows)
 
 
-def open_parquet(file: DataFile) -> Any:
-    """Return the open Parquet file; read-ahead is off, which keeps memory flat."""
+def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
+    """Return the open Parquet file.
+
+    Reading ahead is off for files of this machine, which keeps memory flat. A store answers few
+    large questions sooner than many small ones: there `ahead` fetches all that was asked for at
+    once, and else pages come as they are needed.
+    """
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=10_000_000)
+    if not stores.is_url(file.path):
+        return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=_MOST_THRIFT)
+    return pq.ParquetFile(
+        stores.opened(file.path),
+        pre_buffer=ahead,
+        buffer_size=0 if ahead else _PAGES,
+        thrift_container_size_limit=_MOST_THRIFT,
+    )
+
+
+#: Entries of a list in a Parquet footer; more only in one that is made to harm.
+_MOST_THRIFT = 10_000_000
+#: Bytes asked of a store at a time for the first rows of a column.
+_PAGES = 256 << 10
 
 
 def metadata(file: DataFile) -> Any:
@@ -131,8 +150,7 @@ def _stored(file: DataFile, columns: Columns) -> list[str] | None:
 def _with_partitions(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
     for key, value in file.partitions:
         if (columns is None or key in columns) and key not in table.column_names:
-            kind = pa.int64() if isinstance(value, int) else pa.string()
-            table = table.append_column(key, pa.repeat(pa.scalar(value, type=kind), table.num_rows))
+            table = table.append_column(key, pa.repeat(value, table.num_rows))
     return table
 
 
@@ -224,7 +242,8 @@ def _arrow(file: DataFile, columns: Columns) -> pa.Table:
 def _arrow_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
     import pyarrow.ipc as ipc
 
-    with pa.memory_map(file.path) as source:
+    away = stores.is_url(file.path)
+    with stores.opened(file.path) if away else pa.memory_map(file.path) as source:
         every: Any
         if file.format == "arrow-stream":
             reader = every = ipc.open_stream(source)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import PolicyError, require
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.learning.scorer import Trees
+from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
     CLICK_SETTINGS,
@@ -327,14 +327,14 @@ class _Scorer:
         if self.z is not None:
             columns.append(self.z)
         table = g.add("Concat", columns, axis=2)
-        flat = g.add("Reshape", [table, g.whole(-1, trees.booster.num_feature())])
+        flat = g.add("Reshape", [table, g.whole(-1, trees.columns)])
         found = g.add(
             "TreeEnsembleRegressor", [flat], domain="ai.onnx.ml", **_ensemble(g.onnx, trees)
         )
         # The operator adds up in double and hands out single precision.
         found = g.add("Cast", [found], to=g.onnx.TensorProto.DOUBLE)
-        if "binary" in trees.text.split("objective=", 1)[-1].split("\n", 1)[0]:
-            found = g.add("Sigmoid", [found])
+        if trees.sigmoid:
+            found = g.add("Sigmoid", [g.add("Mul", [found, g.constant(trees.sigmoid)])])
         return g.add("Reshape", [found, g.add("Shape", [key])])
 
     def _number(self, predictor: Predictor) -> str:
@@ -405,15 +405,11 @@ def _no_form(what: str) -> PolicyError:
 
 
 def _ensemble(onnx: Any, trees: Trees) -> dict[str, Any]:
-    """Return LightGBM's trees as the attributes of ONNX's tree ensemble, numbers in double."""
-    nodes: dict[str, list[Any]] = {
-        name: []
-        for name in ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids",
-                     "missing_value_tracks_true", "values")
-    }  # fmt: skip
+    """Return trees as the attributes of ONNX's tree ensemble, numbers in double."""
+    nodes: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", *_LEAF)}
     target: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
-    for tree, dumped in enumerate(trees.booster.dump_model()["tree_info"]):
-        _grow(dumped["tree_structure"], tree, nodes, target)
+    for tree, root in enumerate(trees.first.tolist()):
+        _grow(trees, root, tree, nodes, target)
 
     def numbers(name: str, values: list[float]) -> Any:
         kind = onnx.TensorProto.DOUBLE
@@ -430,21 +426,27 @@ def _ensemble(onnx: Any, trees: Trees) -> dict[str, Any]:
 
 
 def _grow(
-    node: Mapping[str, Any], tree: int, nodes: dict[str, list[Any]], target: dict[str, list[Any]]
-) -> int:
-    """Add a node and what hangs on it; return its number in the tree."""
-    # ONNX numbers the nodes of each tree from 0, in any order as long as the links agree.
-    own, place = nodes["treeids"].count(tree), len(nodes["treeids"])
-    leaf = "leaf_value" in node
-    question = _LEAF if leaf else _question(node)
-    _append(nodes, {"treeids": tree, "nodeids": own, **question})
-    if leaf:
-        weight = float(node["leaf_value"])
-        _append(target, {"treeids": tree, "nodeids": own, "ids": 0, "weights": weight})
-    else:
-        nodes["truenodeids"][place] = _grow(node["left_child"], tree, nodes, target)
-        nodes["falsenodeids"][place] = _grow(node["right_child"], tree, nodes, target)
-    return own
+    trees: Trees, root: int, tree: int, nodes: dict[str, list[Any]], target: dict[str, list[Any]]
+) -> None:
+    """Add a tree from its root on; ONNX numbers the nodes of each from 0."""
+    # A list of what is still to add, and the place that links to it: a file's tree may be deeper
+    # than Python's calls.
+    waiting: list[tuple[int, str, int]] = [(root, "", 0)]
+    own = 0
+    while waiting:
+        node, side, above = waiting.pop()
+        place = len(nodes["treeids"])
+        if side:
+            nodes[side][above] = own
+        question = _LEAF if node < 0 else _question(trees, node)
+        _append(nodes, {"treeids": tree, "nodeids": own, **question})
+        if node < 0:
+            weight = float(trees.leaf[~node])
+            _append(target, {"treeids": tree, "nodeids": own, "ids": 0, "weights": weight})
+        else:
+            waiting.append((int(trees.right[node]), "falsenodeids", place))
+            waiting.append((int(trees.left[node]), "truenodeids", place))
+        own += 1
 
 
 #: What a node asks and where it leads; a leaf has to fill every column too. Links to children are
@@ -455,22 +457,14 @@ _LEAF = {
 }  # fmt: skip
 
 
-def _question(node: Mapping[str, Any]) -> dict[str, Any]:
-    if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
-        raise _no_form("trees with other questions than <=")
+def _question(trees: Trees, node: int) -> dict[str, Any]:
     return {
-        **_LEAF, "featureids": node["split_feature"], "modes": "BRANCH_LEQ",
-        "missing_value_tracks_true": int(_missing_left(node)), "values": float(node["threshold"]),
+        **_LEAF, "featureids": int(trees.column[node]), "modes": "BRANCH_LEQ",
+        "missing_value_tracks_true": int(trees.missing[node]),
+        "values": float(trees.threshold[node]),
     }  # fmt: skip
 
 
 def _append(columns: dict[str, list[Any]], row: Mapping[str, Any]) -> None:
     for name, value in row.items():
         columns[name].append(value)
-
-
-def _missing_left(node: Mapping[str, Any]) -> bool:
-    """Whether a missing value goes left: as told, or as a zero where none was missing in the fit."""
-    if node["missing_type"] == "NaN":
-        return bool(node["default_left"])
-    return float(node["threshold"]) >= 0.0

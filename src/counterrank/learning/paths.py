@@ -14,6 +14,7 @@ lies further away than that of best of m.
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
@@ -28,7 +29,7 @@ from counterrank.atomic import write_bytes
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
-from counterrank.errors import LogError
+from counterrank.errors import ConfigError, LogError
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.policies import Policy, drawn_weight, settled
 from counterrank.progress import reporter
@@ -105,7 +106,7 @@ def draw(
     groups = []
     for number, first in enumerate(range(0, log.n, size * _GROUP)):
         rows = np.arange(first, min(first + size * _GROUP, log.n))
-        path = None if keep is None else keep / f"{'-'.join(map(str, seeds))}-{number}.npz"
+        path = None if keep is None else keep / f"{'-'.join(map(str, seeds))}-{number}.draws"
         # Drawn again, the same ranking must tie with itself, in whatever batch it is scored.
         own = settled(value(rows, log.action[rows][:, None, :])[:, 0])
         found = None if path is None else _found(path, key, own, draws)
@@ -153,25 +154,54 @@ def _joined(parts: Sequence[Drawn]) -> Drawn:
     )
 
 
+#: The first bytes of stored draws: a file of that name without them is not ours to replace.
+_MARK = b"counterrank/draws/1\n"
+
+
 def _stored(path: Path, key: str, drawn: Drawn) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, key=np.array(key), own=drawn.own, ordered=drawn.ordered, below=drawn.below)
-    write_bytes(path, buffer.getvalue())
+    write_bytes(path, _MARK + buffer.getvalue(), follow=False)
 
 
 def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
     """Return what was stored for these very rows under this very model; else None, and it is drawn
     again.
     """
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
-            found = Drawn(data["own"], data["ordered"], data["below"])
-            same = str(data["key"]) == key
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    if not path.exists() and not path.is_symlink():
         return None
-    # The list values of the logged rankings tell another model, and another order of the rows.
-    whole = found.ordered.shape == (len(own), draws) and found.below.shape == own.shape
-    return found if same and whole and np.array_equal(found.own, own) else None
+    try:
+        data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    except OSError as problem:
+        raise ConfigError(f"cannot read {path}: {problem.strerror or problem}") from None
+    if not data.startswith(_MARK):
+        raise ConfigError(
+            f"{path} is a link, or was not written by `counterrank learn --resume`, and would be "
+            "replaced: give a folder of its own"
+        )
+    try:
+        with np.load(io.BytesIO(data[len(_MARK) :]), allow_pickle=False) as stored:
+            found = Drawn(*(stored[name] for name in ("own", "ordered", "below")))
+            same = str(stored["key"]) == key
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
+        return None
+    return found if same and _whole(found, own, draws) else None
+
+
+def _whole(found: Drawn, own: Floats, draws: int) -> bool:
+    """Whether stored draws can be what was drawn: list values of these rankings, which tell another
+    model and another order of the rows, and numbers in their order.
+    """
+    shapes = found.ordered.shape == (len(own), draws) and found.below.shape == own.shape
+    kinds = [part.dtype.kind for part in (found.own, found.ordered, found.below)]
+    if not shapes or kinds != ["f", "f", "i"] or not np.array_equal(found.own, own):
+        return False
+    inside = (found.below >= 0) & (found.below <= draws)
+    return bool(
+        inside.all()
+        and np.isfinite(found.ordered).all()
+        and (np.diff(found.ordered, axis=1) >= 0).all()
+    )
 
 
 class Place(TypedDict):

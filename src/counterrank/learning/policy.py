@@ -5,7 +5,7 @@ evaluates it.
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from counterrank.atomic import write_bytes, write_text
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
-from counterrank.models import Rankings, encoded, encoded_context, rankings_of
+from counterrank.learning.vocabulary import Columns, coded, item_numbers, translated
+from counterrank.models import Rankings, encoded, encoded_context
 from counterrank.policies import (
     BestOf,
     Candidates,
@@ -63,6 +64,18 @@ class LearnedPolicy:
         if self.kind not in KINDS:
             raise PolicyError(f"a learned policy is one of {', '.join(KINDS)}, not '{self.kind}'")
 
+    def __repr__(self) -> str:
+        """Return what is served and what it reads; ids and numbers are there to be looked at."""
+        how = {"best-of": f", m={self.m}", "top": ""}.get(
+            self.kind, f", temperature={self.temperature:.4g}"
+        )
+        named = "".join(
+            f", {what}={list(names)}"
+            for what, names in (("context", self.context_names), ("features", self.feature_names))
+            if names
+        )
+        return f"LearnedPolicy({self.kind!r}{how}, items={len(self.items)}{named})"
+
     def scores(
         self,
         context: ArrayLike | None = None,
@@ -71,7 +84,7 @@ class LearnedPolicy:
     ) -> Floats:
         """Return the score of each candidate (n, C); without candidates the columns are `items`.
 
-        `context` (n, d) has the columns `context_names`, categories as codes of
+        `context` (n, d) has the columns `context_names`, categories as labels or as codes of
         `context_categories`. `candidates` (n, C) are items as in `items`, -1 or None where there is
         none. `item_features` is a table (A, p) in the order of `items`, or (n, C, p) beside the
         candidates, with the columns `feature_names`.
@@ -121,7 +134,7 @@ class LearnedPolicy:
         return bound
 
     def _policy(self, log: RankingLog) -> Policy:
-        rankings = self._bound(log)
+        bound = self._bound(log)
         if self.kind == "best-of":
             logger = sampler_of(log)
             if logger is None:
@@ -132,7 +145,7 @@ class LearnedPolicy:
                 )
 
             def value(rows: Ints, drawn: Ints) -> Floats:
-                part = self._others(_of_rows(rankings, rows, log), drawn, log)
+                part = bound.others(log.take(rows), drawn)
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
             # Draws follow the row's number in the whole log: batches of any size then weigh it
@@ -146,10 +159,10 @@ class LearnedPolicy:
         if log.candidates is not None:
             return Scored(
                 log.candidates,
-                self._candidate_scores(log, log.candidates, rankings),
+                self._candidate_scores(log, log.candidates, bound),
                 parse_policy("top"),
             )
-        table = self._table(log, rankings)
+        table = self._table(log, bound)
         # Stable: equals stay in the order of items, on any machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
@@ -158,7 +171,7 @@ class LearnedPolicy:
         """Return the policy that draws by `strength` times the score, for kind "added" beside
         today's scores.
         """
-        rankings = self._bound(log)
+        bound = self._bound(log)
         logger = log.propensity
         base: Floats | float = 0.0
         if self.kind == "added":
@@ -171,48 +184,26 @@ class LearnedPolicy:
             base = found
         sets = logger.candidates if isinstance(logger, Scored) else log.candidates
         if sets is None or isinstance(logger, PlackettLuce):
-            return PlackettLuce(base + strength * self._table(log, rankings))
-        own = self._candidate_scores(log, sets, rankings)
+            return PlackettLuce(base + strength * self._table(log, bound))
+        own = self._candidate_scores(log, sets, bound)
         return Scored(sets, base + strength * own, parse_policy("plackett-luce"))
 
-    def _bound(self, log: RankingLog) -> Rankings:
-        for what, own, given in (
-            ("context", self.context_names, log.context_names),
-            ("item features", self.feature_names, log.item_feature_names),
-        ):
-            missing = [name for name in own if name not in given]
-            if missing:
-                raise PolicyError(
-                    f"the policy was learned with {what} {', '.join(missing)}, which this log has "
-                    "not"
-                )
-            if tuple(own) != tuple(given):
-                raise PolicyError(
-                    f"the policy was learned with {what} {', '.join(own) or 'of no kind'}, this "
-                    f"log has {', '.join(given) or 'none'}: name the same columns in the same "
-                    "order (--context)"
-                )
-        return rankings_of(log)
-
-    def _others(self, rankings: Rankings, items: Ints, log: RankingLog) -> Rankings:
-        """Return rankings (n, D, K) of a log's items: features by the log's ids, items by the
-        scorer's numbers.
-
-        Items that the scorer does not know get a number that it has not seen.
-        """
-        found = rankings.others(items)
-        if log.action_names is None:
-            return found
-        known = {str(label): number for number, label in enumerate(self.items)}
-        # Padding is -1, which finds the last entry: -1 again.
-        table = np.array(
-            [*(known.get(label, len(self.items)) for label in log.action_names), -1], dtype=np.int64
+    def _bound(self, log: RankingLog) -> "_Bound":
+        if log.K > len(self.position_weights):
+            raise PolicyError(
+                f"the policy was learned on pages of {len(self.position_weights)} positions, and "
+                f"this log has {log.K}: it knows nothing of what is below"
+            )
+        context = Columns("context", self.context_names, self.context_categories)
+        features = Columns("item features", self.feature_names, self.feature_categories)
+        return _Bound(
+            self,
+            context.translate(log.context_names, log.categories),
+            features.translate(log.item_feature_names, log.categories_of_items),
+            item_numbers(self.items, log, features=bool(self.feature_names)),
         )
-        return replace(found, item=table[found.item])
 
-    def _candidate_scores(
-        self, log: RankingLog, candidates: Candidates, rankings: Rankings
-    ) -> Floats:
+    def _candidate_scores(self, log: RankingLog, candidates: Candidates, bound: "_Bound") -> Floats:
         out = np.empty(len(candidates.items))
         for rows in candidates.blocks(200_000):
             part = log.take(rows)
@@ -220,13 +211,13 @@ class LearnedPolicy:
             padded = part.candidates.dense(part.candidates.items.astype(np.float64), -1.0).astype(
                 np.int64
             )
-            found = self.scorer.relevance(self._others(rankings_of(part), padded[:, None, :], log))
+            found = self.scorer.relevance(bound.others(part, padded[:, None, :]))
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
         return out
 
-    def _table(self, log: RankingLog, rankings: Rankings) -> Floats:
+    def _table(self, log: RankingLog, bound: "_Bound") -> Floats:
         every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
-        return self.scorer.relevance(self._others(rankings, every, log))
+        return self.scorer.relevance(bound.others(log, every))
 
     def _context(self, context: ArrayLike | None, like: Any) -> Floats:
         if context is None:
@@ -235,22 +226,32 @@ class LearnedPolicy:
                     f"the policy needs a context with the columns {', '.join(self.context_names)}"
                 )
             return np.empty((1 if like is None else len(np.asarray(like)), 0))
-        x = np.asarray(context, dtype=np.float64)
-        x = x[:, None] if x.ndim == 1 else x
-        if x.ndim != 2 or x.shape[1] != len(self.context_names):
+        given = np.asarray(context)
+        given = given[:, None] if given.ndim == 1 else given
+        if given.ndim != 2 or given.shape[1] != len(self.context_names):
             raise PolicyError(
-                f"the context has shape {x.shape}; expected {len(self.context_names)} columns: "
+                f"the context has shape {given.shape}; expected {len(self.context_names)} columns: "
                 f"{', '.join(self.context_names) or 'none'}"
             )
+        x = coded(given, self.context_names, self.context_categories)
         return encoded_context(x, self.context_names, self.context_categories)
 
     def _numbers(self, items: Any) -> Ints:
         given = np.asarray(items)
-        if given.dtype.kind in "iu" and all(isinstance(item, int) for item in self.items[:1]):
+        named = bool(self.items) and isinstance(self.items[0], str)
+        flat = given.ravel().tolist()
+        if given.dtype.kind in "iu" and not named:
             return given.astype(np.int64)
         known = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
-        flat = [known.get(item, len(self.items)) for item in given.ravel().tolist()]
-        return np.array(flat, dtype=np.int64).reshape(given.shape)
+        other = next((item for item in flat if item not in known), None)
+        # Another name may be a new item; a number among names is another way to call them.
+        if other is not None and isinstance(other, str) != named:
+            raise PolicyError(
+                f"the policy knows its items by {'names' if named else 'numbers'}, such as "
+                f"{self.items[0]!r}; {other!r} is none"
+            )
+        found = [known.get(item, len(self.items)) for item in flat]
+        return np.array(found, dtype=np.int64).reshape(given.shape)
 
     def _rankings(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
         """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted
@@ -280,6 +281,17 @@ class LearnedPolicy:
             )
         return Rankings(
             numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features
+        )
+
+    def _widths(self) -> tuple[int, int]:
+        """Return how many numbers the context and the features of an item become."""
+        context = np.zeros((1, len(self.context_names)))
+        features = np.zeros((1, len(self.feature_names)))
+        return (
+            encoded_context(context, self.context_names, self.context_categories).shape[1],
+            encoded(features, self.feature_names, dict(self.feature_categories)).shape[1]
+            if self.feature_names
+            else 0,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -327,17 +339,17 @@ class LearnedPolicy:
         if data.get("schema") != SCHEMA:
             raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")
         try:
+            scorer = Scorer.from_dict(data["scorer"])
             weights = np.asarray(data["position_weights"], dtype=np.float64)
-            m, temperature = int(data["m"]), float(data["temperature"])
-            if weights.ndim != 1 or not np.isfinite(weights).all() or m < 1 or not temperature > 0:
-                raise ValueError("m, temperature or position weights make no policy")
-            return cls(
+            if weights.shape != (scorer.K,) or not np.isfinite(weights).all():
+                raise ValueError(f"there is not one position weight for each of {scorer.K} places")
+            found = cls(
                 kind=str(data["kind"]),
-                scorer=Scorer.from_dict(data["scorer"]),
-                items=tuple(data["items"]),
+                scorer=scorer,
+                items=_known_items(data["items"]),
                 position_weights=weights,
-                m=m,
-                temperature=temperature,
+                m=_draws(data["m"]),
+                temperature=_temperature(data["temperature"]),
                 context_names=_texts(data["context"]["names"]),
                 context_categories=_tuples(data["context"]["categories"]),
                 feature_names=_texts(data["features"]["names"]),
@@ -345,8 +357,41 @@ class LearnedPolicy:
                 certificate=dict(data.get("certificate", {})),
                 learned_from=str(data.get("learned_from", "")),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            if not scorer.reads(*found._widths()):
+                raise ValueError("its scorer reads other columns than it names")
+            return found
+        except PolicyError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
             raise PolicyError(f"the policy file is damaged: {problem}") from problem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bound:
+    """A policy on a log: the log's codes and items in the policy's own vocabulary."""
+
+    policy: LearnedPolicy
+    context: Mapping[int, Floats]
+    features: Mapping[int, Floats]
+    items: Ints | None
+
+    def others(self, log: RankingLog, items: Ints) -> Rankings:
+        """Return rankings (n, D, K) of the log's items as the scorer reads them."""
+        own = self.policy
+        x = np.empty((log.n, 0))
+        if log.context is not None:
+            codes = translated(log.context, self.context)
+            x = encoded_context(codes, own.context_names, own.context_categories)
+        ids = np.asarray(items, dtype=np.int64)
+        n, D, K = ids.shape
+        features = None
+        if own.feature_names:
+            # By the log's ids: features are the log's own.
+            raw = translated(log.features_of(ids), self.features)
+            found = encoded(raw, own.feature_names, dict(own.feature_categories))
+            features = found.reshape(n * D, K, -1)
+        numbers = (ids if self.items is None else self.items[ids]).reshape(n * D, K)
+        return Rankings(numbers, x, row=np.repeat(np.arange(n), D), features=features)
 
 
 def sampler_of(log: RankingLog) -> Policy | None:
@@ -373,9 +418,30 @@ def scores_of(log: RankingLog) -> Floats | None:
     return None
 
 
-def _of_rows(rankings: Rankings, rows: Ints, log: RankingLog) -> Rankings:
-    """Return the rankings of some rows of a log as requests of their own."""
-    return rankings_of(log.take(rows)) if len(rows) != log.n else rankings
+#: No page is the best of more draws than this.
+_MOST_DRAWS = 1024
+
+
+def _draws(m: Any) -> int:
+    if not isinstance(m, int) or isinstance(m, bool) or not 1 <= m <= _MOST_DRAWS:
+        raise ValueError(f"m is a whole number from 1 to {_MOST_DRAWS}, not {str(m)[:40]}")
+    return m
+
+
+def _temperature(given: Any) -> float:
+    found = float(given)
+    if not 0.0 < found < np.inf:
+        raise ValueError(f"the temperature is a number above 0, not {found}")
+    return found
+
+
+def _known_items(given: Any) -> tuple[Any, ...]:
+    """Return items as a file lists them: names, none twice, or the numbers from 0 on."""
+    items = tuple(given) if isinstance(given, list) else ()
+    named = len(set(map(str, items))) == len(items) and all(isinstance(one, str) for one in items)
+    if not items or not (named or items == tuple(range(len(items)))):
+        raise ValueError("items are different names, or the numbers from 0 on")
+    return items
 
 
 def _lists(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import PolicyError, require
 from counterrank.learning.settings import SETTINGS
+from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
     AmountModel,
@@ -34,39 +35,6 @@ from counterrank.models import (
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trees:
-    """A LightGBM model: its text, and what predicts."""
-
-    text: str
-    booster: Any
-
-    @classmethod
-    def from_text(cls, text: str) -> "Trees":
-        """Return the trees of LightGBM's own text format."""
-        lightgbm = require("lightgbm", extra="boosting")
-        # LightGBM ends the process on some texts that are none of its own, so the frame is checked
-        # before.
-        if not (isinstance(text, str) and text.startswith("tree\n") and "end of trees" in text):
-            raise PolicyError("the policy file's trees are damaged: this is no text of LightGBM")
-        try:
-            return cls(text, lightgbm.Booster(model_str=text))
-        except lightgbm.basic.LightGBMError as problem:
-            raise PolicyError(f"the policy file's trees are damaged: {problem}") from problem
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return what is expected of slots (N, p)."""
-        if rows.shape[1] != self.booster.num_feature():
-            raise PolicyError(
-                f"the policy file's trees read {self.booster.num_feature()} columns, its scorer "
-                f"gives {rows.shape[1]}"
-            )
-        if not len(rows):
-            return np.empty(0)
-        found: Floats = self.booster.predict(rows, num_threads=1)
-        return found
 
 
 def fit_trees(
@@ -116,6 +84,26 @@ class Scorer:
     model: ListModel
     #: Whose rows were left out when it was fitted; a stored scorer was fitted to all.
     fold: int = ALL
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the letter of the papers
+        """Number of places of the pages that it was fitted to."""
+        return min(predictor.parameters.K for predictor in self._predictors())
+
+    def reads(self, context: int, features: int) -> bool:
+        """Whether it was fitted to so many columns of context and of features."""
+        return all(
+            (len(one.encoding.context.mean), _width(one.encoding.features)) == (context, features)
+            for one in self._predictors()
+        )
+
+    def _predictors(self) -> tuple[Predictor, ...]:
+        model = self.model.first if isinstance(self.model, BoostedModel) else self.model
+        if isinstance(model, AmountModel):
+            return model.clicks.predictor, model.amount.predictor
+        if isinstance(model, NumberModel):
+            return (model.mean.predictor,)
+        return (model.predictor,) if isinstance(model, ClickModel) else ()
 
     def list_value(self, rankings: Rankings, alpha: Floats) -> Floats:
         """Return the expected total reward of each ranking (m,)."""
@@ -180,7 +168,16 @@ class Scorer:
                         Means(predictor, float(data["centre"]), float(data["unit"]), positive=False)
                     )
                 )
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
+        except PolicyError:
+            raise
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+        ) as problem:
             raise PolicyError(
                 f"the policy file's scorer is damaged: {problem or type(problem).__name__}"
             ) from problem
@@ -206,9 +203,15 @@ def _written(predictor: Predictor) -> dict[str, Any]:
     }
 
 
+#: Coefficients are log odds, or in units of the rewards' spread; beyond this exp() overflows.
+_FURTHEST = 700.0
+
+
 def _read(data: Mapping[str, Any]) -> Predictor:
     theta = _numbers(data["theta"])[None, :]
-    parameters = Parameters(theta, int(data["K"]), int(data["items"]), int(data["d"]))
+    if (np.abs(theta) > _FURTHEST).any():
+        raise ValueError("a coefficient is beyond any odds")
+    parameters = Parameters(theta, *(_count(data, name) for name in ("K", "items", "d")))
     features = None if data["features"] is None else _scaled(data["features"])
     # Rising, none twice: `number_table` takes the last for the largest, and a file may hold
     # anything.
@@ -222,9 +225,9 @@ def _read(data: Mapping[str, Any]) -> Predictor:
     ):
         raise ValueError("the items seen do not fit the number of items")
     encoding = Encoding(
-        seen, number_table(seen), _scaled(data["context"]), features, None, bool(data["slopes"])
+        seen, number_table(seen), _scaled(data["context"]), features, None, _switch(data, "slopes")
     )
-    curved, rivals = bool(data["curved"]), None
+    curved, rivals = _switch(data, "curved"), None
     if data["rivals"] is not None:
         rivals = _scaled(data["rivals"])
         known = 4 + curved + (data["similarity"] is not None) + (features is not None)
@@ -233,19 +236,66 @@ def _read(data: Mapping[str, Any]) -> Predictor:
                 f"it reads {len(rivals.mean)} columns of competition where this version has {known}; "
                 "learn the policy again"
             )
+    first = None if data["first"] is None else _read(data["first"])
+    if first is not None and first.curved != curved:
+        raise ValueError("one of its two parts predicts log odds, the other numbers")
+    _refuse_misfits(parameters, encoding, 0 if rivals is None else len(rivals.mean), first)
     return Predictor(
         parameters,
         encoding,
-        Variant(competition=bool(data["competition"])),
+        Variant(competition=_switch(data, "competition")),
         {},
         np.empty(0),
-        first=None if data["first"] is None else _read(data["first"]),
+        first=first,
         rivals=rivals,
         similarity=None
         if data["similarity"] is None
         else _similar(data["similarity"], parameters.items),
         curved=curved,
     )
+
+
+def _count(data: Mapping[str, Any], name: str) -> int:
+    found = data[name]
+    # A thousand places or a million items are beyond any page and any stored scorer.
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MOST[name]:
+        raise ValueError(f"{name} is no number from 0 to {_MOST[name]:,}")
+    return found
+
+
+def _switch(data: Mapping[str, Any], name: str) -> bool:
+    found = data[name]
+    if not isinstance(found, bool):
+        raise ValueError(f"{name} is true or false")
+    return found
+
+
+_MOST = {"K": 1_000, "items": 10_000_000, "d": 100_000}
+
+
+def _refuse_misfits(
+    parameters: Parameters, encoding: Encoding, rivals: int, first: Predictor | None
+) -> None:
+    """Raise where sizes disagree: kernels trust them, and would read what is not theirs."""
+    context = len(encoding.context.mean)
+    sizes = encoding.widths(Variant(), 0)
+    columns = rivals + sum(size for kind, size in sizes if kind != "rival")
+    K, items, d = parameters.K, parameters.items, parameters.d
+    needed = 2 * K + 1 + K**2 + items + 1 + (1 + d) + columns + (items + 1) * (1 + d)
+    if K < 1 or d != (context if encoding.slopes else 0) or parameters.theta.shape[1] != needed:
+        raise ValueError("its numbers are not as many as its sizes ask for")
+    if first is not None and (
+        first.parameters.K != K
+        or len(first.encoding.context.mean) != context
+        or _width(first.encoding.features) != _width(encoding.features)
+    ):
+        raise ValueError("its two parts do not read the same columns")
+    if rivals and first is None:
+        raise ValueError("it weighs the other items of a page without knowing how strong they are")
+
+
+def _width(scaling: Scaling | None) -> int:
+    return 0 if scaling is None else len(scaling.mean)
 
 
 def _similarity(similarity: Similarity) -> dict[str, Any]:
@@ -267,7 +317,10 @@ def _scaling(scaling: Scaling) -> dict[str, Any]:
 
 def _scaled(data: Mapping[str, Any]) -> Scaling:
     spread = np.array([np.inf if value is None else float(value) for value in data["spread"]])
-    return Scaling(_numbers(data["mean"]), spread)
+    mean = _numbers(data["mean"])
+    if spread.shape != mean.shape or not (spread > 0).all():
+        raise ValueError("a scaling needs a spread above 0 for each mean")
+    return Scaling(mean, spread)
 
 
 def _numbers(values: Any) -> Floats:

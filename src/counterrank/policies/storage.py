@@ -1,5 +1,6 @@
 """Policies on disk: a NumPy archive of plain arrays and a JSON header, nothing executable."""
 
+import io
 import json
 import os
 import zipfile
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank import plugins
+from counterrank import plugins, stores
 from counterrank.atomic import replacing
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
@@ -92,8 +93,9 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
     if os.fspath(path).lower().endswith(".json"):
         return _from_json(path)
     try:
-        _refuse_bomb(path)
-        with np.load(path, allow_pickle=False) as archive:
+        source = io.BytesIO(stores.read_bytes(path)) if stores.is_url(path) else path
+        _refuse_bomb(path, source)
+        with np.load(source, allow_pickle=False) as archive:
             header = json.loads(archive["header"].tobytes())
             if header.get("format") != FORMAT:
                 raise PolicyError(
@@ -113,10 +115,9 @@ def _from_json(path: str | os.PathLike[str]) -> Any:
     plug-in's.
     """
     try:
-        if os.path.getsize(path) > _HARMLESS:
+        if stores.stamp(path)[0] > _HARMLESS:
             raise PolicyError(f"{path} is larger than any policy")
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+        data = json.loads(stores.read_bytes(path))
     except PolicyError:
         raise
     except OSError as problem:
@@ -135,11 +136,11 @@ def _from_json(path: str | os.PathLike[str]) -> Any:
         raise PolicyError(f"{path}: {problem}") from problem
 
 
-def _refuse_bomb(path: str | os.PathLike[str]) -> None:
+def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
     """Raise when a small archive unpacks to an amount that only harms."""
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(source) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
-    if unpacked > max(_HARMLESS, _MOST_RATIO * os.path.getsize(path)):
+    if unpacked > max(_HARMLESS, _MOST_RATIO * stores.stamp(path)[0]):
         raise PolicyError(
             f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size"
         )

@@ -3,6 +3,7 @@ always.
 """
 
 import math
+import sys
 from typing import Any, TypeGuard
 
 from counterrank.texts import NARROW
@@ -18,6 +19,7 @@ _TINY, _ROUNDING = 1e-6, 1e-15
 #: Of an error from here on, the digits below a million mean nothing either.
 _ROUGH = 1e6
 _WORDS = ((1e12, "trillion", "T"), (1e9, "billion", "B"), (1e6, "million", "M"))
+_LARGEST = sys.float_info.max
 
 
 def known(value: Any) -> TypeGuard[float]:
@@ -26,7 +28,12 @@ def known(value: Any) -> TypeGuard[float]:
     >>> known(0.5), known(None), known(float("nan")), known(True)
     (True, False, False, False)
     """
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # Compared, not converted: a whole number of 400 digits is no float at all.
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and -_LARGEST <= value <= _LARGEST
+    )
 
 
 def decimals(error: Any, *, most: int = 8) -> int:

@@ -150,8 +150,7 @@ def _source(engine, folder, options, request):
     cluster = request.getfixturevalue({"dask": "dask_client", "spark": "spark_session"}[kind])
     if shape == "files":
         return make.files(scan_log(folder, targets="new", **options), cluster)
-    where = options.pop("where", None)
-    return make.frame(folder, cluster, ReadOptions.of(targets="new", **options), where)
+    return make.frame(folder, cluster, ReadOptions.of(targets="new", **options))
 
 
 class _dask:
@@ -160,12 +159,12 @@ class _dask:
         return dask.file_source(files, client)
 
     @staticmethod
-    def frame(folder, client, options, where):
+    def frame(folder, client, options):
         import dask.dataframe as dd
 
         frame = dd.read_parquet(str(folder), split_row_groups=1)
         assert frame.npartitions == PARTS
-        return dask.frame_source(frame, options, where=where, client=client)
+        return dask.frame_source(frame, options, client=client)
 
 
 class _spark:
@@ -174,7 +173,7 @@ class _spark:
         return spark.file_source(files, session)
 
     @staticmethod
-    def frame(folder, session, options, where):
+    def frame(folder, session, options):
         # A file a partition, in the order of the names, so that the same one is poisoned in every
         # shape.
         schema = session.read.parquet(str(folder / "part-0.parquet")).schema
@@ -184,4 +183,4 @@ class _spark:
         ]
         frame = functools.reduce(lambda left, right: left.union(right), parts)
         assert frame.rdd.getNumPartitions() == PARTS
-        return spark.frame_source(frame, options, where=where)
+        return spark.frame_source(frame, options)

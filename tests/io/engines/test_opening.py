@@ -58,7 +58,7 @@ def test_a_predicate_on_memory_files_and_frames(folders):
     where = {"device": ["mobile", "tv"]}
     for source in (log, folders["unit"], pq.read_table(folders["unit"])):
         assert value(source, ["new"], where=where) == pytest.approx(expected, rel=1e-10)
-    with pytest.raises(ConfigError, match="no column 'planet' to select by; known: .*device"):
+    with pytest.raises(ConfigError, match="no column 'planet' to select by; columns are .*device"):
         value(log, ["new"], where={"planet": "mars"})
     with pytest.raises(LogError, match="no ranking matches"):
         value(folders["unit"], ["new"], where={"device": "fridge"})

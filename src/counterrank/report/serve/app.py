@@ -29,6 +29,9 @@ class Server(ThreadingHTTPServer):
 
     # Ctrl-C does not wait for a browser that keeps its connection open.
     daemon_threads = True
+    #: Connections that wait to be taken: a team that opens its morning report at once. The default
+    #: of 5 lets others time out.
+    request_queue_size = 512
 
     def __init__(self, store: Store, port: int) -> None:
         self.store = store
@@ -82,7 +85,9 @@ class Handler(BaseHTTPRequestHandler):
         store = self.server.store
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/":
-            return HTTPStatus.OK, pages.listing(store.entries(), store.folder.name, store.others())
+            return HTTPStatus.OK, pages.listing(
+                store.entries(), store.folder.name, store.others(), older=store.older()
+            )
         if parts.path == "/history":
             return HTTPStatus.OK, pages.history(store.entries(), store.outcomes())
         if parts.path == "/report":

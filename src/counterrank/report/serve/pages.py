@@ -44,7 +44,9 @@ from counterrank.report import (
 from counterrank.report.serve.store import Entry, Outcome
 
 
-def listing(entries: Sequence[Entry], folder: str, others: Sequence[Entry] = ()) -> str:
+def listing(
+    entries: Sequence[Entry], folder: str, others: Sequence[Entry] = (), older: int = 0
+) -> str:
     """Return the page that lists all evaluations, and below them what was learned and validated;
     the newest first.
     """
@@ -54,6 +56,7 @@ def listing(entries: Sequence[Entry], folder: str, others: Sequence[Entry] = ())
         folder=folder,
         entries=[_entry_line(entry) for entry in evaluations],
         others=[_other_line(entry) for entry in rest],
+        older=count(older) if older else "",
     )
 
 

@@ -6,7 +6,8 @@ never inside it.
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ EVALUATION, OTHERS = "evaluation", ("learning", "validation")
 SUFFIX = ".outcome.json"
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
+#: Files that are shown. A bound for folders such as a home directory: each request scans them anew.
 MOST_FILES = 1000
 
 Stamp = tuple[int, int]
@@ -75,17 +77,29 @@ class Entry:
 
     @property
     def night(self) -> datetime:
-        """When the run belongs in time: the day in its name (2026-01-31) if there is one, else when
-        it was written.
+        """When the run belongs in time."""
+        return _night(self.name, self.modified)
 
-        A folder that was copied has new times but its old names.
-        """
-        found = re.search(r"\d{4}-\d{2}-\d{2}", self.name)
-        try:
-            day = datetime.fromisoformat(found[0]) if found else None
-        except ValueError:
-            day = None
-        return day or self.written
+
+def _night(name: str, modified: float) -> datetime:
+    """Return the day in a run's name (2026-01-31) if there is one, else when it was written.
+
+    A folder that was copied has new times but its old names.
+    """
+    found = re.search(r"\d{4}-\d{2}-\d{2}", name)
+    try:
+        day = datetime.fromisoformat(found[0]) if found else None
+    except ValueError:
+        day = None
+    return day or datetime.fromtimestamp(modified)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    night: datetime
+    modified: float
+    name: str
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +129,43 @@ class Store:
         return [entry for entry in self._all() if entry.kind in OTHERS]
 
     def get(self, name: str) -> Entry | None:
-        """Return the result of that exact name, None when there is none."""
-        return next((entry for entry in self._all() if entry.name == name), None)
+        """Return the result of that exact name, None when there is none; older ones too."""
+        path = next((one.path for one in self._files() if one.name == name), None)
+        return None if path is None else self._entry(path)
+
+    def older(self) -> int:
+        """Return how many files are older than those that are shown."""
+        return max(len(self._files()) - MOST_FILES, 0)
 
     def _all(self) -> list[Entry]:
-        found = [entry for path in self._files() if (entry := self._entry(path)) is not None]
+        newest = self._files()[:MOST_FILES]
+        found = [entry for one in newest if (entry := self._entry(one.path)) is not None]
         return sorted(found, key=lambda entry: (-entry.modified, entry.name))
 
     def outcomes(self) -> dict[tuple[str, str], Outcome]:
         """Return what A/B tests found, by run and target."""
-        found: dict[tuple[str, str], Outcome] = {}
-        for path in self._files():
-            name = path.relative_to(self.folder).as_posix()
-            if name.endswith(SUFFIX):
-                run = name.removesuffix(SUFFIX) + ".json"
-                found |= {(run, target): one for target, one in read_outcomes(path).items()}
-        return found
+        return {
+            (entry.name, target): one
+            for entry in self.entries()
+            for target, one in read_outcomes(_beside(self.folder / entry.name)).items()
+        }
 
-    def _files(self) -> list[Path]:
-        # A bound for folders such as a home directory: each request scans them anew.
-        paths = sorted(self.folder.rglob("*.json"))[:MOST_FILES]
-        # A link may point anywhere; only what lies inside the folder is shown.
-        return [
-            path for path in paths if path.is_file() and path.resolve().is_relative_to(self.folder)
-        ]
+    def _files(self) -> "list[_Found]":
+        """Return the files that may be results, the newest first: of a large folder only those are
+        opened.
+        """
+        found = []
+        for path in self.folder.rglob("*.json"):
+            try:
+                # A link may point anywhere; only what lies inside the folder is shown.
+                inside = path.is_file() and path.resolve().is_relative_to(self.folder)
+                modified = path.stat().st_mtime if inside else 0.0
+            except OSError:
+                continue
+            if inside and not path.name.endswith(SUFFIX):
+                name = path.relative_to(self.folder).as_posix()
+                found.append(_Found(_night(name, modified), modified, name, path))
+        return sorted(found, key=lambda one: (one.night, one.modified, one.name), reverse=True)
 
     def _entry(self, path: Path) -> Entry | None:
         name = path.relative_to(self.folder).as_posix()
@@ -190,12 +217,47 @@ def record(
         raise ConfigError(
             f"earned is a number and its stderr a number of 0 or more; got {earned} and {stderr}"
         )
-    beside = path.with_name(path.name.removesuffix(".json") + SUFFIX)
-    kept = {**read_outcomes(beside), name: Outcome(earned, stderr)}
-    rows = [{"target": of, "earned": one.earned, "stderr": one.stderr} for of, one in kept.items()]
-    found = {"schema": OUTCOME, "outcomes": rows}
-    write_text(beside, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    beside = _beside(path)
+    with _locked(path):
+        rows = [row for row in _kept(beside) if row.get("target") != name]
+        rows.append({"target": name, "earned": earned, "stderr": stderr})
+        text = json.dumps({"schema": OUTCOME, "outcomes": rows}, indent=2, ensure_ascii=False)
+        write_text(beside, text + "\n", follow=False)
     return beside
+
+
+def _beside(run: Path) -> Path:
+    return run.with_name(run.name.removesuffix(".json") + SUFFIX)
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[None]:
+    """Hold others off who record an outcome of the same run; its file is locked, and not changed."""
+    with open(run, "rb") as file:
+        # Where a system or a file system knows no locks, writing whole files has to do.
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _kept(path: Path) -> list[dict[str, Any]]:
+    """Return the rows that an outcome file has; one that cannot be read is not replaced."""
+    if not path.exists() and not path.is_symlink():
+        return []
+    found = _read_json(path)
+    rows = found.get("outcomes")
+    if found.get("schema") != OUTCOME or not (
+        isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    ):
+        told = found.get("schema")
+        what = f"has the schema {told!r}" if told else "is damaged or no outcome file"
+        raise ConfigError(
+            f"{path} {what}, and what it holds would be lost: this version writes {OUTCOME!r}. "
+            "Mend it, or move it away"
+        )
+    return rows
 
 
 def read_outcomes(path: Path) -> dict[str, Outcome]:

@@ -1,0 +1,447 @@
+"""Which rows to read: `day >= '2026-10-01' and country = 'DE'`, as the reader and the engines use it.
+
+The grammar is a small part of SQL's: comparisons of a column with a value, `in (...)`, `between`,
+`is null`, `not`, `and`, `or` and brackets. Text stands in single quotes, a column name that is no
+plain word in double quotes. A comparison with a missing value selects nothing, as in SQL.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, NoReturn, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterrank.errors import ConfigError
+from counterrank.texts import listed, suggestion
+
+Literal = str | int | float | bool | date | datetime
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda column, value: column == value,
+    "!=": lambda column, value: column != value,
+    "<": lambda column, value: column < value,
+    "<=": lambda column, value: column <= value,
+    ">": lambda column, value: column > value,
+    ">=": lambda column, value: column >= value,
+}
+_SPELLINGS = {"==": "=", "<>": "!="}
+#: Brackets and `not` may nest this deep; parsing recurses.
+MOST_LEVELS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column sign value`."""
+
+    column: str
+    sign: str
+    value: Literal
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's."""
+        value = _fitted(self.value, self.column, schema)
+        return _COMPARE[self.sign](pc.field(self.column), value)
+
+    def sql(self) -> str:
+        """Return the condition in SQL."""
+        return f"{_name(self.column)} {self.sign} {_text(self.value)}"
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns it looks at."""
+        yield self.column
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """`column in (values)`."""
+
+    column: str
+    values: tuple[Literal, ...]
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's."""
+        found = [_fitted(value, self.column, schema) for value in self.values]
+        # Comparisons, where `isin` would do: only they are held against folders and statistics.
+        total = pc.field(self.column) == found[0]
+        for value in found[1:]:
+            total = total | (pc.field(self.column) == value)
+        return total
+
+    def sql(self) -> str:
+        """Return the condition in SQL."""
+        return f"{_name(self.column)} in ({', '.join(map(_text, self.values))})"
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns it looks at."""
+        yield self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """`column is null`."""
+
+    column: str
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's."""
+        _type_of(self.column, schema)
+        return pc.field(self.column).is_null()
+
+    def sql(self) -> str:
+        """Return the condition in SQL."""
+        return f"{_name(self.column)} is null"
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns it looks at."""
+        yield self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`not part`."""
+
+    part: "Condition"
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's."""
+        return ~self.part.expression(schema)
+
+    def sql(self) -> str:
+        """Return the condition in SQL."""
+        return f"not ({self.part.sql()})"
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns it looks at."""
+        yield from self.part.columns()
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`part and part ...`, or the same with `or`."""
+
+    word: str
+    parts: tuple["Condition", ...]
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's."""
+        first, *rest = (part.expression(schema) for part in self.parts)
+        for other in rest:
+            first = first & other if self.word == "and" else first | other
+        return first
+
+    def sql(self) -> str:
+        """Return the condition in SQL."""
+        return f" {self.word} ".join(f"({part.sql()})" for part in self.parts)
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns it looks at."""
+        for part in self.parts:
+            yield from part.columns()
+
+
+Condition = Comparison | OneOf | Missing | Negation | Joined
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition on rows, as it was written and as it is used."""
+
+    text: str
+    condition: Condition
+
+    @classmethod
+    def of(cls, given: "Where | str | Mapping[str, Any]") -> Self:
+        """Return the condition of a text, or of columns and the value or values each must have.
+
+        >>> Where.of("day >= 3 and not country in ('DE', 'AT')").columns
+        ('day', 'country')
+        >>> str(Where.of({"country": "DE", "day": [1, 2]}))
+        "(country = 'DE') and (day in (1, 2))"
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            return cls(given.strip(), _Parser(given).condition())
+        if isinstance(given, Mapping) and given:
+            condition = _from_table(given)
+            return cls(condition.sql(), condition)
+        raise ConfigError(
+            "where is a condition like \"country = 'DE'\", or columns and their values like "
+            f"{{'country': 'DE'}}; got {given!r}"
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it looks at, once each."""
+        return tuple(dict.fromkeys(self.condition.columns()))
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's, its values in the types of the schema's columns."""
+        return self.condition.expression(schema)
+
+    def rows(self, table: pa.Table) -> NDArray[np.int64]:
+        """Return the numbers of the rows of a table that fit.
+
+        >>> Where.of("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
+        [1, 3]
+        """
+        condition = self.expression(table.schema)
+        number = pa.array(np.arange(table.num_rows))
+        looked_at = table.select(list(self.columns)).append_column(_ROW, number)
+        found: NDArray[np.int64] = looked_at.filter(condition)[_ROW].to_numpy()
+        return found
+
+    def filter(self, table: pa.Table) -> pa.Table:
+        """Return the rows of a table that fit."""
+        return table.filter(self.expression(table.schema))
+
+    def sql(self) -> str:
+        """Return the condition in SQL, written anew from its parts: no user's text is passed on."""
+        return self.condition.sql()
+
+
+#: A column that no log has.
+_ROW = "\0row"
+
+
+def _from_table(given: Mapping[str, Any]) -> Condition:
+    parts: list[Condition] = []
+    for name, wanted in given.items():
+        if isinstance(wanted, (list, tuple, set, frozenset)):
+            if not wanted:
+                raise ConfigError(f"where: no value is given for '{name}'")
+            values = tuple(_plain(name, value) for value in wanted)
+            parts.append(OneOf(str(name), values))
+        else:
+            parts.append(Comparison(str(name), "=", _plain(name, wanted)))
+    return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+
+
+def _plain(name: object, value: Any) -> Literal:
+    found = value.item() if isinstance(value, np.generic) else value
+    if isinstance(found, (str, int, float, bool, date, datetime)):
+        return found
+    raise ConfigError(
+        f"where: '{name}' must be a text, a number, a date, true or false, got {value!r}"
+    )
+
+
+def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
+    if column not in schema.names:
+        raise ConfigError(
+            f"there is no column '{column}' to select by{suggestion(column, schema.names)}; "
+            f"columns are {listed(schema.names)}"
+        )
+    kind = schema.field(column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_nested(kind):
+        raise ConfigError(
+            f"rows cannot be selected by '{column}', which holds {kind}; a condition needs one "
+            "value a row"
+        )
+    return kind
+
+
+def _fitted(value: Literal, column: str, schema: pa.Schema) -> pa.Scalar:
+    """Return a value as the column's type would write it, so that both compare."""
+    kind = _type_of(column, schema)
+    if pa.types.is_null(kind):  # nothing is known of it, and nothing fits
+        return pa.scalar(value)
+    holds_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    holds_text = holds_text or bool(pa.types.is_string_view(kind))
+    if isinstance(value, bool) or pa.types.is_boolean(kind):
+        fits = isinstance(value, bool) and pa.types.is_boolean(kind)
+    elif isinstance(value, (int, float)):
+        fits = not holds_text and not pa.types.is_temporal(kind)
+    else:
+        fits = True
+    scalar = pa.scalar(value)
+    try:
+        if not fits:
+            raise pa.ArrowInvalid
+        # A number stays as it is written: 2.5 is no whole number, but may well stand between two.
+        return scalar if isinstance(value, (bool, int, float)) else _as_type(scalar, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        hint = f"; write '{value}' in single quotes" if holds_text else ""
+        raise ConfigError(
+            f"column '{column}' holds {kind}, and {_text(value)} is none{hint}"
+        ) from None
+
+
+def _as_type(scalar: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
+    # A moment without a zone is one of UTC, as the days of a log usually are.
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        moment = scalar.cast(pa.timestamp(kind.unit))
+        return pc.assume_timezone(moment, "UTC").cast(kind)
+    return scalar.cast(kind)
+
+
+def _name(column: str) -> str:
+    if _WORD.fullmatch(column) and column.lower() not in _WORDS:
+        return column
+    quoted = column.replace('"', '""')
+    return f'"{quoted}"'
+
+
+def _text(value: Literal) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    quoted = str(value).replace("'", "''")
+    return f"'{quoted}'"
+
+
+_WORDS = ("and", "or", "not", "in", "is", "null", "between", "true", "false")
+_WORD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<text>'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")+")
+    | (?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])
+    | (?P<word>[^\W\d]\w*(?:\.\w+)*)
+    | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,)
+    )""",
+    re.VERBOSE,
+)
+_EXAMPLE = "write conditions like day >= '2026-10-01' and country in ('DE', 'AT')"
+
+
+class _Parser:
+    """Reads one condition from the left to the right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._tokens())
+        self.at = 0
+        self.depth = 0
+
+    def _tokens(self) -> Iterator[tuple[str, str, int]]:
+        end = len(self.text.rstrip())
+        at = 0
+        while at < end:
+            found = _TOKEN.match(self.text, at)
+            if found is None:
+                rest = self.text[at:].strip()
+                self._refuse(f"'{rest[:20]}' is not understood", at)
+            kind = str(found.lastgroup)
+            value, start = found.group(kind), found.start(kind)
+            if kind == "word" and value.lower() in _WORDS:
+                kind, value = "keyword", value.lower()
+            yield kind, _SPELLINGS.get(value, value), start
+            at = found.end()
+
+    def condition(self) -> Condition:
+        if not self.tokens:
+            raise ConfigError(f"where is empty; {_EXAMPLE}")
+        found = self._either()
+        if self.at < len(self.tokens):
+            self._expected("'and', 'or' or the end")
+        return found
+
+    def _either(self) -> Condition:
+        return self._joined("or", self._both)
+
+    def _both(self) -> Condition:
+        return self._joined("and", self._one)
+
+    def _joined(self, word: str, part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self._take("keyword", word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+
+    def _one(self) -> Condition:
+        self.depth += 1
+        if self.depth > MOST_LEVELS:
+            self._refuse(f"brackets and 'not' nest more than {MOST_LEVELS} deep", 0)
+        if self._take("keyword", "not"):
+            found: Condition = Negation(self._one())
+        elif self._take("sign", "("):
+            found = self._either()
+            if not self._take("sign", ")"):
+                self._expected("a closing bracket")
+        else:
+            found = self._about(self._column())
+        self.depth -= 1
+        return found
+
+    def _column(self) -> str:
+        kind, value, _ = self._peek()
+        if kind not in ("word", "quoted"):
+            self._expected("the name of a column")
+        self.at += 1
+        return value if kind == "word" else value[1:-1].replace('""', '"')
+
+    def _about(self, column: str) -> Condition:
+        kind, value, _ = self._peek()
+        if kind == "sign" and value in _COMPARE:
+            self.at += 1
+            return Comparison(column, value, self._literal())
+        if self._take("keyword", "is"):
+            turned = self._take("keyword", "not")
+            if not self._take("keyword", "null"):
+                self._expected("null")
+            return Negation(Missing(column)) if turned else Missing(column)
+        turned = self._take("keyword", "not")
+        if self._take("keyword", "in"):
+            found: Condition = OneOf(column, self._list())
+        elif self._take("keyword", "between"):
+            low = self._literal()
+            if not self._take("keyword", "and"):
+                self._expected("'and' and the upper end")
+            ends = (Comparison(column, ">=", low), Comparison(column, "<=", self._literal()))
+            found = Joined("and", ends)
+        else:
+            self._expected("a comparison (=, !=, <, <=, >, >=, in, between, is null)")
+        return Negation(found) if turned else found
+
+    def _list(self) -> tuple[Literal, ...]:
+        if not self._take("sign", "("):
+            self._expected("a list in brackets")
+        values = [self._literal()]
+        while self._take("sign", ","):
+            values.append(self._literal())
+        if not self._take("sign", ")"):
+            self._expected("a comma or a closing bracket")
+        return tuple(values)
+
+    def _literal(self) -> Literal:
+        kind, value, _ = self._peek()
+        self.at += 1
+        if kind == "text":
+            return value[1:-1].replace("''", "'")
+        if kind == "number":
+            return int(value) if re.fullmatch(r"[-+]?\d{1,18}", value) else float(value)
+        if kind == "keyword" and value in ("true", "false"):
+            return value == "true"
+        self.at -= 1
+        self._expected("a value: a number, true, false, or text in single quotes like 'DE'")
+
+    def _peek(self) -> tuple[str, str, int]:
+        end = ("end", "", len(self.text))
+        return self.tokens[self.at] if self.at < len(self.tokens) else end
+
+    def _take(self, kind: str, value: str) -> bool:
+        found = self._peek()[:2] == (kind, value)
+        self.at += found
+        return found
+
+    def _expected(self, what: str) -> NoReturn:
+        kind, value, at = self._peek()
+        seen = "it ends" if kind == "end" else f"{value} stands"
+        self._refuse(f"{what} is expected where {seen}", at)
+
+    def _refuse(self, problem: str, at: int) -> NoReturn:
+        raise ConfigError(
+            f"the condition {self.text.strip()[:200]!r} is not understood at character {at + 1}: "
+            f"{problem}; {_EXAMPLE}"
+        )
