@@ -5,8 +5,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree, DirectBias, Limits, Oracle
-from counterrank.behavior.growing import rows_of
 from counterrank.behavior.estimates import FEASIBLE, mse_estimate
+from counterrank.behavior.growing import rows_of
 from counterrank.behavior.pasif import odds_scale
 from counterrank.behavior.settings import ORACLE_NOISE_STREAM
 from counterrank.errors import BehaviorError

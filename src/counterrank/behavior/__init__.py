@@ -8,7 +8,7 @@ tree), `forest` (a tree a position), `words` and `storage` (what people see and 
 
 from counterrank.behavior.behavior_tree import BehaviorTree
 from counterrank.behavior.estimates import DirectBias, Oracle, Pairs, mse_estimate
-from counterrank.behavior.fitting import fit_source
+from counterrank.behavior.fitting import fit_source, planned_tree
 from counterrank.behavior.masks import (
     Bools,
     Candidate,
@@ -55,6 +55,7 @@ __all__ = [
     "mask",
     "mse_estimate",
     "neighbors",
+    "planned_tree",
     "random",
     "standard",
     "window_above",

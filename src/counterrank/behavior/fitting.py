@@ -15,16 +15,17 @@ from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.behavior.behavior_tree import BehaviorTree
 from counterrank.behavior.estimates import mse_estimate
 from counterrank.behavior.forest import Forest, assemble
 from counterrank.behavior.growing import Grower, Rows, choose, confirm, finish, rows_of
-from counterrank.behavior.masks import Candidate
+from counterrank.behavior.masks import SET_NAMES, Candidate
 from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.pairs import PairEstimate
 from counterrank.behavior.settings import SAMPLE_ROWS, SAMPLE_STREAM, Limits
+from counterrank.behavior.storage import load_candidates
 from counterrank.behavior.training import (
     Bins,
     Codes,
@@ -70,6 +71,25 @@ def fit_source(
     else:
         forest = plan.grow(data, n_apply=n_apply, seed=seed, notes=notes)
     return replace(plan, forest=forest)
+
+
+def planned_tree(
+    candidates: "str | Sequence[str | ArrayLike | Candidate] | None",
+    mse: "str | MSEEstimate | None",
+) -> BehaviorTree | None:
+    """Return the tree that an evaluation's options ask for; None where they ask for nothing.
+
+    `candidates` may be the name of a set, a file of models, or models.
+    """
+    if candidates is None and mse is None:
+        return None
+    plan = BehaviorTree()
+    if isinstance(candidates, str) and candidates not in SET_NAMES:
+        candidates = load_candidates(candidates)
+    if candidates is not None:
+        plan = replace(plan, candidates=candidates)
+    # An unknown name is an error before anything is read.
+    return plan if mse is None else replace(plan, mse=mse_estimate(mse))
 
 
 def _streamed(

@@ -69,11 +69,14 @@ MOST_REWARD = Setting(
 
 # --- MSE estimates
 # -------------------------------------------------------------------------------------------------
-COMMON_EVIDENCE = Setting(
-    10.0,
+PAIRS_EVIDENCE = Setting(
+    2.5,
     "variances",
-    "an average effect of all pairs counts where its square exceeds so many",
-    "20 simulated worlds, 6 runs each: 3 and 25 were worse, or worse at worst",
+    "effects of pairs count where their squares exceed so many; one is what noise alone gives",
+    "20 simulated worlds and the published one: 1 trusts noise, 3 and 6 distrust effects",
+)
+PAIRS_STEEPNESS = Setting(
+    4.0, "power", "nearly all or nothing: effects that are clear are not shrunk", "the same worlds"
 )
 SU_DELTA = Setting(0.05, "chance", "the bound on the bias holds but for it", "Su et al. (2020)")
 PASIF_SHARE = Setting(

@@ -169,8 +169,10 @@ def inputs(log: str, options: dict[str, Any]) -> list[str | None]:
     written there.
     """
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
-    curve = options.get("position_curve")
-    return [log, options.get("config"), options.get("items"), curve, *policies]
+    files = [
+        options.get(name) for name in ("config", "items", "position_curve", "behavior_candidates")
+    ]
+    return [log, *files, *policies]
 
 
 def policy_names(given: Any) -> tuple[str, ...]:
