@@ -17,7 +17,7 @@ def planted(
     width: int = 3,
     unit: bool = False,
 ) -> RankingLog:
-    """Return a log whose rewards depend on the own item where x_0 <= 0.3, and on all items
+    """Return a log whose rewards depend on the own item where x_0 <= 0.3, and on pairs of items
     elsewhere.
 
     With `categorical`, x_0 holds codes 0..5 and the first group is {1, 4}. `missing` is the share
@@ -33,9 +33,8 @@ def planted(
         gone = rng.random(n) < missing
         x[gone, 0], alone[gone] = np.nan, False
     action = rng.integers(2, size=(n, K))
-    together = 6.0 * action.all(axis=1, keepdims=True) - 3.0 * (
-        action.sum(axis=1, keepdims=True) == 1
-    )
+    others = action.sum(axis=1, keepdims=True) - action
+    together = 3.0 * (2.0 * action - 1.0) * others
     # A large reward where the own item matters: weighing all items there is what costs variance.
     reward = np.where(alone[:, None], 8.0 + 2.0 * action, together) + 0.2 * rng.normal(size=(n, K))
     return RankingLog(

@@ -226,7 +226,7 @@ def _objectives(
     stream: Stream, estimate: MSEEstimate, places: Sequence[TreeModels], n_apply: int
 ) -> tuple[list[tuple[Objective, Objective, Objective]], Floats]:
     """Return the objectives on growing, confirming and all rows for each position, and its value
-    from pairs, from one pass.
+    from all pairs, from one pass.
     """
     K, M = len(places), len(stream.candidates)
 
@@ -234,6 +234,7 @@ def _objectives(
         ratios = ratios_of(batch, stream.target)
         y, _ = contributions(ratios, stream.candidates)
         by_pairs = stream.pairs.contributions(ratios)
+        every = stream.pairs.trusted.contributions(ratios).sum(axis=0)
         out, pairs, rows = np.zeros((2, 2, K, M)), np.zeros((2, K)), np.zeros(2)
         for part, chosen in enumerate(stream.parts(batch)):
             for k, place in enumerate(places):
@@ -241,9 +242,9 @@ def _objectives(
                 out[part, 0, k, place.models] = some.sum(axis=0)
                 out[part, 1, k, place.models] = np.einsum("nm,nm->m", some, some)
             pairs[part], rows[part] = by_pairs[chosen].sum(axis=0), chosen.sum()
-        return Sums((out, pairs, rows))
+        return Sums((out, pairs, rows, every))
 
-    sums, pairs, rows = stream.source.reduce(partial, label="behaviour tree: sums").arrays
+    sums, pairs, rows, every = stream.source.reduce(partial, label="behaviour tree: sums").arrays
 
     def objective(k: int, total: Floats, by_pairs: float, n: float) -> Objective:
         place = places[k]
@@ -270,4 +271,4 @@ def _objectives(
         )
         for k in range(K)
     ]
-    return trios, pairs.sum(axis=0) / max(rows.sum(), 1)
+    return trios, every / max(rows.sum(), 1)

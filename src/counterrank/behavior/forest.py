@@ -25,8 +25,8 @@ Bools = NDArray[np.bool_]
 class Doubt:
     """How far an estimate may be off because its models were chosen on its own rows.
 
-    `gap` is its distance to the value from pairs of items (`PairEstimate`), on which no model was
-    chosen; `stderr` the standard error of the latter.
+    `gap` is its distance to the value from all pairs of items (`PairEstimate`), for which no model
+    was chosen; `stderr` the standard error of the latter.
     """
 
     gap: float
@@ -40,9 +40,9 @@ def doubt_of(growers: Sequence[Grower], data: TrainingSet) -> Doubt:
     own = [
         totals_of(g.tree, goal.channels(g.stats))[0] for g, goal in zip(growers, goals, strict=True)
     ]
-    gap = float(alpha @ own) - data.pair_value(alpha)
-    error = float((data.by_pairs @ alpha).std()) / math.sqrt(growers[0].objective.n_apply)
-    return Doubt(gap, error)
+    values = data.all_pairs.mean(axis=0) if data.pair_values is None else data.pair_values
+    error = float((data.all_pairs @ alpha).std()) / math.sqrt(growers[0].objective.n_grow)
+    return Doubt(float(alpha @ (np.array(own) - values)), error)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

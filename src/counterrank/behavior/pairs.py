@@ -26,6 +26,11 @@ class PairEstimate:
     centre: Floats
     trust: float
 
+    @property
+    def trusted(self) -> "PairEstimate":
+        """The estimate that takes all effects as they are: unbiased, at whatever noise."""
+        return PairEstimate(self.centre, 1.0)
+
     def contributions(self, ratios: Ratios) -> Floats:
         """Return what each row adds at each position (n, K)."""
         centred = base_weights(ratios) * (ratios.batch.reward - self.centre)

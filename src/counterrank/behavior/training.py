@@ -381,12 +381,13 @@ class TrainingSet:
     y: list[Floats]  # of each tree (n, M)
     pairs: PairEstimate
     by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
+    all_pairs: Floats  # (n, T), the same with every effect, whatever the evidence for it
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
     per_position: bool
     fresh: int = 0
-    #: (T,) the trees' values from pairs over all rows, where the log is more than the rows here.
+    #: (T,) the means of `all_pairs` over all rows, where the log is more than the rows here.
     pair_values: Floats | None = None
     shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
@@ -401,11 +402,6 @@ class TrainingSet:
         """Return some rows of the log (n,), and all the fresh ones."""
         index = np.flatnonzero(rows | (self.is_logged() == 0) if self.fresh else rows)
         return Part(rows, index, self.codes.T.take(index, axis=1).T)
-
-    def pair_value(self, alpha: Floats) -> float:
-        """Return the value from pairs of the sum over trees weighed by alpha (T,)."""
-        values = self.by_pairs.mean(axis=0) if self.pair_values is None else self.pair_values
-        return float(alpha @ values)
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -536,7 +532,8 @@ def prepare(
         more, _ = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
         y = [np.concatenate(both) for both in zip(y, more, strict=True)]
     pairs = fit_pairs(ratios)
-    by_pairs = pairs.contributions(ratios)
+    # One column a tree.
+    alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
     return TrainingSet(
         log=log,
         target=target,
@@ -546,7 +543,8 @@ def prepare(
         codes=bins.codes(context),
         y=y,
         pairs=pairs,
-        by_pairs=by_pairs if per_position else (by_pairs @ log.position_weights)[:, None],
+        by_pairs=pairs.contributions(ratios) @ alpha,
+        all_pairs=pairs.trusted.contributions(ratios) @ alpha,
         tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         ratios=ratios,
