@@ -34,7 +34,7 @@ def every_ranking(reward, kind="factored"):
 
 def trusting(found: PairEstimate) -> PairEstimate:
     """Return the estimate that takes every possible effect as it is."""
-    return replace(found, trust=1.0)
+    return replace(found, trust=1.0, triples=0.0)
 
 
 def pair_rewards(rng):
@@ -50,6 +50,19 @@ def test_exact_where_effects_are_of_pairs(seed):
     ratios, value = every_ranking(pair_rewards(np.random.default_rng(seed)))
     found = trusting(fit_pairs(ratios))
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_triples_it_is_interaction_order_three(seed):
+    """With three positions any reward is one of three items: then it is exact."""
+    rng = np.random.default_rng(seed)
+    ratios, value = every_ranking(rng.normal(size=RANKINGS.shape))
+    found = replace(fit_pairs(ratios), trust=1.0, triples=1.0)
+    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+    plain = replace(found, centre=np.zeros(LENGTH))
+    weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 3)
+    expected = weights * ratios.batch.reward
+    np.testing.assert_allclose(plain.contributions(ratios), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_exact_below_the_items_above_where_positions_depend_on_each_other():
@@ -77,7 +90,7 @@ def test_without_centres_it_is_interaction_order_two():
 @pytest.mark.parametrize("seed", range(3))
 def test_without_trust_it_is_the_estimate_of_single_items(seed):
     ratios, _ = every_ranking(pair_rewards(np.random.default_rng(seed)))
-    found = replace(fit_pairs(ratios), trust=0.0)
+    found = replace(fit_pairs(ratios), trust=0.0, triples=0.0)
     # Every ratio has mean one in the whole distribution: centres then change nothing at all.
     single = (ratios.rho * ratios.batch.reward).mean(axis=0)
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), single, rtol=1e-12)
@@ -97,9 +110,11 @@ def test_noise_gets_no_trust_and_clear_effects_all_of_it():
             action=action, reward=reward, propensity=np.full(action.shape, 0.5),
             targets={"new": np.where(action == 1, 0.8, 0.2)},
         )  # fmt: skip
-        trust[name] = fit_pairs(ratios_of(log, "new")).trust
+        found = fit_pairs(ratios_of(log, "new"))
+        trust[name] = (found.trust, found.triples)
     # Four squares of independent normal numbers have a mean above 2.5 with probability .04.
-    assert trust == {"noise": 0.0, "clear": pytest.approx(1.0, abs=1e-6)}
+    assert trust["noise"] == (0.0, 0.0)
+    assert trust["clear"] == (pytest.approx(1.0, abs=1e-6), 0.0)
 
 
 @pytest.mark.parametrize("kind", ["joint", "position"])
