@@ -3,19 +3,31 @@
 from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_slates
 from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
+from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.outputs import check_outputs
-from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
+from counterrank.io.reading import (
+    as_table,
+    concat,
+    from_frame,
+    from_table,
+    in_memory,
+    read_log,
+    read_part,
+)
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
 from counterrank.io.spec import (
     Field,
+    LogLike,
     LogSpec,
+    OpenOptions,
     Options,
     ReadOptions,
     load_toml,
     log_table,
     refuse_unread,
 )
+from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
     Part,
     Survey,
@@ -26,14 +38,18 @@ from counterrank.io.survey import (
 )
 from counterrank.io.tables import read_table
 from counterrank.io.values import action_ids, numbers
+from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 
 __all__ = [
     "Field",
     "FileSource",
+    "LogLike",
     "LogSpec",
+    "OpenOptions",
     "Options",
     "Part",
+    "Query",
     "ReadOptions",
     "Survey",
     "TooLargeError",
@@ -48,8 +64,11 @@ __all__ = [
     "from_frame",
     "from_obp",
     "from_table",
+    "in_memory",
     "is_adapter",
+    "is_iceberg",
     "is_small",
+    "is_stream",
     "load_toml",
     "log_table",
     "numbers",
@@ -66,4 +85,5 @@ __all__ = [
     "rows_each",
     "sample_rows",
     "scan_log",
+    "stream_source",
 ]

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -115,12 +116,26 @@ def steady(file: DataFile) -> Iterator[None]:
 
 
 def expand(
-    path: str | os.PathLike[str], format: str | None = None, *, decimal: str = "."
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    decimal: str = ".",
+    version: int | None = None,
 ) -> list[DataFile]:
-    """Return the data files a path stands for, in the order of their names."""
-    if stores.is_url(path):
-        return _in_store(os.fspath(path), format, decimal)
-    text = os.path.expanduser(os.fspath(path))
+    """Return the data files a path stands for, in the order of their names; of a Delta table, those
+    of one version.
+    """
+    from counterrank.io.lakehouse import delta_files, is_delta, refuse_folder, refuse_version
+
+    away = stores.is_url(path)
+    text = os.fspath(path) if away else os.path.expanduser(os.fspath(path))
+    if is_delta(text):
+        paths, said = zip(*delta_files(text, version), strict=True)
+        return _files(list(paths), "parquet", decimal, list(said))
+    refuse_version(version)
+    refuse_folder(text)
+    if away:
+        return _in_store(text, format, decimal)
     where = Path(text)
     if where.is_dir():
         found = _in_folder(where)
@@ -157,8 +172,11 @@ def _is_data(path: str) -> bool:
     return has_known_extension(names[-1]) and not any(name[:1] in (".", "_") for name in names)
 
 
-def _files(paths: list[str], format: str | None, decimal: str) -> list[DataFile]:
-    pairs = _typed([_partitions(path) for path in paths])
+def _files(
+    paths: list[str], format: str | None, decimal: str, said: list[Partitions] | None = None
+) -> list[DataFile]:
+    """Return files of several paths, and what is said of each: by its folders, unless it is given."""
+    pairs = _typed([_partitions(path) for path in paths]) if said is None else said
     # A store answers many at a time; files of this machine are there at once.
     with ThreadPoolExecutor(_ASKED_AT_ONCE if stores.is_url(paths[0]) else 1) as pool:
         return list(pool.map(lambda path, pair: _file(path, format, pair, decimal), paths, pairs))
@@ -349,8 +367,7 @@ class TooLargeError(LogError):
 class Unpacked:
     """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
 
-    def __init__(self, file: DataFile, *, growth: float = 0.0) -> None:
-        self.file, self.growth, self.allowed = file, growth, limit() if growth else None
+    def __init__(self, file: DataFile) -> None:
         self.name = file.path
         self.limit = max(HARMLESS, MOST_RATIO * file.size)
         self.count = 0
@@ -361,7 +378,6 @@ class Unpacked:
         """Return up to `size` more bytes."""
         chunk = bytes(self._stream.read(None if size is None or size < 0 else size))
         self.count += len(chunk)
-        _refuse(self.file, int(self.growth * self.count), self.allowed)
         if self.count > self.limit:
             raise LogError(
                 f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
@@ -403,7 +419,23 @@ def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
     if file.compression is None:
         _refuse(file, int(growth * file.size), limit() if growth else None)
         return byte_stream(file)
-    return pa.PythonFile(Unpacked(file, growth=growth), mode="r")
+    # Counted before Arrow sees it: an error from a Python file below Arrow's threads leaves them
+    # waiting for ever when the process ends.
+    _refuse(file, int(growth * _unpacked(file)), limit() if growth else None)
+    return byte_stream(file, compression=file.compression)
+
+
+@lru_cache(maxsize=64)
+def _unpacked(file: DataFile) -> int:
+    """Return how many bytes a packed file unpacks to; more than it may raises."""
+    with Unpacked(file) as stream:
+        while stream.read(_COUNTED):
+            pass
+        return stream.count
+
+
+#: Bytes unpacked at a time where they are only counted.
+_COUNTED = 4 << 20
 
 
 def unpacked_size(file: DataFile, most: int) -> int:
