@@ -49,7 +49,7 @@ class BehaviorTree:
     position 2   100 %  C            ■ ■  0.5 ± 0.098        all rankings
     """
 
-    candidates: "str | Sequence[str | ArrayLike | Candidate]" = "default"
+    candidates: str | Sequence[str | ArrayLike | Candidate] = "default"
     mse: str | MSEEstimate = DEFAULT
     per_position: bool = True
     limits: Limits = field(default_factory=Limits)

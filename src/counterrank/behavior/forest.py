@@ -26,7 +26,8 @@ class Doubt:
     """How far an estimate may be off because its models were chosen on its own rows.
 
     `gap` is its distance to the value from all pairs of items (`PairEstimate`), for which no model
-    was chosen; `stderr` the standard error of the latter.
+    was chosen, and how far triples moved that value: effects of more items may move it as far
+    again. `stderr` is the standard error of that value.
     """
 
     gap: float
@@ -42,7 +43,8 @@ def doubt_of(growers: Sequence[Grower], data: TrainingSet) -> Doubt:
     ]
     values = data.all_pairs.mean(axis=0) if data.pair_values is None else data.pair_values
     error = float((data.all_pairs @ alpha).std()) / math.sqrt(growers[0].objective.n_grow)
-    return Doubt(float(alpha @ (np.array(own) - values)), error)
+    gap = abs(float(alpha @ (np.array(own) - values))) + abs(float(alpha @ data.step))
+    return Doubt(gap, error)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

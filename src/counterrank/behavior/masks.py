@@ -210,18 +210,12 @@ def candidates(
 ) -> list[Candidate]:
     """Return candidate behaviour models for K positions; those that coincide at this K appear once.
 
-<<<<<<< HEAD
-    "default" is S, C and I; "generated" spans neighbours, cascades, windows and prefixes of several
-    reaches. `orders` are interaction orders
-    of the standard model to add; they apply to factored policies and are passed over otherwise.
-    Models that coincide at this K appear once.
-=======
     Parameters
     ----------
     K
         Number of positions.
     kind
-        "default" is S, C, I and the standard model at interaction orders 2 and 3. "generated" spans
+        "default" is S, C and I. "generated" spans
         neighbours, cascades, windows and prefixes of several reaches. "paper" and "real-world" are the
         paper's sets. Or a list of names, masks and candidates.
     orders
@@ -229,7 +223,6 @@ def candidates(
         over otherwise.
     rng
         Draws the random masks R3 and R6; by default they are the same in every run.
->>>>>>> main
 
     Returns
     -------

@@ -179,8 +179,8 @@ def _doubt(given: Any) -> Doubt | None:
     gap, error = (
         (given.get("gap"), given.get("stderr")) if isinstance(given, dict) else (None, None)
     )
-    good = _is_number(gap) and _is_number(error) and error >= 0
-    _need(good, "doubt must hold the numbers gap and stderr, the latter not negative")
+    good = _is_number(gap) and _is_number(error) and min(gap, error) >= 0
+    _need(good, "doubt must hold the numbers gap and stderr, neither negative")
     return Doubt(float(gap), float(error))
 
 

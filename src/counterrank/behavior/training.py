@@ -12,7 +12,7 @@ light tail, as if it did not depend on the context.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
@@ -381,7 +381,8 @@ class TrainingSet:
     y: list[Floats]  # of each tree (n, M)
     pairs: PairEstimate
     by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
-    all_pairs: Floats  # (n, T), the same with every effect, whatever the evidence for it
+    all_pairs: Floats  # (n, T), the same with every effect of pairs, whatever the evidence for it
+    step: Floats  # (T,) by how much triples changed the values
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
@@ -534,6 +535,8 @@ def prepare(
     pairs = fit_pairs(ratios)
     # One column a tree.
     alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
+    trusted = pairs.trusted.contributions(ratios) @ alpha
+    without = replace(pairs.trusted, triples=0.0)
     return TrainingSet(
         log=log,
         target=target,
@@ -544,7 +547,8 @@ def prepare(
         y=y,
         pairs=pairs,
         by_pairs=pairs.contributions(ratios) @ alpha,
-        all_pairs=pairs.trusted.contributions(ratios) @ alpha,
+        all_pairs=trusted,
+        step=(trusted - without.contributions(ratios) @ alpha).mean(axis=0),
         tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         ratios=ratios,

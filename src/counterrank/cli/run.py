@@ -140,15 +140,11 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
             yield from (flag, text)
     else:
         text = _one(name, value, job)
-<<<<<<< HEAD
         metavar, *words = (option.metavar or "").split("|")
         a_file = isinstance(option.type, click.Path) or metavar.startswith("FILE")
-=======
-        a_file = isinstance(option.type, click.Path) or (option.metavar or "").startswith("FILE")
         kind, _, place = text.partition(":")
         if name == "connection" and kind in ("duckdb", "sqlite") and place:
             text = f"{kind}:{_path(folder, place)}"
->>>>>>> main
         # The words that stand for no file.
         if a_file and text not in ("-", *words):
             text = _path(folder, text)

@@ -402,8 +402,8 @@ class TreePlan(WeightPlan):
 
         The rows that chose are those averaged: models were taken whose extreme rows this log does
         not hold, so their spread here says too little. V - V_c = (V - V_2) + (V_2 - V_c), V_2 the
-        value from pairs: the first has a standard error that no choice touched, the second is
-        known.
+        value from pairs: the first has a standard error that no choice touched, and the bias that
+        effects of more items leave; the second is known.
         """
         found, doubt = super().finish(state), self.behavior_model.fitted.doubt
         if doubt is None or not found.estimable:
@@ -411,7 +411,7 @@ class TreePlan(WeightPlan):
         df = degrees_of_freedom(state)
 
         def around(value: float, stderr: float, level: float, scale: float = 1.0) -> Interval:
-            half = bias_aware_half(stderr, abs(doubt.gap) * scale, level, df)
+            half = bias_aware_half(stderr, doubt.gap * scale, level, df)
             return value - half, value + half
 
         # Whichever is larger: pairs may be surer of themselves than they should be.
@@ -425,7 +425,7 @@ class TreePlan(WeightPlan):
         return replace(
             found,
             stderr=more * found.stderr,
-            allowance=abs(doubt.gap),
+            allowance=doubt.gap,
             interval_at=lambda wanted: around(found.value, more * found.stderr, wanted),
             lift=replace(
                 lift, stderr=more * lift.stderr, low=low, high=high,

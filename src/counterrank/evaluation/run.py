@@ -315,33 +315,13 @@ def evaluate(  # noqa: PLR0913
     target_trained_until: str | date | float | None = None,
     sequential: bool | int = False,
     item_groups: Sequence[str] | str = (),
-    behavior_candidates: "str | Sequence[str | ArrayLike | Candidate] | None" = None,
-    behavior_mse: "str | MSEEstimate | None" = None,
+    behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None = None,
+    behavior_mse: str | MSEEstimate | None = None,
     command: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Evaluation:
     """Return what each target policy would have earned on this log, and how far to believe it.
 
-<<<<<<< HEAD
-    `log` is a RankingLog, a frame, a path to files, a Spark or Dask frame, or a Source; `targets`
-    maps names to arrays, `Propensity` or `Policy`, or names columns of the log. `estimators` that
-    are named must be able to run; of "all" and of the defaults, those that cannot are listed under
-    `skipped`. `segments` names a column or several, or "tree" for the groups of the fitted
-    behaviour tree. `practical` is the smallest relative lift that matters. `estimate_propensity`
-    (True, or how: "plackett-luce", "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS")
-    is for logs without propensities. `audit=False` leaves out the checks of `counterrank check` on which the
-    verdict does not rest; `time` names its time column. `independent_rows` declares that no two
-    rows belong to one visitor: without that and without units the evidence is directional at best.
-    So it is without `target_is_fresh`, which declares that no target was trained on these rows, or
-    `target_trained_until`, a date after which a row must be by its `time` to count at all.
-    `sequential` (True, or the number of rows at which intervals should be shortest, the same at
-    every look) gives intervals that hold at every look at a growing log. `item_groups` names
-    columns of the items (`items=FILE`) whose values make groups: weights then compare groups of
-    items. `behavior_candidates` (a set's name such as "paper" or "generated", a file, or a list) and
-    `behavior_mse` ("pairs", "pasif", "su") are for the behaviour tree of "aips". `command` is
-    recorded.
-    Further options go to the reader.
-=======
     Parameters
     ----------
     log
@@ -380,13 +360,19 @@ def evaluate(  # noqa: PLR0913
     sequential
         True gives intervals that hold at every look at a growing log; a number says at how many rows
         they should be shortest, the same at every look.
+    item_groups
+        Columns of the items (`items=FILE`) whose values make groups; weights then compare groups.
+    behavior_candidates
+        What the behaviour tree of "aips" may choose from: the name of a set such as "paper" or
+        "generated", a JSON file, or a list of names, masks and candidates.
+    behavior_mse
+        What that tree minimises: "pairs" (the default), "pasif" or "su".
     command
         Recorded in the result.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
         "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
->>>>>>> main
 
     Returns
     -------
