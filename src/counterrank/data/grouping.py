@@ -10,14 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError
+from counterrank.messages import Message
 from counterrank.policies import ItemFeatures
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NOTE = (
-    "groups: weights compare groups of items, not items; unbiased only if rewards depend on items "
-    "through their groups"
+NOTE = Message(
+    "groups",
+    "weights compare groups of items, not items; unbiased only if rewards depend on items through "
+    "their groups",
 )
 
 
