@@ -43,6 +43,7 @@ from counterrank.models.linear import (
     policy_draws,
     train,
 )
+from counterrank.models.lists import RepeatedLists, fit_lists
 from counterrank.models.mixture import MixtureModel
 from counterrank.models.settings import MOST_LABELS
 
@@ -56,6 +57,7 @@ __all__ = [
     "NumberModel",
     "Parameters",
     "Predictor",
+    "RepeatedLists",
     "Scaling",
     "Similarity",
     "number_table",
@@ -84,6 +86,7 @@ __all__ = [
     "fit_learner",
     "fit_linear",
     "fit_list_models",
+    "fit_lists",
     "fits_in_memory",
     "has_distribution",
     "policy_draws",

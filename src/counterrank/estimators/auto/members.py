@@ -37,8 +37,8 @@ Ints = NDArray[np.int64]
 #: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs
 #: we know.
 ORDERS = (2, 3)
-#: The member that rests on the models alone.
-MODELS = "models"
+#: The member that rests on the models alone, and the one with the aimed step (`aim`) on top.
+MODELS, AIMED = "models", "aimed"
 #: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
 LONGEST = 1024
 
