@@ -2,7 +2,6 @@
 
     python benchmarks/real_rankings.py --draws develop --logs 10 --out out/real
     python benchmarks/real_rankings.py --quick --estimators auto
-    python benchmarks/real_rankings.py --search-log FILE
 
 Worlds (`counterrank.research.simulate.World`) are balanced over behaviours x loggers; catalogue, candidates,
 K, n and the bend of relevance are dealt out from the draw's seed. `develop` and `fresh` share no
@@ -13,8 +12,8 @@ MSE / best: of the best of IPS, IIPS and RIPS in hindsight, per world. Far and d
 are judged apart: an interval that misses the truth while the verdict (of an evaluation by that
 estimator alone) is not "insufficient". Width / A-B: the interval of the target's value relative to
 that of the new arm of a two-arm test with the same total of n rows, 2 z sd / sqrt(n / 2), sd that
-of a ranking's reward on policy; relative to an arm of n rows, 1.41 times that. --search-log replays
-real clicks: see `benchmarks/search_replay.py`.
+of a ranking's reward on policy; relative to an arm of n rows, 1.41 times that. The lift, and real
+clicks, are judged by `benchmarks/lift`.
 """
 
 import argparse
@@ -37,7 +36,6 @@ SEEDS = {
     "third": 7_140_229,
     "fourth": 11_402_633,
 }
-WHICH = ("target", "logging")
 CLASSIC = ("ips", "iips", "rips")
 BEHAVIORS = ("position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed")
 LOGGERS = ("plackett-luce", "epsilon", "swap", "mixture")
@@ -294,34 +292,6 @@ def report_far(name: str, cells: list[Row]) -> None:
         )
 
 
-def lifts(cells: list[Row], logs: int) -> None:
-    """Print how often the interval of auto's lift holds the true lift, on new logs of n = 2,000,
-    and its width beside that of an A/B test with as many rankings in each arm.
-    """
-    n, first = 2_000, 11  # logs of other numbers than those that were judged
-    held, width, silent = [], [], 0
-    for cell in cells:
-        if cell["family"] in ("far", "top"):
-            continue
-        world = World(**cell["world"])
-        new, old = (true_value(world, which, relative_error=1e-3).value for which in WHICH)
-        for index in range(first, first + logs):
-            log = world.log(n, index)
-            found = cr.Auto().estimate(log, "new")
-            if not found.estimable:
-                silent += 1
-                continue
-            lift = found.lift
-            test = 1.96 * np.sqrt(2 / n) * log.reward.sum(axis=1).std()
-            held.append(lift.low <= new - old <= lift.high)
-            width.append((lift.high - lift.low) / 2 / test)
-        print(f"world {cell['id']} {cell['family']}: {sum(held)} of {len(held)} held", flush=True)
-    print(
-        f"lift: coverage {np.mean(held):.3f} of {len(held)}, width / A-B {np.median(width):.2f}, "
-        f"{silent} logs not estimable"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", choices=sorted(SEEDS), default="develop")
@@ -337,24 +307,10 @@ def main() -> None:
         "--quick", action="store_true", help="a world of each family, n = 2,000, 3 logs"
     )
     parser.add_argument("--report", action="store_true", help="only print what is there")
-    parser.add_argument(
-        "--lift", action="store_true", help="coverage of the lift instead, two logs a world"
-    )
-    parser.add_argument(
-        "--search-log", type=Path, help="replay this file of real search sessions instead"
-    )
-    parser.add_argument("--first", type=int, default=0, help="number of the first replayed log")
     options = parser.parse_args()
     names = [name for name in options.estimators.split(",") if name]
     again = [name for name in options.again.split(",") if name]
     logs = options.logs or (3 if options.quick else 10)
-    if options.search_log:
-        from search_replay import replayed
-
-        indices = range(options.first, options.first + logs)
-        cells = replayed(options.search_log, indices, names, again, options.out)
-        report(cells, names, (*CLASSIC, "snips"))
-        return
     out = options.out / options.draws
     out.mkdir(parents=True, exist_ok=True)
     part, parts = (int(v) for v in options.part.split("/"))
@@ -363,9 +319,6 @@ def main() -> None:
     if options.worlds:
         asked = options.worlds.split(",")
         cells = [c for c in cells if str(c["id"]) in asked or c["family"] in asked]
-    if options.lift:
-        lifts(cells, options.logs or 2)
-        return
     for cell in cells:
         cell["logs"] = []
     # Log by log, so that an interrupted study has as many worlds as possible.

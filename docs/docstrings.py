@@ -1,13 +1,10 @@
-"""Docstrings as pages want them: code blocks for doctests, tables and trees; public names as people
-import them.
+"""Docstrings as pages want them: code blocks for doctests, tables and trees; tables of parameters.
 
 An extension for mkdocstrings.
 """
 
-import ast
 import inspect
 import re
-from pathlib import Path
 from typing import Any
 
 import griffe
@@ -30,20 +27,6 @@ def fenced(text: str) -> str:
         else:
             found.append(paragraph.replace("][", "]\\["))  # an index of an index is no link
     return "\n\n".join(found)
-
-
-def public_names(source: str) -> dict[str, str]:
-    """Return the home of each name that a package loads on first use (`attach` of
-    `counterrank._lazy`).
-
-    >>> public_names("get, dir, all = attach({'log': ['RankingLog']})")
-    {'RankingLog': 'log'}
-    """
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    (table,) = (
-        ast.literal_eval(call.args[0]) for call in calls if getattr(call.func, "id", "") == "attach"
-    )
-    return {name: module for module, names in table.items() for name in names}
 
 
 #: Parameters that mean the same wherever they stand, for docstrings that do not say it again.
@@ -92,18 +75,15 @@ def parameter_table(parameters: list[griffe.Parameter], text: str) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring before it is parsed, and shows public names as `counterrank.NAME`."""
+    """Rewrites every docstring before it is parsed."""
 
     def on_package(self, *, pkg: griffe.Module, **options: Any) -> None:
-        """Add the names that are loaded on first use, which are not seen by reading the package's
-        source.
-        """
+        """Add tables of parameters to the docstrings of public names that do not list them."""
         if pkg.name != "counterrank":
             return
-        for name, module in public_names(Path(str(pkg.filepath)).read_text()).items():
-            alias = griffe.Alias(name, f"{pkg.name}.{module}.{name}", parent=pkg)
-            pkg.set_member(name, alias)
-            self.tabulate(alias)
+        for member in pkg.members.values():
+            if isinstance(member, griffe.Alias) and member.name in (pkg.exports or ()):
+                self.tabulate(member)
 
     def tabulate(self, alias: griffe.Alias) -> None:
         """Add a table of its parameters to the docstring of a public function or class."""
@@ -112,6 +92,8 @@ class Docstrings(griffe.Extension):
         except griffe.AliasResolutionError:  # a name from another library
             return
         if not (obj.is_function or obj.is_class) or obj.docstring is None:
+            return
+        if "Parameters\n----------" in obj.docstring.value:
             return
         given = [one for one in obj.parameters if one.name not in ("self", "cls")]
         if len(given) > 1:

@@ -1,8 +1,14 @@
 """The public names, and what importing them costs."""
 
+import ast
+import importlib
 import inspect
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
+from types import FunctionType
 
 import counterrank as cr
 
@@ -73,3 +79,94 @@ def test_the_source_of_every_public_class_is_found():
         found = getattr(cr, name)
         if inspect.isclass(found):
             assert inspect.getsource(found).lstrip().startswith(("class ", "@")), name
+
+
+USER = """
+import numpy as np
+import counterrank as cr
+
+log = cr.RankingLog(action=[[0, 1]], reward=np.ones((1, 2)), propensity=[[0.5, 0.5]])
+result: cr.Evaluation = cr.evaluate(log, {"new": np.ones((1, 2))}, estimators=["ips"], unit="user")
+estimate: cr.Estimate = result.estimate("new")
+low: float = estimate.lift.low
+interval: tuple[float, float] = cr.IPS().estimate(log, "new").interval(0.9)
+read: cr.RankingLog = cr.read_log("log.parquet", targets="new")
+level: str = result.verdict.level
+policy: cr.Policy = cr.PlackettLuce([[2.0, 1.0]])
+cr.evaluate({"action": [[0]], "reward": [[1]], "propensity": [[1.0]]}, "new")
+cr.learn("log.parquet", logger="plackett-luce").certificate
+"""
+#: A line that must be refused, and the part of it that mypy names.
+WRONG = {
+    "cr.evalute(log)": 'no attribute "evalute"; maybe "evaluate"',
+    "cr.evaluate(log, levle=0.9)": 'argument "levle"',
+    "cr.evaluate(log, level='high')": 'Argument "level"',
+    "cr.evaluate(3)": 'Argument 1 to "evaluate"',
+    "result.estimates[0].vale": 'no attribute "vale"',
+    "result.estimate('new').lift.lo": 'no attribute "lo"',
+    "result.verdict.levle": 'no attribute "levle"',
+    "cr.RankingLog(action=[[0]], rewards=[[1]], propensity=[[1]])": 'argument "rewards"',
+    "cr.read_log('log.parquet', target='new')": 'argument "target"',
+    "cr.PlackettLuce([[2.0, 1.0]], temprature=2.0)": 'argument "temprature"',
+}
+
+
+def test_a_users_type_checker_knows_names_parameters_and_results(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(USER + "".join(f"{line}\n" for line in WRONG))
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\nstrict = True\ncache_dir = " + str(tmp_path / "cache"))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", settings, "--no-error-summary", script],
+        capture_output=True, text=True, timeout=300,
+        env={**os.environ, "MYPYPATH": str(Path(cr.__file__).parents[1])},
+    )  # fmt: skip
+    right = len(USER.splitlines())
+    said: dict[int, str] = {}
+    for line in done.stdout.splitlines():
+        where, _, what = line.partition(": error: ")
+        if what:
+            said[int(where.rpartition(":")[2])] = what
+    assert not [what for line, what in said.items() if line <= right], done.stdout
+    for number, (line, named) in enumerate(WRONG.items(), right + 1):
+        assert named in said.get(number, ""), f"{line}: {said.get(number)}"
+
+
+def test_the_names_for_type_checkers_are_those_at_run_time():
+    tree = ast.parse(Path(cr.__file__).read_text())
+    (block,) = (
+        node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+    )
+    imported = {
+        name.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert sorted([*imported, "__version__"]) == sorted(cr.__all__)
+    for name, module in imported.items():
+        assert getattr(cr, name) is getattr(importlib.import_module(module), name), name
+    assert sorted(imported) == dir(cr)
+
+
+def public_functions() -> dict[str, FunctionType]:
+    found = {name: getattr(cr, name) for name in cr.__all__}
+    return {name: one for name, one in found.items() if inspect.isfunction(one)}
+
+
+def test_public_functions_are_described_in_sections():
+    for name, function in public_functions().items():
+        doc = inspect.getdoc(function) or ""
+        for section in ("Parameters", "Returns", "Raises", "Examples"):
+            assert f"\n{section}\n{'-' * len(section)}\n" in doc, f"{name} has no {section}"
+        for parameter in inspect.signature(function).parameters:
+            assert re.search(rf"^\**{parameter}$", doc, flags=re.M), f"{name}: {parameter}"
+        assert doc.splitlines()[0].endswith("."), name
+
+
+def test_signatures_show_names_as_people_write_them():
+    shown = {name: str(inspect.signature(one)) for name, one in public_functions().items()}
+    shown["RankingLog"] = str(inspect.signature(cr.RankingLog))
+    shown["PlackettLuce"] = str(inspect.signature(cr.PlackettLuce))
+    for name, signature in shown.items():
+        assert "counterrank." not in signature and "numpy." not in signature, f"{name}{signature}"

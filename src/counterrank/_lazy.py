@@ -6,14 +6,13 @@ from typing import Any
 
 
 def attach(
-    modules: Mapping[str, Sequence[str]], package: str = "counterrank"
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return a module's `__getattr__`, `__dir__` and `__all__` for names that live in
-    `package.module`.
+    package: str, modules: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__` for names that live in `package.module`.
 
-    Classes keep the `__module__` of the file they stand in, long as it looks in a signature: with
-    the package's name there, `inspect.getsource` and a notebook's `??` do not find them, and doctest
-    passes them over in silence.
+    The package imports the same names under TYPE_CHECKING and lists them in `__all__`, both of
+    which type checkers read. Classes keep the `__module__` of their file: with the package's name
+    there, `inspect.getsource` and a notebook's `??` do not find them, and doctest skips them.
     """
     home = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
 
@@ -22,4 +21,4 @@ def attach(
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
         return getattr(importlib.import_module(home[name]), name)
 
-    return get, lambda: sorted(home), sorted(home)
+    return get, lambda: sorted(home)

@@ -333,3 +333,33 @@ def test_a_pipe_of_another_encoding_gets_the_table_and_whole_json(simulated: Pat
     assert done.returncode == 0 and b"? iips" in done.stdout, done.stderr
     piped = subprocess.run([*command, "--json", "-"], env=environment, capture_output=True)
     assert json.loads(piped.stdout)["log"]["words"]["reward"] == "Käufe"
+
+
+LINES = "action_1,reward_1,propensity_1,new_1\n" + "0,1,0.5,0.25\n1,0,0.5,0.75\n" * 40
+
+
+def test_a_closed_stdout_is_one_message_and_quiet_needs_none(tmp_path: Path):
+    (tmp_path / "log.csv").write_text(LINES)
+    command = [sys.executable, "-m", "counterrank", "evaluate", "log.csv", "--target", "new"]
+    command += ["--estimators", "ips"]
+    for more, code in ((["--json", "a.json"], 2), (["--json", "b.json", "--quiet"], 0)):
+        done = subprocess.run(
+            [*command, *more],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            preexec_fn=lambda: os.close(1),
+        )
+        assert done.returncode == code, done.stderr
+        assert ("stdout is closed" in done.stderr) == (code == 2)
+
+
+def test_a_folder_for_rows_without_a_value_is_a_segment(counterrank, tmp_path: Path):
+    for label in ("a", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / "log" / f"seg={label}").mkdir(parents=True)
+        (tmp_path / "log" / f"seg={label}" / "part.csv").write_text(LINES)
+    found = counterrank(
+        "evaluate", "log", "--target", "new", "--estimators", "ips", "--segment", "seg"
+    )
+    assert found.code == 0 and "seg = missing" in found.out, found.err

@@ -4,6 +4,8 @@ meant.
 
 import gzip
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.audit import audit_file
+from counterrank.data.columns import by_label, segmentation
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import from_frame, read_log, scan_log, tables
 
@@ -243,3 +246,59 @@ def test_rankings_of_a_thousand_positions(tmp_path):
     pq.write_table(pa.table(table), tmp_path / "log.parquet")
     log = both(tmp_path / "log.parquet")
     assert log.K == width and np.array_equal(log.action, names["action"])
+
+
+_REFUSED = """
+import sys
+import counterrank as cr
+from counterrank.io import files
+
+files.HARMLESS, files.MOST_RATIO = 8 << 20, 1
+try:
+    cr.read_log(sys.argv[1])
+except cr.CounterrankError as problem:
+    print(problem)
+"""
+
+
+def test_a_refused_bomb_lets_the_process_end(tmp_path):
+    """It was refused below the threads of Arrow's parser, which then waited for ever."""
+    path = tmp_path / "bomb.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"action_1,reward_1,propensity_1\n")
+        for _ in range(100):
+            file.write(b"0,0,0.5\n" * 131_072)
+    command = [sys.executable, "-c", _REFUSED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "unpacks to more than 8 MB" in done.stdout
+
+
+def test_lines_may_end_with_a_carriage_return_alone(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_bytes(b"action_1,reward_1,propensity_1\r" + b"1,1,0.5\r0,0,0.5\r" * 20)
+    assert both(path).n == 40
+
+
+@pytest.mark.parametrize("columns, message", [(25_000, "25,000 columns"), (400_000, "first line")])
+def test_a_table_of_a_million_columns_is_refused_by_its_first_line(tmp_path, columns, message):
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{j}" for j in range(columns)) + "\n" + "1," * columns + "1\n")
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match=message):
+            read(path)
+
+
+def test_a_long_text_costs_a_segment_nothing(tmp_path):
+    """NumPy gives every row the room of the longest text: 100 kB a row were 400 MB at 1,000 rows."""
+    long = "x" * 100_000
+    for kind in ("context", "column"):
+        name = "x_seg" if kind == "context" else "seg"
+        values = [long, long + "y", *["a", None] * 500]
+        n = len(values)
+        frame = {name: values, "action": [[0]] * n, "reward": [[1.0]] * n}
+        log = from_frame({**frame, "propensity": [[0.5]] * n}, segments=[name])
+        labels = segmentation(log, name).labels(log)
+        assert labels.nbytes < 1_000_000
+        found = {label: len(rows) for label, rows in by_label(labels)}
+        assert (found.pop("a"), found.pop("missing")) == (500, 500)
+        assert sorted(found.values()) == [1, 1]

@@ -1,5 +1,6 @@
 """A first run says once why it takes long; and what warmup promises holds."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -93,3 +94,53 @@ def test_warmup_holds_for_scores_too(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What is known of the cache belongs to one test."""
+    monkeypatch.setattr(FIRST_RUN, "uncached", False)
+    return FIRST_RUN
+
+
+def test_without_a_folder_for_compiled_code_kernels_run_all_the_same(told, monkeypatch, capfd):
+    def refused(function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(jit, "_Cache", refused)
+    assert jit.jit(lambda x: x + 1.0)(2.0) == 3.0
+    assert told.uncached
+    listener = FirstRun()
+    listener.uncached = True
+    listener.seconds = 5.0
+    listener.on_start(compiling("counterrank.kernels.jit"))
+    listener.on_end(compiling("counterrank.kernels.jit"))
+    assert "NUMBA_CACHE_DIR" in capfd.readouterr().err
+
+
+def test_a_full_disk_under_the_compiled_code_ends_nothing(told, monkeypatch, capfd):
+    def full(self, sig, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(jit.FunctionCache, "save_overload", full)
+    kernel = jit.jit(lambda x: x + 2.0)
+    assert kernel(2.0) == 4.0 and kernel(2) == 4.0
+    said = capfd.readouterr().err
+    assert said.count("No space left on device") == 1 and "NUMBA_CACHE_DIR" in said
+
+
+def test_a_command_runs_where_nothing_can_be_kept():
+    """The whole package: every kernel is defined when its module is imported."""
+    code = (
+        "import numpy as np; import counterrank.weights.kernels.weights; "
+        "from counterrank.kernels.jit import fill; x = np.zeros(2); fill(x, 0.5); print(x.sum())"
+    )
+    # The one place that is left to numba is no archive.
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "_ZipCacheLocator"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert (found.returncode, found.stdout.strip()) == (0, "1.0"), found.stderr

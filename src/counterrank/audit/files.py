@@ -1,16 +1,18 @@
 """`counterrank check`: the audit of whatever holds a log, readable or not."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.audit.auditor import audit
 from counterrank.audit.findings import Audit, Finding, examples_at
-from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.errors import (
     ConfigError,
@@ -22,7 +24,9 @@ from counterrank.errors import (
 )
 from counterrank.io import (
     Field,
+    LogLike,
     LogSpec,
+    OpenOptions,
     ReadOptions,
     Survey,
     action_ids,
@@ -39,15 +43,47 @@ from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 
 def audit_log(
-    log: Any,
-    targets: Any = None,
+    log: LogLike,
+    targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,
     *,
     segments: Sequence[str] | str | None = None,
     time: str | None = None,
-    **reading: Any,
+    **reading: Unpack[OpenOptions],
 ) -> Audit:
-    """Return the findings about a log in memory, a frame, a path or a source; targets may be left
-    out.
+    """Return the findings about a log; targets may be left out.
+
+    Parameters
+    ----------
+    log
+        A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
+    targets
+        The policies whose weights are looked at: names mapped to arrays, `Propensity` or `Policy`, or
+        names of columns.
+    segments
+        A column or several whose groups are compared.
+    time
+        The column with the time of each ranking.
+    **reading
+        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+        `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
+        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+
+    Returns
+    -------
+    Audit
+        The findings, worst first, each with its likely cause and remedy.
+
+    Raises
+    ------
+    CounterrankError
+        The log cannot be read; `audit_file` says more about such a file.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
+    >>> isinstance(audit_log(log), cr.audit.Audit)
+    True
     """
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())
     source, names = _opened(log, targets or None, [*named, *([time] if time else [])], reading)
@@ -55,8 +91,9 @@ def audit_log(
 
 
 def _opened(
-    log: Any, targets: Any, carried: list[str], reading: dict[str, Any]
+    log: LogLike, targets: Any, carried: list[str], given: OpenOptions
 ) -> tuple[Source, tuple[str, ...]]:
+    reading: dict[str, Any] = {**given}
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
     from counterrank.io import TooLargeError, is_adapter, read_log, refuse_unread
@@ -78,18 +115,45 @@ def _opened(
 
 
 def audit_file(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     targets: Sequence[str] = (),
     *,
     segments: Sequence[str] | str | None = None,
     time: str | None = None,
-    **reading: Any,
+    **reading: Unpack[OpenOptions],
 ) -> Audit:
-    """Return the findings about a file, also one that cannot be read as a log: then all that can be
-    said about it.
+    """Return the findings about a file, also about one that cannot be read as a log.
 
-    What is wrong with single numbers is counted on the raw columns; the rest of the audit then runs
-    on the rows that can be used, and says how many those are.
+    What is wrong with single numbers is counted on the raw columns. The rest of the audit then runs on
+    the rows that can be used, and says how many those are.
+
+    Parameters
+    ----------
+    path
+        A file, a folder or a pattern.
+    targets
+        Names of columns of target policies.
+    segments
+        A column or several whose groups are compared.
+    time
+        The column with the time of each ranking.
+    **reading
+        Options of the reader, as in `counterrank.io.ReadOptions`.
+
+    Returns
+    -------
+    Audit
+        The findings, worst first, each with its likely cause and remedy.
+
+    Raises
+    ------
+    CounterrankError
+        There is no such file, or an option makes no sense.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> print(cr.audit_file("log.parquet", ["new"]))  # doctest: +SKIP
     """
     reading = {"require_propensity": False, **reading}
     try:
@@ -100,7 +164,7 @@ def audit_file(
 
 
 def _dirty(
-    path: "str | os.PathLike[str]", targets: tuple[str, ...], problem: CounterrankError, *,
+    path: str | os.PathLike[str], targets: tuple[str, ...], problem: CounterrankError, *,
     segments: Sequence[str] | str | None, time: str | None, **reading: Any,
 ) -> Audit:  # fmt: skip
     # Errors end with what to do, after the last semicolon.
@@ -129,7 +193,7 @@ Bools = NDArray[np.bool_]
 
 
 def repaired(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     targets: Sequence[str],
     *,
     format: str | None = None,

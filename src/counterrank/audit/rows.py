@@ -17,7 +17,7 @@ from counterrank.audit.findings import (
     complete,
     examples_at,
 )
-from counterrank.data.columns import by_label, column_of, epoch_unit
+from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.kernels import hashing
 from counterrank.policies import Scored
@@ -53,7 +53,7 @@ def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
         return values.astype("datetime64[D]").astype(str)
     if values.dtype.kind in "iuf":
         return _days_of_numbers(values.astype(np.float64))
-    texts = values.astype(str)
+    texts = as_texts(values)
     return texts.astype("<U10") if len(texts) and _DATE.match(str(texts[0])) else texts
 
 

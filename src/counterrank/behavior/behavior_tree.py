@@ -1,5 +1,7 @@
 """BehaviorTree: which behaviour model each context gets, chosen to minimise an estimate of the MSE."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +57,7 @@ class BehaviorTree:
     forest: Forest | None = None
 
     def fit(
-        self, log: RankingLog, target: "str | Probabilities | ArrayLike", *, seed: int = 0
+        self, log: RankingLog, target: str | Probabilities | ArrayLike, *, seed: int = 0
     ) -> Self:
         """Return the tree grown on all rows of a log in memory."""
         name = target if isinstance(target, str) else "target"
@@ -162,7 +164,7 @@ class BehaviorTree:
             )
         return self.forest
 
-    def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
+    def assign(self, context: ArrayLike | None, n: int | None = None) -> Ints:
         """Return model indices (n, K), or (n,) when one model serves all positions."""
         return self.fitted.assign(context, n)
 
@@ -174,12 +176,12 @@ class BehaviorTree:
         """Return groups, rules, models, estimates and feature importance as plain values for JSON."""
         return words.describe(self.fitted)
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted tree to a JSON file."""
         storage.save(self.fitted, path)
 
     @classmethod
-    def load(cls, path: "str | os.PathLike[str]") -> "BehaviorTree":
+    def load(cls, path: str | os.PathLike[str]) -> BehaviorTree:
         """Return the fitted tree in a JSON file, after checking it."""
         forest = storage.load(path)
         return cls(
@@ -198,7 +200,7 @@ class BehaviorTree:
             )
         return words.svg(forest, position - 1)
 
-    def figure(self, path: "str | os.PathLike[str]", position: int = 1) -> None:
+    def figure(self, path: str | os.PathLike[str], position: int = 1) -> None:
         """Write the tree of one position to an SVG file."""
         write_text(path, self.to_svg(position))
 
@@ -209,5 +211,5 @@ class BehaviorTree:
             else words.text(self.forest)
         )
 
-    def __rich__(self) -> "RenderableType":
+    def __rich__(self) -> RenderableType:
         return str(self) if self.forest is None else words.rich_table(self.forest)

@@ -18,6 +18,8 @@ IC    inverse cascade: the items below
 ====  =============================================================================
 """
 
+from __future__ import annotations
+
 import re
 import zlib
 from collections.abc import Sequence
@@ -136,7 +138,7 @@ def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> B
     return _BUILDERS[found[1]](length, int(found[2]), rng)
 
 
-def as_mask(given: "str | ArrayLike", length: int) -> Bools:
+def as_mask(given: str | ArrayLike, length: int) -> Bools:
     """Return a (K, K) mask from a name or a 0/1 matrix."""
     if isinstance(given, str):
         return mask(given, length)
@@ -202,19 +204,39 @@ class Candidate:
 
 def candidates(
     K: int,
-    kind: "str | Sequence[str | ArrayLike | Candidate]" = "default",
+    kind: str | Sequence[str | ArrayLike | Candidate] = "default",
     *,
     orders: Sequence[int] | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[Candidate]:
-    """Return candidate models for K positions: a named set, "generated", or a list of names, masks
-    and candidates.
+    """Return candidate behaviour models for K positions; those that coincide at this K appear once.
 
-    "default" is S, C, I and the standard model at interaction orders 2 and 3; "generated" spans
-    neighbours, cascades, windows and prefixes of several reaches. `orders` are interaction orders
-    of the standard model to add; they apply to factored policies and are passed over otherwise.
-    Models that coincide at this K appear once.
+    Parameters
+    ----------
+    K
+        Number of positions.
+    kind
+        "default" is S, C, I and the standard model at interaction orders 2 and 3. "generated" spans
+        neighbours, cascades, windows and prefixes of several reaches. "paper" and "real-world" are the
+        paper's sets. Or a list of names, masks and candidates.
+    orders
+        Interaction orders of the standard model to add; they apply to factored policies and are passed
+        over otherwise.
+    rng
+        Draws the random masks R3 and R6; by default they are the same in every run.
 
+    Returns
+    -------
+    list of Candidate
+        The models, each with a name, a mask and an order.
+
+    Raises
+    ------
+    BehaviorError
+        A name is unknown, or a mask does not fit K.
+
+    Examples
+    --------
     >>> [c.label for c in candidates(4, "real-world", orders=[2])]
     ['S', 'C', 'I', 'P2', 'S, order 2']
     """
@@ -267,9 +289,7 @@ def distinct(given: Sequence[Candidate]) -> list[Candidate]:
     return list(seen.values())
 
 
-def _one(
-    given: "str | ArrayLike | Candidate", K: int, rng: np.random.Generator | None
-) -> Candidate:
+def _one(given: str | ArrayLike | Candidate, K: int, rng: np.random.Generator | None) -> Candidate:
     if isinstance(given, Candidate):
         as_mask(given.mask, K)
         return given

@@ -1,6 +1,7 @@
 """counterrank: the command line."""
 
 import difflib
+import errno
 import importlib
 import io
 import os
@@ -147,6 +148,14 @@ def printable(text: str) -> str:
     )
 
 
+class _Closed(io.TextIOBase):
+    """Stands for a stdout that was closed: what is printed there is refused, in words."""
+
+    def write(self, text: str) -> int:
+        """Refuse."""
+        raise OSError(errno.EBADF, "stdout is closed; give it a file, or use --quiet with --json")
+
+
 def run() -> None:
     """Run the command line.
 
@@ -157,6 +166,8 @@ def run() -> None:
     # share the rows.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _end_cleanly_when_told()
+    # A daemon may have closed it: Python then has no stdout at all, and --quiet needs none.
+    sys.stdout = sys.stdout or _Closed()
     for stream in (sys.stdout, sys.stderr):
         # Where stars and minus signs cannot be written a question mark will do.
         if isinstance(stream, io.TextIOWrapper):

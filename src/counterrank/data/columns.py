@@ -1,5 +1,6 @@
 """Columns of a log by name, and how to cut them into groups."""
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,10 +31,40 @@ class Segmentation:
         """Return the label of each row (n,)."""
         values = column_of(batch, self.column)
         if self.edges is None:
-            return values.astype(str)
+            return as_texts(values)
         names = interval_names(self.edges)
         index = np.searchsorted(np.array(self.edges), values.astype(np.float64), side="right")
         return np.where(np.isnan(values.astype(np.float64)), "missing", np.array(names)[index])
+
+
+#: Letters of a label that are kept: NumPy gives every row the room of the longest text.
+_LETTERS = 80
+MISSING = "missing"
+
+
+def as_texts(values: NDArray[Any]) -> NDArray[np.str_]:
+    """Return values (n,) as labels: none is "missing", and what a long text has beyond 80 letters
+    becomes a number that tells it from others.
+
+    >>> as_texts(np.array(["a", None, 3, "x" * 99], dtype=object)).tolist()[:3]
+    ['a', 'missing', '3']
+    """
+    if values.dtype.kind != "O" and values.dtype.itemsize <= _WIDE:
+        return values.astype(str)
+    return np.array([_label(value) for value in values.tolist()], dtype=np.str_)
+
+
+#: Bytes of an entry in an array of texts that are all short enough.
+_WIDE = 4 * _LETTERS
+
+
+def _label(value: Any) -> str:
+    if value is None:
+        return MISSING
+    text = str(value)
+    if len(text) <= _LETTERS:
+        return text
+    return f"{text[: _LETTERS - 10]}… {zlib.crc32(text.encode('utf-8', 'backslashreplace')):08x}"
 
 
 def by_label(labels: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -74,6 +105,8 @@ def segmentation(sample: RankingLog, name: str) -> Segmentation:
     it is a number.
     """
     values = column_of(sample, name)
+    if values.dtype.kind == "O":
+        values = as_texts(values)
     distinct = np.unique(values[~_missing(values)])
     if len(distinct) <= MAX_GROUPS and (values.dtype.kind != "f" or len(distinct) <= 10):
         return Segmentation(name)
@@ -91,7 +124,7 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _decoded(values: NDArray[np.float64], labels: tuple[str, ...]) -> NDArray[Any]:
-    names = np.array([*labels, "missing"])
+    names = np.array([*map(_label, labels), MISSING])
     codes = np.where(np.isnan(values), len(labels), values).astype(np.int64)
     return names[codes]
 

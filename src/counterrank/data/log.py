@@ -1,6 +1,8 @@
 """RankingLog: n logged rankings, validated once."""
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -67,6 +69,33 @@ class RankingLog:
     item_features: ItemFeatures | None = None
     #: (n,) indices of the rows in the whole log, when this is a selection of them and no stretch.
     selected: Ints | None = None
+
+    if TYPE_CHECKING:
+        # What may be given is wider than what is kept: lists and arrays of any kind.
+        def __init__(  # noqa: PLR0913 - a column each
+            self,
+            *,
+            action: ArrayLike,
+            reward: ArrayLike,
+            propensity: Probabilities | ArrayLike,
+            context: ArrayLike | None = None,
+            unit: ArrayLike | None = None,
+            behavior: ArrayLike | None = None,
+            targets: Mapping[str, Probabilities | ArrayLike] = ...,
+            dists: Mapping[str, ArrayLike] = ...,
+            columns: Mapping[str, ArrayLike] = ...,
+            context_names: Sequence[str] = (),
+            categories: Mapping[str, Sequence[str]] = ...,
+            action_names: Sequence[str] | None = None,
+            position_weights: str | ArrayLike = ...,
+            lengths: Ints = ...,
+            bucket: Ints = ...,
+            start: int = 0,
+            notes: Sequence[str] = (),
+            candidates: Candidates | Sequence[Sequence[int]] | None = None,
+            item_features: ItemFeatures | None = None,
+            selected: Ints | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -241,7 +270,7 @@ class RankingLog:
         object.__setattr__(part, "targets", {**self.targets, **added})
         return part
 
-    def with_position_weights(self, weights: "str | ArrayLike") -> Self:
+    def with_position_weights(self, weights: str | ArrayLike) -> Self:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
         part = self.take(slice(0, self.n))
         object.__setattr__(part, "position_weights", validation.position_weights(weights, self.K))
@@ -277,7 +306,7 @@ class RankingLog:
         return part
 
     @classmethod
-    def from_frame(cls, frame: object, **options: Any) -> "RankingLog":
+    def from_frame(cls, frame: object, **options: Any) -> RankingLog:
         """Return a log from a pandas, polars or pyarrow table; options as in `read_log`."""
         # The one way up, known to import-linter: readers stand above the log and make it.
         from counterrank.io import from_frame
@@ -285,7 +314,7 @@ class RankingLog:
         return from_frame(frame, **options)
 
     @classmethod
-    def read(cls, path: "str | os.PathLike[str]", **options: Any) -> "RankingLog":
+    def read(cls, path: str | os.PathLike[str], **options: Any) -> RankingLog:
         """Return a log from a file; the same as `counterrank.read_log`."""
         from counterrank.io import read_log
 

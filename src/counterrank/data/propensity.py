@@ -1,10 +1,12 @@
 """Logged numbers: what a policy's probability of the shown items is, and what it is of."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PropensityError
 
@@ -54,6 +56,10 @@ class Propensity:
 
     kind: str
     values: Floats
+
+    if TYPE_CHECKING:
+        # Lists are taken too.
+        def __init__(self, kind: str, values: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         if self.kind not in SUPPORTS:

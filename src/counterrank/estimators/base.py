@@ -5,6 +5,8 @@ turns a batch into something that adds; `Plan.finish(sum)` turns the sum into an
 with equal keys share a pass.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
@@ -100,7 +102,7 @@ class Estimate:
     #: An interval of the estimator's own making, which then is the default.
     interval_at: Callable[[float], Interval] | None = field(default=None, repr=False)
     #: What the other methods of `interval` start from.
-    evidence: "Evidence | None" = field(default=None, repr=False)
+    evidence: Evidence | None = field(default=None, repr=False)
     allowance: float = 0.0
     basis: str = ""
     #: Why the log cannot say anything about this value; empty where it can.
@@ -160,7 +162,7 @@ class Estimate:
         """Upper end of the interval at the evaluation's level."""
         return self.interval()[1]
 
-    def without_spread(self) -> "Estimate":
+    def without_spread(self) -> Estimate:
         """Return the same value without errors and intervals, flagged: what one ranking or unit can
         tell.
         """
@@ -178,7 +180,7 @@ class Estimate:
             details=_bare_details(self.details), interval_at=lambda level: (np.nan, np.nan),
         )  # fmt: skip
 
-    def without_evidence(self, reason: str) -> "Estimate":
+    def without_evidence(self, reason: str) -> Estimate:
         """Return the estimate that is none: no value, error or interval anywhere, and the reason."""
         nothing = tuple(PositionValue(np.nan, np.nan) for _ in self.by_position)
         return replace(
@@ -393,7 +395,7 @@ class Estimator(ABC):
     def estimate(
         self,
         log: RankingLog,
-        target: "str | Probabilities | ArrayLike",
+        target: str | Probabilities | ArrayLike,
         *,
         level: float = 0.95,
         seed: int = 0,

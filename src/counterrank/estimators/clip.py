@@ -1,5 +1,7 @@
 """Weights made smaller where they are large: clipped, shrunk, or replaced by a model."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +26,7 @@ Floats = NDArray[np.float64]
 class _Rows:
     count: int
 
-    def __add__(self, other: "_Rows") -> "_Rows":
+    def __add__(self, other: _Rows) -> _Rows:
         return _Rows(self.count + other.count)
 
 

@@ -1,5 +1,7 @@
 """Reward models alone (DM) and with weighted residuals (DR, cascade DR); one model a log and target."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Weights of other events than the shown items: groups of items, and single places added up."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +40,7 @@ class Marginalised(Estimator):
     1.0
     """
 
-    groups: "ArrayLike"
+    groups: ArrayLike
     weights: Any = "iips"
     aggregate: str = "mean"
     name: str = "mips"
@@ -72,7 +74,7 @@ class Marginalised(Estimator):
         )
 
 
-def group_index(groups: "ArrayLike", A: int) -> Ints:
+def group_index(groups: ArrayLike, A: int) -> Ints:
     """Return group numbers (A,) from labels (A,) or embeddings (A, e).
 
     >>> group_index([[1, 0], [0, 1], [1, 0]], 3).tolist()

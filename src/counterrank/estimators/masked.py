@@ -2,6 +2,8 @@
 everything between.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -424,7 +426,7 @@ class OrderIPS(Estimator):
     """
 
     order: int = 2
-    behavior: "str | ArrayLike" = "S"
+    behavior: str | ArrayLike = "S"
     aggregate: str = "mean"
 
     @property

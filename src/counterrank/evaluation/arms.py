@@ -2,17 +2,20 @@
 what it earned.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import atomic
+from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
@@ -23,6 +26,8 @@ from counterrank.inference import check_level, critical_value
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
+
+    from counterrank.io import LogLike, OpenOptions
 
 Floats = NDArray[np.float64]
 
@@ -155,14 +160,14 @@ class Validation:
             "summary": self.summary,
         }
 
-    def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
             atomic.write_text(path, text)
         return text
 
-    def to_html(self, path: "str | os.PathLike[str] | None" = None) -> str:
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return one self-contained page, and write it to `path` if one is given."""
         from counterrank.report import validation_page
 
@@ -171,7 +176,7 @@ class Validation:
             atomic.write_text(path, text)
         return text
 
-    def plot(self) -> "Figure":
+    def plot(self) -> Figure:
         """Return predicted against earned as a matplotlib figure; needs the extra `plots`."""
         from counterrank.report import validation_picture
 
@@ -182,7 +187,7 @@ class Validation:
 
         return validation_fragment(self.to_dict())
 
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import validation_terminal
 
         yield from validation_terminal(self.to_dict())
@@ -197,20 +202,58 @@ class Validation:
 
 
 def validate(
-    log: Any,
+    log: LogLike,
     arm: str,
     *,
-    estimators: "Sequence[str] | str | None" = "auto",
+    estimators: Sequence[str] | str | None = "auto",
     level: float = 0.95,
     seed: int = 0,
-    **reading: Any,
+    **reading: Unpack[OpenOptions],
 ) -> Validation:
     """Return how well every arm of a past A/B test is predicted from each other arm's rows.
 
-    `log` is a RankingLog, a frame or a path; the column `arm` says which arm served a row,
-    `propensity` is the serving arm's, and each arm has a column (or a target) of its own name: its
-    probabilities of the shown items in all rows. One estimator is judged, `auto` by default.
-    Further options go to the reader.
+    Parameters
+    ----------
+    log
+        A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
+        `propensity` is that of the arm that served a row; each arm has a column (or a target) of its
+        own name: its probabilities of the shown items in all rows.
+    arm
+        The column that says which arm served a row.
+    estimators
+        The one estimator to judge.
+    level
+        Confidence of the intervals.
+    seed
+        Every random stream follows it.
+    **reading
+        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+        `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
+        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+
+    Returns
+    -------
+    Validation
+        A prediction and what was earned for each pair of arms, and how often the intervals held.
+
+    Raises
+    ------
+    CounterrankError
+        An arm has no column, too few rows, or the log cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import counterrank as cr
+    >>> half = np.full((400, 1), 0.5)
+    >>> rng = np.random.default_rng(0)
+    >>> action, reward = rng.integers(2, size=(2, 400, 1))
+    >>> log = cr.RankingLog(
+    ...     action=action, reward=reward, propensity=half, targets={"a": half, "b": half},
+    ...     columns={"arm": np.repeat(["a", "b"], 200)},
+    ... )
+    >>> [(pair.source, pair.arm) for pair in cr.validate(log, "arm", estimators="ips").pairs]
+    [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
     whole, arms = _with_arms(log, arm, reading)
@@ -237,7 +280,7 @@ def validate(
     return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found)))
 
 
-def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog, list[str]]:
+def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
     whole = _opened(log, arm, reading)
     if arm not in whole.columns:
@@ -276,15 +319,11 @@ def _with_arms(log: Any, arm: str, reading: dict[str, Any]) -> tuple[RankingLog,
     return whole, arms
 
 
-def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
-    from counterrank.io import from_frame, read_log, refuse_unread
+def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
+    from counterrank.io import in_memory
 
-    if isinstance(log, RankingLog):
-        refuse_unread(reading)
-        return log
-    read = read_log if isinstance(log, (str, os.PathLike)) else from_frame
     try:
-        return read(log, segments=[arm], **reading)
+        return in_memory(log, [arm], reading)
     except LogError as problem:
         # The reader knows the column as a segment, a word that nobody used who asked for an arm.
         told = str(problem).replace(f"column '{arm}' for segment", f"column '{arm}' for the arm")
@@ -292,7 +331,7 @@ def _opened(log: Any, arm: str, reading: dict[str, Any]) -> RankingLog:
 
 
 def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:
-    return np.asarray(log.columns[arm]).astype(str)
+    return as_texts(np.asarray(log.columns[arm]))
 
 
 def _earned(part: RankingLog) -> Earned:

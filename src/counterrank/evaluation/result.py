@@ -1,5 +1,7 @@
 """Evaluation: everything that was found, as plain data that renders itself."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -139,14 +141,14 @@ class Evaluation:
         )
         return found
 
-    def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
             atomic.write_text(path, text)
         return text
 
-    def to_html(self, path: "str | os.PathLike[str] | None" = None) -> str:
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the self-contained report, and write it to `path` if one is given."""
         from counterrank.report import html
 
@@ -155,7 +157,7 @@ class Evaluation:
             atomic.write_text(path, text)
         return text
 
-    def plot(self, kind: str = "values") -> "Figure":
+    def plot(self, kind: str = "values") -> Figure:
         """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps
         it.
 
@@ -175,7 +177,7 @@ class Evaluation:
         rows = [_row(estimate) for estimate in self.estimates]
         return require("pandas", extra="frames").DataFrame(rows)
 
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import terminal
 
         yield from terminal.renderables(self.to_dict())

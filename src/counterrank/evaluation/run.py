@@ -1,10 +1,12 @@
 """evaluate(): fit what must be fitted, pass over the log once for everything, assemble the result."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +63,9 @@ from counterrank.weights.diagnostics import effective_rows, mean_weight_test, we
 from counterrank.weights.moments import Moments
 from counterrank.weights.thresholds import FAILED
 
+if TYPE_CHECKING:
+    from counterrank.io import LogLike, OpenOptions
+
 
 def planning(
     chosen: Estimate, probe: RankingLog, options: Options, *, logged: float, logged_stderr: float
@@ -96,7 +101,7 @@ ESTIMATED = "estimated-propensity"
 
 
 def assemble(
-    run: "Run", total: PassState, estimates: tuple[Estimate, ...], *, command: str | None = None
+    run: Run, total: PassState, estimates: tuple[Estimate, ...], *, command: str | None = None
 ) -> Evaluation:
     """Return the finished evaluation."""
     options, first = run.options, run.first
@@ -166,7 +171,7 @@ def _logged(totals: Totals) -> tuple[float, float]:
     return float(totals.sums[0] / totals.n), float(np.sqrt(totals.variance(only)))
 
 
-def _possible(run: "Run", total: PassState, estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
+def _possible(run: Run, total: PassState, estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
     """Return the estimates, without those recommended values that no rewards of this log could come
     to.
     """
@@ -199,13 +204,13 @@ def _lightest(target: str, estimates: Sequence[Estimate]) -> Moments | None:
     return max(found, key=effective_rows, default=None)
 
 
-def _weighing(run: "Run", job: Job, one: Estimate, estimates: Sequence[Estimate]) -> Job:
+def _weighing(run: Run, job: Job, one: Estimate, estimates: Sequence[Estimate]) -> Job:
     like = None if one.moments is not None else weighed_like(one, estimates)
     return job if like is None else run.jobs[like]
 
 
 def _evidence(
-    run: "Run", pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate],
+    run: Run, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate],
     supported: dict[str, Any] | None, ranged: dict[str, Any] | None, findings: Sequence[Finding],
 ) -> Evidence:  # fmt: skip
     like = weighed_like(one, estimates)
@@ -246,7 +251,7 @@ def _learned_from(first: RankingLog, target: str) -> str | None:
 
 
 def _diagnostics(
-    run: "Run",
+    run: Run,
     total: PassState,
     estimates: Sequence[Estimate],
     supports: dict[str, dict[str, Any] | None],
@@ -291,11 +296,11 @@ SEQUENTIAL_ROWS = 10_000
 
 
 def evaluate(  # noqa: PLR0913
-    log: Any,
-    targets: "Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None" = None,
+    log: LogLike,
+    targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,
     *,
-    estimators: "Sequence[str | Estimator] | str | None" = None,
-    position_weights: "str | ArrayLike | None" = None,
+    estimators: Sequence[str | Estimator] | str | None = None,
+    position_weights: str | ArrayLike | None = None,
     level: float = 0.95,
     segments: Sequence[str] | str = (),
     seed: int = 0,
@@ -305,29 +310,70 @@ def evaluate(  # noqa: PLR0913
     time: str | None = None,
     independent_rows: bool = False,
     target_is_fresh: bool = False,
-    target_trained_until: "str | date | float | None" = None,
+    target_trained_until: str | date | float | None = None,
     sequential: bool | int = False,
     command: str | None = None,
-    **reading: Any,
+    **reading: Unpack[OpenOptions],
 ) -> Evaluation:
-    """Return what each target policy would have earned on this log, and how far that can be
-    believed.
+    """Return what each target policy would have earned on this log, and how far to believe it.
 
-    `log` is a RankingLog, a frame, a path to files, a Spark or Dask frame, or a Source; `targets`
-    maps names to arrays, `Propensity` or `Policy`, or names columns of the log. `estimators` that
-    are named must be able to run; of "all" and of the defaults, those that cannot are listed under
-    `skipped`. `segments` names a column or several, or "tree" for the groups of the fitted
-    behaviour tree. `practical` is the smallest relative lift that matters. `estimate_propensity`
-    (True, or how: "plackett-luce", "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS")
-    is for logs without propensities. `audit=False` leaves out the checks of `counterrank check` on which the
-    verdict does not rest; `time` names its time column. `independent_rows` declares that no two
-    rows belong to one visitor: without that and without units the evidence is directional at best.
-    So it is without `target_is_fresh`, which declares that no target was trained on these rows, or
-    `target_trained_until`, a date after which a row must be by its `time` to count at all.
-    `sequential` (True, or the number of rows at which intervals should be shortest, the same at
-    every look) gives intervals that hold at every look at a growing log. `command` is recorded.
-    Further options go to the reader.
+    Parameters
+    ----------
+    log
+        A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
+    targets
+        The policies to evaluate: names mapped to arrays, `Propensity` or `Policy`, or the names of
+        columns of the log. None takes the targets that the log carries.
+    estimators
+        Names such as "ips" or "auto", or estimator objects. What is named must be able to run; of
+        "all" and of the defaults, what cannot is listed under `skipped`.
+    position_weights
+        Weights of the positions in the value: K numbers, "uniform" or "dcg".
+    level
+        Confidence of the intervals.
+    segments
+        A column or several whose groups are estimated too; "tree" for those of the behaviour tree.
+    seed
+        Every random stream follows it.
+    practical
+        The smallest relative lift that matters, 0.01 for one per cent.
+    estimate_propensity
+        For logs without propensities: True, or the method: "plackett-luce", "logistic", "boosting",
+        "frequency:COLUMNS", "by-list:COLUMNS".
+    audit
+        False leaves out the checks of the log on which the verdict does not rest.
+    time
+        The column with the time of each ranking.
+    independent_rows
+        Declares that no two rows belong to one visitor. Without this and without units the evidence
+        is directional at best.
+    target_is_fresh
+        Declares that no target was trained on these rows. Without this or `target_trained_until` the
+        evidence is directional at best.
+    target_trained_until
+        The last day, or time, of the rows that a target was trained on; only later rows count.
+    sequential
+        True gives intervals that hold at every look at a growing log; a number says at how many rows
+        they should be shortest, the same at every look.
+    command
+        Recorded in the result.
+    **reading
+        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+        `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
+        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
 
+    Returns
+    -------
+    Evaluation
+        Estimates with intervals, lifts against the logging policy, diagnostics and the verdict.
+
+    Raises
+    ------
+    CounterrankError
+        The log, a target or an option cannot be used; the message says where and what to do.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
     >>> result = cr.evaluate(log, {"new": [[.5, .5]] * 100}, estimators=["ips"])
@@ -345,7 +391,7 @@ def evaluate(  # noqa: PLR0913
         )
     )
     if method is not None:
-        reading = {"require_propensity": False, **reading}
+        reading.setdefault("require_propensity", False)
     wanted, custom = named(estimators)
     with opened(log, targets, position_weights=position_weights, segments=carried, **reading) as (
         source,

@@ -4,12 +4,22 @@ from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_s
 from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.outputs import check_outputs
-from counterrank.io.reading import as_table, concat, from_frame, from_table, read_log, read_part
+from counterrank.io.reading import (
+    as_table,
+    concat,
+    from_frame,
+    from_table,
+    in_memory,
+    read_log,
+    read_part,
+)
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
 from counterrank.io.spec import (
     Field,
+    LogLike,
     LogSpec,
+    OpenOptions,
     Options,
     ReadOptions,
     load_toml,
@@ -31,7 +41,9 @@ from counterrank.io.where import Where
 __all__ = [
     "Field",
     "FileSource",
+    "LogLike",
     "LogSpec",
+    "OpenOptions",
     "Options",
     "Part",
     "ReadOptions",
@@ -48,6 +60,7 @@ __all__ = [
     "from_frame",
     "from_obp",
     "from_table",
+    "in_memory",
     "is_adapter",
     "is_small",
     "load_toml",

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -349,8 +350,7 @@ class TooLargeError(LogError):
 class Unpacked:
     """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
 
-    def __init__(self, file: DataFile, *, growth: float = 0.0) -> None:
-        self.file, self.growth, self.allowed = file, growth, limit() if growth else None
+    def __init__(self, file: DataFile) -> None:
         self.name = file.path
         self.limit = max(HARMLESS, MOST_RATIO * file.size)
         self.count = 0
@@ -361,7 +361,6 @@ class Unpacked:
         """Return up to `size` more bytes."""
         chunk = bytes(self._stream.read(None if size is None or size < 0 else size))
         self.count += len(chunk)
-        _refuse(self.file, int(self.growth * self.count), self.allowed)
         if self.count > self.limit:
             raise LogError(
                 f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
@@ -403,7 +402,23 @@ def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
     if file.compression is None:
         _refuse(file, int(growth * file.size), limit() if growth else None)
         return byte_stream(file)
-    return pa.PythonFile(Unpacked(file, growth=growth), mode="r")
+    # Counted before Arrow sees it: an error from a Python file below Arrow's threads leaves them
+    # waiting for ever when the process ends.
+    _refuse(file, int(growth * _unpacked(file)), limit() if growth else None)
+    return byte_stream(file, compression=file.compression)
+
+
+@lru_cache(maxsize=64)
+def _unpacked(file: DataFile) -> int:
+    """Return how many bytes a packed file unpacks to; more than it may raises."""
+    with Unpacked(file) as stream:
+        while stream.read(_COUNTED):
+            pass
+        return stream.count
+
+
+#: Bytes unpacked at a time where they are only counted.
+_COUNTED = 4 << 20
 
 
 def unpacked_size(file: DataFile, most: int) -> int:

@@ -1,5 +1,7 @@
 """A log whole in memory or part by part: from files, from tables of other libraries, from pieces."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +22,7 @@ from counterrank.io.decoding import decode
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
-from counterrank.io.spec import LogSpec, Options, ReadOptions
+from counterrank.io.spec import LogLike, LogSpec, Options, ReadOptions, refuse_unread
 from counterrank.io.survey import (
     Part,
     Survey,
@@ -40,8 +42,33 @@ Path = str | os.PathLike[str]
 def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
-    `format` names one of these or an adapter (`counterrank.io.adapters`); options as in
-    `ReadOptions`.
+    Parameters
+    ----------
+    path
+        A file, a folder or a pattern.
+    format
+        "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
+        as "vw-ccb"; None goes by the ending.
+    **options
+        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
+        `counterrank.io.ReadOptions`.
+
+    Returns
+    -------
+    RankingLog
+        The whole log in memory; `scan_log` streams it instead.
+
+    Raises
+    ------
+    LogError
+        A column is missing, or a value cannot be used; the message names row and column.
+    ConfigError
+        An option is unknown or makes no sense.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
     given = ReadOptions.of(**options)
     if format is not None:
@@ -103,6 +130,17 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
     # Who asks for help sees what may be given by name.
     del read.__dict__["__wrapped__"]
     return read
+
+
+def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any]) -> RankingLog:
+    """Return a log in memory: the given one, that of a table, or that of a file."""
+    if isinstance(log, RankingLog):
+        refuse_unread(reading)
+        return log
+    options = {**({"segments": tuple(segments)} if segments else {}), **reading}
+    if isinstance(log, (str, os.PathLike)):
+        return read_log(log, **options)
+    return from_frame(log, **options)
 
 
 def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:

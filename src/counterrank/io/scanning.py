@@ -1,5 +1,7 @@
 """Logs in files, passed over in batches; and whatever else holds a log, opened as a source."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,13 +51,48 @@ def scan_log(
     format: str | None = None,
     workers: int = 2,
     **options: Unpack[Options],
-) -> "FileSource":
-    """Return the log in a file, folder or pattern as a source of batches; nothing but its start is
-    read yet.
+) -> FileSource:
+    """Return the log in a file, folder or pattern as a source of batches; only its start is read yet.
 
     Names of actions and of categories, and the length of ragged rankings, need one pass over those
+    <<<<<<< HEAD
+    columns. Columns that are neither roles nor context are read only when named as `segments`, target
+    policies only when named.
+
+    Parameters
+    ----------
+    path
+        A file, a folder or a pattern.
+    format
+        "parquet", "arrow", "csv" or "jsonl"; None goes by the ending.
+    where
+        Keeps some rows: {"device": "mobile"} or {"day": [1, 2]}.
+    workers
+        Threads that read ahead.
+    **options
+        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
+        `counterrank.io.ReadOptions`.
+
+    Returns
+    -------
+    FileSource
+        A source that `evaluate`, `learn` and estimators take as a log.
+
+    Raises
+    ------
+    LogError
+        A column is missing, or the files do not fit together.
+    ConfigError
+        An option is unknown or makes no sense.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> source = cr.scan_log("log/*.parquet", targets="new", where={"day": [1, 2]})  # doctest: +SKIP
+    =======
     columns. Options as in `ReadOptions`; columns that are neither roles nor context are read only
     when named as `segments`, target policies only when named.
+    >>>>>>> main
     """
     return scan(path, ReadOptions.of(**options), format=format, workers=workers)
 
@@ -66,7 +103,7 @@ def scan(
     *,
     format: str | None = None,
     workers: int = 2,
-) -> "FileSource":
+) -> FileSource:
     """Return the source at `path`; the form of `scan_log` for ready-made options."""
     if is_adapter(format):
         raise ConfigError(

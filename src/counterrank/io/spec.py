@@ -4,10 +4,14 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self, TypedDict
+from typing import Any, Protocol, Self, TypedDict
+
+from numpy.typing import ArrayLike
 
 from counterrank import stores
+from counterrank.data.log import RankingLog
 from counterrank.data.propensity import MEANING
+from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.io.where import Where
 from counterrank.policies import (
@@ -28,18 +32,15 @@ UNIFORM = "uniform"
 Names = str | Iterable[str] | None
 
 
-class Options(TypedDict, total=False):
-    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+class CommonOptions(TypedDict, total=False):
+    """The options of the reader that every function with a log takes; see `ReadOptions`."""
 
     columns: Mapping[str, Any] | str
     context: Names
-    segments: Names
     keep: Names
-    targets: Names
     propensity_kind: str | None
     unit: str | None
     behavior: str | None
-    position_weights: Any
     missing_reward: str
     require_propensity: bool
     encode_actions: bool | None
@@ -50,6 +51,43 @@ class Options(TypedDict, total=False):
     policies: Any
     items: str | os.PathLike[str] | None
     where: Where | Mapping[str, Any] | str | None
+
+
+class Options(CommonOptions, total=False):
+    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+
+    segments: Names
+    targets: Names
+    position_weights: Any
+
+
+class OpenOptions(CommonOptions, total=False):
+    """The keyword arguments with which `evaluate`, `learn` and `validate` open a log."""
+
+    format: str | None
+    engine: Any
+
+
+class Frame(Protocol):
+    """A table of pandas, polars, Dask or Spark."""
+
+    @property
+    def columns(self) -> Any:
+        """Its columns."""
+
+
+class ArrowTable(Protocol):
+    """A table of pyarrow or DuckDB."""
+
+    @property
+    def column_names(self) -> Any:
+        """The names of its columns."""
+
+
+#: What can be opened as a log.
+LogLike = (
+    RankingLog | Source | str | os.PathLike[str] | Frame | ArrowTable | Mapping[str, ArrayLike]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

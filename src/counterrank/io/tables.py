@@ -33,6 +33,8 @@ BATCH = 65_536
 TEXT_BATCH = 4096
 #: A JSON object longer than this is no ranking.
 MOST_LINE = 256 << 20
+#: A table with more columns is no log; each costs a parser kilobytes.
+MOST_COLUMNS = 20_000
 #: No log nests its JSON deeper.
 MOST_LEVELS = 64
 _LOOK = 1 << 20
@@ -279,13 +281,26 @@ def _csv_options(
 def _header(file: DataFile) -> tuple[str, list[str]]:
     """The delimiter and the names in the first line of a CSV file."""
     with Unpacked(file) as stream:
-        line = stream.read(1 << 20).partition(b"\n")[0]
+        start = stream.read(_LOOK)
+    # Old spreadsheets end lines with a carriage return alone, which Arrow's reader knows too.
+    line = re.split(rb"\r\n|\n|\r", start, maxsplit=1)[0]
+    if len(line) == _LOOK:
+        raise LogError(
+            f"{file.path}: the first line has more than {_LOOK >> 20} MB, so it is no list of "
+            "columns; is it CSV?"
+        )
     # Spreadsheets put a mark before UTF-8, and semicolons where decimals have commas.
-    text = line.decode("utf-8-sig").strip("\r")
+    text = line.decode("utf-8-sig")
     if "\0" in text:
         raise LogError(f"{file.path} is not text: its first line holds zero bytes")
     delimiter = max(",\t;|", key=text.count)
-    return delimiter, next(csv.reader([text], delimiter=delimiter), [])
+    names = next(csv.reader([text], delimiter=delimiter), [])
+    if len(names) > MOST_COLUMNS:
+        raise LogError(
+            f"{file.path} has {len(names):,} columns, more than any log ({MOST_COLUMNS:,}): is it "
+            "turned around, or without its line ends?"
+        )
+    return delimiter, names
 
 
 def _csv(file: DataFile, columns: Columns) -> pa.Table:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.caching import FunctionCache
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
@@ -25,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 # Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
 _VECTOR_MATH = {"reassoc", "contract", "nsz"}
 # Kernels are called from Python and from each other, never through a C pointer.
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _INSIDE = {
     "nogil": True,
     "error_model": "numpy",
@@ -34,24 +35,99 @@ _INSIDE = {
 }
 
 
+#: Seconds of compiling after which a first run is explained: a single small kernel needs no word.
+_PATIENCE = 1.0
+_NOTICE = (
+    "counterrank: first run on this machine: compiling, up to a minute; kept for later runs "
+    "(`counterrank warmup` does it ahead)"
+)
+_WHERE = "every run compiles anew; NUMBA_CACHE_DIR names a folder that can be written to"
+_UNCACHED = f"counterrank: compiling, up to a minute: no folder to keep the code in; {_WHERE}"
+
+
+class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
+    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so
+    long.
+    """
+
+    def __init__(self) -> None:
+        self.told, self.seconds, self._depth, self._since = False, 0.0, 0, 0.0
+        #: Whether code cannot be kept: no folder can be written to, or the disk is full.
+        self.uncached = False
+
+    def on_start(self, event: "event.Event") -> None:
+        """Note when the outermost kernel begins; those it calls are compiled inside."""
+        if self._depth == 0:
+            self._since = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: "event.Event") -> None:
+        """Add up, and speak when it has taken a while."""
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._since
+        # Users' own numba functions are none of our business, and neither is a closed stderr.
+        kernel = getattr((event.data or {}).get("dispatcher"), "py_func", None)
+        ours = str(getattr(kernel, "__module__", "")).startswith("counterrank.")
+        if not self.told and ours and self.seconds > _PATIENCE and sys.stderr is not None:
+            self.told = True
+            print(_UNCACHED if self.uncached else _NOTICE, file=sys.stderr, flush=True)
+
+
+FIRST_RUN = FirstRun()
+event.register("numba:compile", FIRST_RUN)
+
+
+class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
+    """Machine code on disk, or none: a full disk ends no evaluation."""
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Store the code of one signature where that is possible."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as problem:
+            _say_uncached(problem.strerror or str(problem))
+
+
+def _kept(compiled: Function) -> Function:
+    """Return a kernel whose code is kept on disk, or compiled on each run where no folder can be
+    written to.
+    """
+    # Without it numba was told not to compile (NUMBA_DISABLE_JIT).
+    if not hasattr(compiled, "py_func"):
+        return compiled
+    try:
+        # numba's own `cache=True` does no more, and has no word for a disk that is full.
+        setattr(compiled, "_cache", _Cache(compiled.py_func))  # noqa: B010 - numba has no types
+    except RuntimeError:
+        FIRST_RUN.uncached = True
+    return compiled
+
+
+def _say_uncached(why: str) -> None:
+    if not FIRST_RUN.uncached and sys.stderr is not None:
+        print(f"counterrank: compiled code cannot be kept ({why}); {_WHERE}", file=sys.stderr)
+    FIRST_RUN.uncached = True
+
+
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
     # Said out loud: unless told otherwise, numba compiles a helper with the fast math of whoever
     # calls it first.
     compiled: Function = numba.njit(**_OPTIONS, fastmath=False)(function)
-    return compiled
+    return _kept(compiled)
 
 
 def vector_jit(function: Function) -> Function:
     """Like `jit`, with sums that may be reordered into vector lanes."""
     compiled: Function = numba.njit(**_OPTIONS, fastmath=_VECTOR_MATH)(function)
-    return compiled
+    return _kept(compiled)
 
 
 def fused_jit(function: Function) -> Function:
     """Like `jit`, where a * b + c may be rounded once instead of twice; nothing is reordered."""
     compiled: Function = numba.njit(**_OPTIONS, fastmath={"contract"})(function)
-    return compiled
+    return _kept(compiled)
 
 
 def helper(function: Function) -> Function:
@@ -75,42 +151,3 @@ def fill(out: NDArray[np.float64], value: float) -> None:
     """Put `value` into every entry of out (n,)."""
     for i in range(out.shape[0]):
         out[i] = value
-
-
-#: Seconds of compiling after which a first run is explained: a single small kernel needs no word.
-_PATIENCE = 1.0
-_NOTICE = (
-    "counterrank: first run on this machine: compiling, up to a minute; kept for later runs "
-    "(`counterrank warmup` does it ahead)"
-)
-
-
-class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
-    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so
-    long.
-    """
-
-    def __init__(self) -> None:
-        self.told, self.seconds, self._depth, self._since = False, 0.0, 0, 0.0
-
-    def on_start(self, event: "event.Event") -> None:
-        """Note when the outermost kernel begins; those it calls are compiled inside."""
-        if self._depth == 0:
-            self._since = time.perf_counter()
-        self._depth += 1
-
-    def on_end(self, event: "event.Event") -> None:
-        """Add up, and speak when it has taken a while."""
-        self._depth = max(self._depth - 1, 0)
-        if self._depth == 0:
-            self.seconds += time.perf_counter() - self._since
-        # Users' own numba functions are none of our business, and neither is a closed stderr.
-        kernel = getattr((event.data or {}).get("dispatcher"), "py_func", None)
-        ours = str(getattr(kernel, "__module__", "")).startswith("counterrank.")
-        if not self.told and ours and self.seconds > _PATIENCE and sys.stderr is not None:
-            self.told = True
-            print(_NOTICE, file=sys.stderr, flush=True)
-
-
-FIRST_RUN = FirstRun()
-event.register("numba:compile", FIRST_RUN)

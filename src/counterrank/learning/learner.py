@@ -5,13 +5,15 @@ stakes of the bound and m are fixed on the learning rows. What is certified is e
 exported; the model may be wrong, then the policy gains less, and the certificate still holds.
 """
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +48,9 @@ from counterrank.models import (
 from counterrank.policies import Policy, drawn_weight
 from counterrank.texts import in_percent
 
+if TYPE_CHECKING:
+    from counterrank.io import LogLike, OpenOptions
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -58,7 +63,7 @@ _VARIANTS = (Variant(), Variant(competition=True))
 
 
 def learn(  # noqa: PLR0913 - the options of a run
-    log: Any,
+    log: LogLike,
     *,
     model: str = "linear",
     path: str = "best-of",
@@ -68,22 +73,59 @@ def learn(  # noqa: PLR0913 - the options of a run
     segments: Sequence[str] | str = (),
     reward_range: tuple[float, float] | None = None,
     despite_audit: bool = False,
-    resume: "str | os.PathLike[str] | None" = None,
-    **reading: Any,
+    resume: str | os.PathLike[str] | None = None,
+    **reading: Unpack[OpenOptions],
 ) -> Learned:
-    """Return a policy that is better than the logger with stated confidence, or what is missing for
-    one.
+    """Return a policy that is better than the logger with stated confidence, or what is missing.
 
     The policy draws m rankings from the logger and serves the one that a reward model likes best.
-    `model` "linear" is a click model, linear in features and context; "boosting" puts LightGBM on
-    top (extra `boosting`). `path` "plackett-luce" adds the learned score to today's scores instead
-    (or stands alone, where the log has probabilities of the shown rankings and no scores): one draw
-    a page, no sampler of today's policy, and a bound further away. `grade` "free" assumes nothing
-    about behaviour and holds at every n; it needs rewards of a known range: 0/1, or `reward_range`
-    of one position. "assumed" is a t bound, which holds for many rows. `segments` names a column or
-    several. `despite_audit` goes on where the audit of the log has failed. `resume` is a folder in
-    which draws are kept: a run that was interrupted finds them there and goes on. Further options
-    go to the reader.
+
+    Parameters
+    ----------
+    log
+        A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
+    model
+        "linear" is a click model, linear in features and context; "boosting" puts LightGBM on top
+        (extra `boosting`).
+    path
+        "best-of" as above. "plackett-luce" adds the learned score to today's scores instead (or stands
+        alone, where the log has probabilities of the shown rankings and no scores): one draw a page,
+        no sampler of today's policy, and a bound further away.
+    grade
+        "free" assumes nothing about behaviour and holds at every n; it needs rewards of a known range.
+        "assumed" is a t bound, which holds for many rows.
+    level
+        Confidence of the certificate.
+    seed
+        Every random stream follows it.
+    segments
+        A column or several whose groups are looked at.
+    reward_range
+        The lowest and highest reward of one position, where rewards are not 0/1.
+    despite_audit
+        Goes on where the audit of the log has failed.
+    resume
+        A folder in which draws are kept: a run that was interrupted finds them there and goes on.
+    **reading
+        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+        `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
+        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+
+    Returns
+    -------
+    Learned
+        The policy, its certificate and the path of policies that were tried.
+
+    Raises
+    ------
+    CounterrankError
+        The log cannot be learned from; the message says why and what to do.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> learned = cr.learn("log.parquet", logger="plackett-luce")  # doctest: +SKIP
+    >>> learned.save("policy.json")  # doctest: +SKIP
     """
     check_level(level)
     if grade not in GRADES:
@@ -92,7 +134,9 @@ def learn(  # noqa: PLR0913 - the options of a run
         if given not in allowed:
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
-    whole = _opened(log, segments, reading)
+    from counterrank.io import in_memory
+
+    whole = in_memory(log, segments, reading)
     _refuse_estimated(whole, grade)
     logger = _sampler(whole, path)
     _check_choice(whole)
@@ -130,7 +174,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
 
 
-def _folder(path: "str | os.PathLike[str]") -> Path:
+def _folder(path: str | os.PathLike[str]) -> Path:
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,20 +193,6 @@ class Draws:
 
 def _cut(logger: Policy, rows: Bools) -> Policy:
     return logger if logger.n_rows == 1 else logger.take(np.flatnonzero(rows))
-
-
-def _opened(log: Any, segments: Sequence[str], reading: dict[str, Any]) -> RankingLog:
-    from counterrank.io import from_frame, read_log, refuse_unread
-
-    if isinstance(log, RankingLog):
-        refuse_unread(reading)
-        return log
-    options = {**({"segments": segments} if segments else {}), **reading}
-    return (
-        read_log(log, **options)
-        if isinstance(log, (str, os.PathLike))
-        else from_frame(log, **options)
-    )
 
 
 def _sampler(log: RankingLog, path: str) -> Policy | None:
@@ -298,7 +328,7 @@ def _side(
     part: RankingLog,
     logger: Policy,
     model: ListModel,
-    fold: "int | Ints",
+    fold: int | Ints,
     ranges: tuple[float, float],
     source: Draws,
 ) -> Side:
@@ -309,7 +339,7 @@ def _side(
 
 
 def _tilted(
-    part: RankingLog, policy: LearnedPolicy, fold: "int | Ints", ranges: tuple[float, float]
+    part: RankingLog, policy: LearnedPolicy, fold: int | Ints, ranges: tuple[float, float]
 ) -> Tilted:
     rewards = _rewards(part, ranges)
     value = list_value(part, policy.scorer.model, fold, rewards.shift)
@@ -318,7 +348,7 @@ def _tilted(
 
 
 def list_value(
-    part: RankingLog, model: ListModel, fold: "int | Ints", least: float = 0.0
+    part: RankingLog, model: ListModel, fold: int | Ints, least: float = 0.0
 ) -> Callable[[Ints, Ints], Floats]:
     """Return a function of rows (b,) and rankings (b, D, K): the expected total reward above
     `least`, never below 0.
@@ -386,7 +416,7 @@ def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
     return value
 
 
-def _misplaced(drawn: Drawn, units: "tuple[Ints, Floats] | None") -> bool:
+def _misplaced(drawn: Drawn, units: tuple[Ints, Floats] | None) -> bool:
     """Whether ranks B among L draws are not uniform on 0..L: their mean, and the mean weights small
     m would give them.
 
@@ -528,7 +558,7 @@ def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
     return Step(**side.place(step), value=value, low=promise, ess=ess)
 
 
-def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":
+def _units(part: RankingLog) -> tuple[Ints, Floats] | None:
     """Return the unit of each row and the number of rows of each unit; None where rows are their
     own units.
     """
@@ -538,7 +568,7 @@ def _units(part: RankingLog) -> "tuple[Ints, Floats] | None":
     return group.astype(np.int64), counts.astype(np.float64)
 
 
-def _summed(values: Floats, units: "tuple[Ints, Floats] | None") -> Floats:
+def _summed(values: Floats, units: tuple[Ints, Floats] | None) -> Floats:
     if units is None:
         return values
     return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)

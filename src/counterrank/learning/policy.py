@@ -2,6 +2,8 @@
 evaluates it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -188,7 +190,7 @@ class LearnedPolicy:
         own = self._candidate_scores(log, sets, bound)
         return Scored(sets, base + strength * own, parse_policy("plackett-luce"))
 
-    def _bound(self, log: RankingLog) -> "_Bound":
+    def _bound(self, log: RankingLog) -> _Bound:
         if log.K > len(self.position_weights):
             raise PolicyError(
                 f"the policy was learned on pages of {len(self.position_weights)} positions, and "
@@ -203,7 +205,7 @@ class LearnedPolicy:
             item_numbers(self.items, log, features=bool(self.feature_names)),
         )
 
-    def _candidate_scores(self, log: RankingLog, candidates: Candidates, bound: "_Bound") -> Floats:
+    def _candidate_scores(self, log: RankingLog, candidates: Candidates, bound: _Bound) -> Floats:
         out = np.empty(len(candidates.items))
         for rows in candidates.blocks(200_000):
             part = log.take(rows)
@@ -215,7 +217,7 @@ class LearnedPolicy:
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
         return out
 
-    def _table(self, log: RankingLog, bound: "_Bound") -> Floats:
+    def _table(self, log: RankingLog, bound: _Bound) -> Floats:
         every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
         return self.scorer.relevance(bound.others(log, every))
 
@@ -316,11 +318,11 @@ class LearnedPolicy:
             "scorer": self.scorer.to_dict(),
         }
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON, whole or not at all."""
         write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
 
-    def to_onnx(self, path: "str | os.PathLike[str] | None" = None) -> bytes:
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes:
         """Return what serving needs as an ONNX graph in double precision, and write it to `path` if
         one is given; needs the extra `onnx`.
 
@@ -334,7 +336,7 @@ class LearnedPolicy:
         return found
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "LearnedPolicy":
+    def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:
         """Return the policy of plain data, checked: a file is data from anywhere."""
         if data.get("schema") != SCHEMA:
             raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")

@@ -2,6 +2,8 @@
 what is shown more and less, so that no one is hurt unnoticed.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.atomic import write_text
+from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
@@ -141,7 +144,7 @@ class Learned:
         """From the logger to the largest m that was tried."""
         return self.certificate.path
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON."""
         self.policy.save(path)
 
@@ -176,7 +179,7 @@ class Learned:
         }
 
     def to_json(
-        self, path: "str | os.PathLike[str] | None" = None, *, policy: str | None = None
+        self, path: str | os.PathLike[str] | None = None, *, policy: str | None = None
     ) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(policy), indent=2, ensure_ascii=False, default=str) + "\n"
@@ -184,7 +187,7 @@ class Learned:
             write_text(path, text)
         return text
 
-    def to_html(self, path: "str | os.PathLike[str] | None" = None) -> str:
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the page a manager reads, and write it to `path` if one is given."""
         from counterrank.report import learning_page
 
@@ -193,13 +196,13 @@ class Learned:
             write_text(path, text)
         return text
 
-    def plot(self, kind: str = "path") -> "Figure":
+    def plot(self, kind: str = "path") -> Figure:
         """Return the path as a matplotlib figure; needs the extra `plots`."""
         from counterrank.report import learning_picture
 
         return learning_picture(self.to_dict(), kind)
 
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import learning_terminal
 
         yield from learning_terminal(self.to_dict())
@@ -241,7 +244,7 @@ _NAMED = 20
 def segments_of(
     part: RankingLog,
     gains: Floats,
-    units: "tuple[Ints, Floats] | None",
+    units: tuple[Ints, Floats] | None,
     columns: Sequence[str],
     level: float,
 ) -> tuple[dict[str, Any], ...]:
@@ -256,7 +259,7 @@ def segments_of(
                 f"there is no column '{column}' to look at; known: "
                 f"{', '.join(part.columns) or 'none'}"
             )
-        values = np.asarray(part.columns[column]).astype(str)
+        values = as_texts(np.asarray(part.columns[column]))
         labels = np.unique(values)
         if len(labels) > _MOST_LABELS:
             raise ConfigError(
@@ -281,7 +284,7 @@ def segments_of(
 
 
 def _mean(
-    gains: Floats, own: NDArray[np.bool_], units: "tuple[Ints, Floats] | None"
+    gains: Floats, own: NDArray[np.bool_], units: tuple[Ints, Floats] | None
 ) -> dict[str, Any]:
     n = int(own.sum())
     value = float(gains[own].mean())

@@ -4,6 +4,8 @@ And the questions put to them: logged items (n, K) and sets of positions, checke
 enlarged.
 """
 
+from __future__ import annotations
+
 import copy
 from abc import abstractmethod
 from collections.abc import Callable

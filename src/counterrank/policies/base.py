@@ -1,5 +1,7 @@
 """What every ranking policy can be asked: draws, and probabilities of items at positions."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self

@@ -7,6 +7,8 @@ m-1 draws that all lie below. Only the logger's sampler is needed, no probabilit
 by random keys, which makes scores continuous.
 """
 
+from __future__ import annotations
+
 import copy
 import itertools
 from collections.abc import Callable

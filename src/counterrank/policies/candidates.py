@@ -6,6 +6,8 @@ features) is a flat array beside `items`, so that 1 million rows of 50 candidate
 numbers whatever the size of the catalogue.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -78,7 +80,7 @@ class Candidates:
         return cls(offsets, items.astype(np.int32), flat, categories or {}, n_items)
 
     @classmethod
-    def concat(cls, parts: "Sequence[Candidates]") -> "Candidates":
+    def concat(cls, parts: Sequence[Candidates]) -> Candidates:
         """Return the rows of all parts, in order; they come from one source and have the same
         features.
         """
@@ -109,7 +111,7 @@ class Candidates:
         """Number of candidates of each row (n,)."""
         return np.diff(self.offsets)
 
-    def take(self, rows: Rows) -> "Candidates":
+    def take(self, rows: Rows) -> Candidates:
         """Return the candidates of the selected rows; a stretch of rows is a view."""
         offsets, where = self._cut(rows)
         features = {name: values[where] for name, values in self.features.items()}

@@ -2,6 +2,8 @@
 variants look.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Self
 

@@ -3,6 +3,8 @@
 P(L) = prod over the masked positions of p_k(a_k | x); all questions are sums of logarithms.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

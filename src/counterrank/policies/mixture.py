@@ -1,5 +1,7 @@
 """Mixtures: one of several policies is chosen for the whole ranking, unseen by the log."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Sequence
 from typing import Any, Self
@@ -124,8 +126,31 @@ class Mixture(ArrayPolicy):
 
 
 def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
-    """Return: the whole ranking from `policy` with probability 1 - epsilon, else uniformly at
-    random.
+    """Return the policy that shows a uniformly random ranking with probability epsilon.
+
+    Parameters
+    ----------
+    policy
+        What shows the whole ranking otherwise.
+    epsilon
+        The probability, 0 to 1.
+
+    Returns
+    -------
+    Mixture
+        Both policies with their weights.
+
+    Raises
+    ------
+    PolicyError
+        Epsilon is no probability.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> mixed = cr.epsilon_mixture(cr.PlackettLuce([[2.0, 1.0, 0.0]]), 0.1)
+    >>> mixed.weights.tolist()
+    [[0.9, 0.1]]
     """
     # The noise must be of the policy's kind: with repeats, or without.
     noise = Uniform(policy.n_actions) if policy.factored else UniformPermutation(policy.n_actions)
@@ -133,12 +158,34 @@ def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
 
 
 def pooled(policies: Sequence[Policy], counts: ArrayLike) -> Mixture:
-    """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c /
-    n.
+    """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c / n.
 
-    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by
-    the probability that any arm would have shown it, not only its own. Every policy must be bound
-    to all pooled rows.
+    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by the
+    probability that any arm would have shown it, not only its own.
+
+    Parameters
+    ----------
+    policies
+        The policy of each arm, bound to all pooled rows.
+    counts
+        How many rows each arm served.
+
+    Returns
+    -------
+    Mixture
+        The policies with their shares.
+
+    Raises
+    ------
+    PolicyError
+        The numbers of policies and counts differ, or a count is negative.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> arms = [cr.PlackettLuce([[1.0, 0.0]]), cr.PlackettLuce([[0.0, 1.0]])]
+    >>> cr.pooled(arms, [300, 100]).weights.tolist()
+    [[0.75, 0.25]]
     """
     sizes = np.asarray(counts, dtype=np.float64)
     if sizes.ndim != 1 or not (sizes >= 0).all() or not sizes.sum() > 0:

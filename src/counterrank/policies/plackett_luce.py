@@ -20,6 +20,8 @@ such term is right for their sum, to the same relative error:
   in log t, whose number of points grows with log(total / R).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 

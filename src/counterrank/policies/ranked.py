@@ -2,6 +2,8 @@
 interleaved.
 """
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np

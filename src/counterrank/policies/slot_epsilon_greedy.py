@@ -1,5 +1,7 @@
 """Epsilon-greedy slot by slot, without replacement."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -5,6 +5,8 @@ One grammar for the command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (
 options) and Python. Parsing is pure; `bind` makes the policy of some rows.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -155,6 +157,23 @@ def _swaps(reach: int, places: int, probability: float) -> Floats:
 def parse_policy(text: str) -> PolicySpec:
     """Return the spec of KIND[:option=value,...] or of a policy file.
 
+    Parameters
+    ----------
+    text
+        What `--policy NAME=` takes: "plackett-luce:temperature=2", "top", or the path of a policy file.
+
+    Returns
+    -------
+    PolicySpec
+        The kind with its options, or the path; it becomes a policy once it is bound to a log's scores.
+
+    Raises
+    ------
+    PolicyError
+        The kind or an option is unknown, or a value cannot be read.
+
+    Examples
+    --------
     >>> parse_policy("epsilon:epsilon=0.1")
     PolicySpec(kind='epsilon', options={'epsilon': 0.1}, path=None)
     """

@@ -1,5 +1,7 @@
 """Policies on disk: a NumPy archive of plain arrays and a JSON header, nothing executable."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -78,7 +80,31 @@ def _from_plugin(kind: str) -> type[ArrayPolicy]:
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
-    """Write the policy to `path` (.npz), whole or not at all."""
+    """Write the policy to `path` (.npz), whole or not at all.
+
+    Parameters
+    ----------
+    policy
+        A policy of arrays; functions cannot be saved.
+    path
+        The file to write.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    PolicyError
+        The policy holds a function.
+    OutputError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> cr.save_policy(cr.PlackettLuce([[2.0, 1.0]]), "policy.npz")  # doctest: +SKIP
+    """
     arrays: dict[str, Any] = {}
     header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -87,8 +113,29 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 
 
 def load_policy(path: str | os.PathLike[str]) -> Any:
-    """Return what is stored at `path`, checked like a new one: a policy (.npz), or one to be bound
-    to logs (.json).
+    """Return what is stored at `path`, checked like a new one.
+
+    Parameters
+    ----------
+    path
+        A file of `save_policy` (.npz), or a policy file (.json) of `counterrank learn` or a plug-in.
+
+    Returns
+    -------
+    Policy or LearnedPolicy
+        A policy of the rows it was saved with (.npz), or one to be bound to logs (.json).
+
+    Raises
+    ------
+    PolicyError
+        The file is damaged, too new, or of a kind that is not installed.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> policy = cr.load_policy("policy.json")  # doctest: +SKIP
+    >>> policy.kind  # doctest: +SKIP
+    'best-of'
     """
     if os.fspath(path).lower().endswith(".json"):
         return _from_json(path)

@@ -2,6 +2,8 @@
 of any size.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -94,14 +96,34 @@ FITTED_NUMBERS = 20_000_000
 def estimate_propensities(
     log: RankingLog, method: str = "auto", *, kind: str | None = None, seed: int = 0
 ) -> RankingLog:
-    """Return the log with estimated propensities: cross-fitted, calibrated by position, and flagged
-    in `notes`.
+    """Return the log with estimated propensities, cross-fitted, calibrated and flagged in `notes`.
 
-    `method`: "logistic" or "boosting" on the context, "frequency:COLUMNS" within groups of rows,
-    "by-list:COLUMNS" for few different lists per group, "plackett-luce" on scores and features of
-    candidates; "auto" is plackett-luce where there are such, else logistic. `kind` is that of the
-    targets unless given; plackett-luce gives a whole policy.
+    Parameters
+    ----------
+    log
+        A log without propensities, or whose propensities should not be used.
+    method
+        "logistic" or "boosting" on the context, "frequency:COLUMNS" within groups of rows,
+        "by-list:COLUMNS" for few different lists per group, "plackett-luce" on scores and features of
+        candidates. "auto" is plackett-luce where there are such, else logistic.
+    kind
+        What the numbers are, as in `Propensity`; by default that of the targets. Plackett-Luce gives a
+        whole policy.
+    seed
+        The folds follow it.
 
+    Returns
+    -------
+    RankingLog
+        The same rows with the estimated propensities.
+
+    Raises
+    ------
+    PropensityError
+        The log shows no exploration, or has nothing to estimate from.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> log = RankingLog(action=rng.integers(2, size=(500, 1)), reward=np.ones((500, 1)), propensity=np.ones((500, 1)))
     >>> estimated = estimate_propensities(log, kind="factored")

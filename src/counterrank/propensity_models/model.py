@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.columns import column_of
+from counterrank.data.columns import as_texts, column_of
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError, require
@@ -494,7 +494,7 @@ def group_keys(log: RankingLog, columns: tuple[str, ...]) -> NDArray[np.str_]:
     """Return a text for each row (n,) that is equal where all named columns are."""
     keys = np.full(log.n, "", dtype="<U1")
     for name in columns:
-        keys = np.char.add(np.char.add(keys, "\x1f"), column_of(log, name).astype(str))
+        keys = np.char.add(np.char.add(keys, "\x1f"), as_texts(column_of(log, name)))
     return keys
 
 

@@ -102,46 +102,6 @@ def test_a_believed_miss_is_counted(study, capsys):
     )
 
 
-def test_replayed_sessions_have_the_value_of_their_population(study, tmp_path):
-    """Two queries, lists of three documents: weights are exact, so IPS over the whole population is
-    the truth.
-    """
-    replay = load(Path(study.__file__).with_name("search_replay.py"))
-    rng = np.random.default_rng(1)
-    lines = [
-        ",".join(
-            [
-                "query",
-                "region",
-                *(f"doc_{k}" for k in range(1, 11)),
-                *(f"click_{k}" for k in range(1, 11)),
-            ]
-        )
-    ]
-    for _ in range(600):
-        query = int(rng.integers(2))
-        documents = 100 * query + np.concatenate([rng.permutation(3), np.arange(3, 10)])
-        clicks = (rng.random(10) < 1 / (1 + documents % 100)).astype(int)
-        lines.append(",".join(map(str, [query, 1, *documents, *clicks])))
-    (tmp_path / "sessions.csv").write_text("\n".join(lines) + "\n")
-    found = replay.Replay(tmp_path / "sessions.csv", 3, 2.0)
-    assert len(found.query) == 300 and len(found.lists) == 12
-    for probability in (found.old, found.new):
-        np.testing.assert_allclose(np.bincount(found.owner, weights=probability), 1)
-    assert not np.allclose(found.old, found.new)
-    rows = np.arange(300)
-    weight = np.exp(
-        found.policy(found.new, rows).prefix_log_prob(found.items)
-        - found.policy(found.old, rows).prefix_log_prob(found.items)
-    )[:, -1]
-    assert (weight * found.clicks.sum(axis=1)).mean() == pytest.approx(found.value, rel=1e-12)
-    assert (weight * found.clicks.sum(axis=1) ** 2).mean() - found.value**2 == pytest.approx(
-        found.sd**2
-    )
-    log = found.log(50, 0)
-    assert log.n == 50 and log.K == 3 and len(np.unique(log.action)) == 6
-
-
 def test_an_unexpected_error_is_counted_and_told(study, capsys):
     cell = {"family": "dbn", "n": 200, "world": {}, "truth": {"value": 2.0, "sd": 1.0}}
     cell["logs"] = [{"auto": {"failed": "KeyError('x')", "cpu": 1.0}}]

@@ -1,9 +1,16 @@
 """The paper's figures and tables, by one command; what makes them is loaded on first use."""
 
+from typing import TYPE_CHECKING
+
 from counterrank._lazy import attach
 from counterrank.research.paper.figures import FIGURES
 
-__getattr__, __dir__, __all__ = attach(
-    {"page": ["write_page"], "runner": ["reproduce"]}, "counterrank.research.paper"
-)
-__all__ += ["FIGURES"]
+if TYPE_CHECKING:
+    from counterrank.research.paper.page import write_page
+    from counterrank.research.paper.runner import reproduce
+
+__all__ = ["FIGURES", "reproduce", "write_page"]
+
+# Hidden from type checkers, for which a module with `__getattr__` has every name.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(__name__, {"page": ["write_page"], "runner": ["reproduce"]})
