@@ -68,8 +68,11 @@ def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.
     weights = np.zeros(J)
     weights[0] = 1.0
     steps = []
+    modelled = MODELS in summary.members
     for j in range(1, J):
-        if not summary.seen[j]:
+        # Own-position weights see the own item alone; models see it, and the rest of the page.
+        blind = modelled and summary.members[j] == "iips" and not exact(summary, "iips")
+        if blind or not summary.seen[j]:
             continue
         # The difference to the combination so far, not to the last member: its variance knows how
         # much of the member is in there already.
@@ -285,11 +288,12 @@ def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str,
     """Return value and standard error by interaction order; dependent positions have no orders but
     the first.
     """
-    if "rips" in summary.members:
+    K = len(summary.alpha)
+    if K > 2 and "order-2" not in summary.members:
         return []
     by_name = {row["member"]: row for row in table}
     weighed = [name for name in summary.members if name not in (MODELS, AIMED)]
-    path = order_path(weighed, len(summary.alpha))
+    path = order_path(weighed, K)
     return [
         {"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]}
         for m, name in path
