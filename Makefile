@@ -67,10 +67,11 @@ docs: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
-# Damaged files of every kind for ten minutes; SECONDS=60 for one.
+# Damaged files of every kind for ten minutes, then ordinary logs through everything; SECONDS=60 for one each.
 SECONDS ?= 600
 fuzz: setup
 	$(BIN)/python -m benchmarks.fuzz $(SECONDS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ordinary $(SECONDS)
 
 # Changes of single operators and numbers in the core formulas that no test notices; about an hour.
 mutation: setup

@@ -1,6 +1,7 @@
 """What messages are made of: close names, lists of names, options, and the notes a log carries."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
 
@@ -15,6 +16,15 @@ def in_percent(share: float, digits: int = 1) -> str:
     ('50.0\u202f%', '12\u202f%')
     """
     return f"{share * 100:.{digits}f}{NARROW}%"
+
+
+def in_z(z: float) -> str:
+    """Return how many standard errors a mean is off, for a message.
+
+    >>> in_z(-3.14), in_z(float("inf"))
+    ('z = -3.1', 'the same in every row')
+    """
+    return f"z = {z:.1f}" if math.isfinite(z) else "the same in every row"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -66,6 +76,8 @@ MISSING_REWARD_ZERO = "missing-reward-zero"
 SINGLE_POSITION = "single-position-rows"
 STANDARD_DROPPED = "standard-rows-dropped"
 BY_INDEX = "actions-by-index"
+UNANSWERED = "queries-without-hits"
+UNKNOWN_HITS = "events-on-other-documents"
 
 MEANING = {
     MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else "
@@ -78,6 +90,9 @@ MEANING = {
     STANDARD_DROPPED: "Rows of the standard policy have no propensities and were left out.",
     BY_INDEX: "Actions are known only by their index in each event: good for weights, not for "
     "reward models.",
+    UNANSWERED: "Queries without hits show nothing to rank and were left out.",
+    UNKNOWN_HITS: "Some events name documents that are not among the hits of their query; they are "
+    "counted nowhere.",
 }
 
 

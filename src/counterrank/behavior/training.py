@@ -285,8 +285,8 @@ def inflation(
         weights.ordered(moment, c.mask, c.order or log.K, given)
         expected[:, m] = given.mean(axis=1)
     # Upwards only: a variance that is overstated costs a model its place, one that is understated
-    # wins it a place by luck.
-    return np.maximum(1.0, expected / np.maximum(seen, 1e-300))
+    # wins it a place by luck. A factor of 1e100 says as much as a larger one.
+    return np.maximum(1.0, expected / np.maximum(seen, 1e-100 * expected + 1e-300))
 
 
 def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:

@@ -82,7 +82,7 @@ def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
     labels).
     """
     if name in batch.columns:
-        return batch.columns[name]
+        return _named(batch.columns[name])
     if name in ("behavior", "unit") and getattr(batch, name) is not None:
         found: NDArray[Any] = getattr(batch, name)
         return found
@@ -121,6 +121,17 @@ def segmentation(sample: RankingLog, name: str) -> Segmentation:
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+
+
+def _named(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a column whose text and days have a name for what is missing: None has no place in an
+    order.
+    """
+    if values.dtype.kind == "O":
+        return np.array(["missing" if value is None else str(value) for value in values], dtype=str)
+    if values.dtype.kind == "M" and np.isnat(values).any():
+        return np.where(np.isnat(values), "missing", values.astype(str))
+    return values
 
 
 def _decoded(values: NDArray[np.float64], labels: tuple[str, ...]) -> NDArray[Any]:

@@ -121,6 +121,7 @@ class RankingLog:
             for name, value in self.dists.items()
         }
         put(self, "dists", dists)
+        validation.items_of_distributions(self.action, dists, start=self.start)
         for name in ("unit", "behavior"):
             if getattr(self, name) is not None:
                 put(self, name, validation.column(getattr(self, name), self.n, name))

@@ -1,5 +1,6 @@
 """Checks made once, at the border: one linear pass each, one clear message when they fail."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ _LARGEST = float(np.finfo(np.float64).max)
 _ABOVE_ONE = 1e-9
 #: A weight is at most the inverse of this, so that its square is still a number.
 _SMALLEST = 1e-100
+#: Of a reward, and the inverse of the smallest: fourth powers stay numbers at both ends.
+_LARGEST_REWARD = 1e60
 #: Ids number the rows of tables.
 _LARGEST_ID = 2**31 - 1
 
@@ -103,7 +106,20 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         # Not in place: it may be the caller's own array.
         array = array.copy()
         clear_padding(array, length, 0.0)
+    _refuse_scale(array)
     return array
+
+
+def _refuse_scale(array: Floats) -> None:
+    """Raise where rewards are so large or small that a variance of squares is no number."""
+    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+    if largest > _LARGEST_REWARD:
+        fault = "overflow; give them in larger units"
+    elif 0.0 < largest < 1.0 / _LARGEST_REWARD:
+        fault = "vanish; give them in smaller units"
+    else:
+        return
+    raise LogError(f"the largest reward is {largest:.3g}: squares of such numbers {fault}")
 
 
 def propensities(
@@ -235,6 +251,19 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
             f"smallest entry {array[where].min():.6g}"
         )
     return array
+
+
+def items_of_distributions(action: Ints, dists: Mapping[str, Floats], *, start: int) -> None:
+    """Raise unless each shown item has its place in every whole distribution."""
+    for name, values in dists.items():
+        size = values.shape[-1]
+        if int(action.max(initial=-1)) >= size:
+            row, position = np.argwhere(action >= size)[0]
+            raise LogError(
+                f"'{name}_dist' has {size} probabilities, for the items 0 to {size - 1}, but item "
+                f"{action[row, position]} was shown (row {start + row}, position {position + 1}); "
+                "give one for each item in the order of the ids, or of the sorted names"
+            )
 
 
 def position_weights(weights: str | ArrayLike, length: int) -> Floats:

@@ -24,6 +24,7 @@ from counterrank.models import (
     fit_best,
     fit_learner,
     fit_linear,
+    fits_in_memory,
     has_distribution,
     train,
 )
@@ -45,7 +46,12 @@ def need_mean(workspace: Workspace, name: str) -> None:
 
 
 def trained(workspace: Workspace, *, rich: bool = True) -> Training:
-    """Return the Grams of the training rows."""
+    """Return the Grams of the training rows; what would not fit into memory is refused."""
+    if not fits_in_memory(workspace.first):
+        raise EstimatorError(
+            f"a linear reward model of {workspace.first.n_actions:,} items at {workspace.first.K} "
+            "positions would not fit into memory; use 'auto', or weights alone such as 'iips'"
+        )
     key = ("training", rich)
     return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
 

@@ -189,11 +189,16 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
     bad = ~(error <= MAX_CURVE_ERROR)
     if bad.any():
         worst = (np.flatnonzero(bad) + 1).tolist()
+        most = float(error[bad].max())
+        how = (
+            f"hardly ever shown elsewhere (standard error of the log curve {most:.2g}, at most "
+            f"{MAX_CURVE_ERROR} is needed)"
+            if np.isfinite(most)
+            else "never shown elsewhere"
+        )
         raise EstimatorError(
             f"examination cannot be told from relevance at position{'s' if len(worst) > 1 else ''} "
-            f"{', '.join(map(str, worst))}: what stands there was hardly ever shown elsewhere "
-            "(standard error of the "
-            f"log curve {error[bad].max():.2g}, at most {MAX_CURVE_ERROR} is needed); {_LOG_THIS}"
+            f"{', '.join(map(str, worst))}: what stands there was {how}; {_LOG_THIS}"
         )
     return error
 
@@ -212,7 +217,10 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
         shape = given[: reward.shape[1]]
         scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]
         return scaled
-    overall = earned.sum(axis=1, keepdims=True) / attraction.sum(axis=1, keepdims=True)
+    # Where nothing attracts there is no curve to find either: what was earned is then no share of it.
+    overall = earned.sum(axis=1, keepdims=True) / np.maximum(
+        attraction.sum(axis=1, keepdims=True), 1e-300
+    )
     # A position nobody reached keeps a little of the overall level, so that nothing is divided by
     # zero.
     curves: Floats = (earned + 0.5 * overall) / (attraction + 0.5)

@@ -195,10 +195,8 @@ class Validation:
     def __repr__(self) -> str:
         """Return the summary in a line."""
         found = self.summary
-        return (
-            f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, "
-            f"bias={self.bias:.4g})"
-        )
+        bias = "unknown" if found["bias"] is None else f"{self.bias:.4g}"
+        return f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, bias={bias})"
 
 
 def validate(

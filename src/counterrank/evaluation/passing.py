@@ -64,9 +64,18 @@ def at_any_time(one: Estimate, looks: Looks) -> Estimate:
         relative_low=lift.relative - stretch * (lift.relative - lift.relative_low),
         relative_high=lift.relative + stretch * (lift.relative_high - lift.relative),
     )
-    return replace(
-        one, lift=wide, interval_at=lambda level: one.interval(looks.level(level, one.n))
-    )
+    return replace(one, lift=wide, interval_at=lambda level: _at_any_time(one, looks, level))
+
+
+def _at_any_time(one: Estimate, looks: Looks, level: float) -> tuple[float, float]:
+    wanted = looks.level(level, one.n)
+    if wanted < 1.0:
+        return one.interval(wanted)
+    # Few rows beside those that the intervals are made for: the level rounds to one, but the width is
+    # known.
+    low, high = one.interval(level)
+    more = (looks.critical(level, one.n) - critical_value(level)) * one.stderr
+    return low - more, high + more
 
 
 def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:

@@ -45,7 +45,7 @@ from counterrank.models import (
     rankings_of,
     squared_loss,
 )
-from counterrank.policies import Policy, drawn_weight
+from counterrank.policies import Policy, cut, drawn_weight
 from counterrank.texts import in_percent
 
 if TYPE_CHECKING:
@@ -647,7 +647,7 @@ def _sorted(
     least = part.K if part.candidates is None else int(part.candidates.counts.min())
     if min(part.n_actions, least) < part.K:
         return None
-    pages = replace(policy, kind="top").bind(part).sample(part.K, rng)
+    pages = cut(replace(policy, kind="top").bind(part).sample(part.K, rng), part.lengths)
     value = list_value(part, model, ALL, side.rewards.shift)(np.arange(n), pages)
     return float(value.mean() - side.today(n))
 

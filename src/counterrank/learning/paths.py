@@ -31,7 +31,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.policies import Policy, drawn_weight, settled
+from counterrank.policies import Policy, cut, drawn_weight, settled
 from counterrank.progress import reporter
 from counterrank.weights.ratios import ratios_of
 
@@ -112,7 +112,7 @@ def draw(
         found = None if path is None else _found(path, key, own, draws)
         if found is None:
             parts = [
-                _drawn(log.K, logger, value, rows[at : at + size], own[at : at + size], draws,
+                _drawn(log, logger, value, rows[at : at + size], own[at : at + size], draws,
                        np.random.default_rng([*seeds, number, at]))
                 for at in range(0, len(rows), size)
             ]  # fmt: skip
@@ -125,7 +125,7 @@ def draw(
 
 
 def _drawn(
-    K: int,
+    log: RankingLog,
     logger: Policy,
     value: ListValue,
     rows: Ints,
@@ -133,12 +133,12 @@ def _drawn(
     draws: int,
     rng: np.random.Generator,
 ) -> Drawn:
-    count = len(rows)
+    count, K = len(rows), log.K
     if logger.n_rows == 1:
         rankings = logger.sample(K, rng, size=count * draws).reshape(count, draws, K)
     else:
         rankings = logger.take(rows).sample(K, rng, size=draws)
-    drawn = settled(value(rows, rankings))
+    drawn = settled(value(rows, cut(rankings, log.lengths[rows])))
     # Ties are broken by random keys: then ranks are uniform under the logger, whatever q is.
     keys, mine = rng.random(drawn.shape), rng.random(count)
     ties = drawn == own[:, None]

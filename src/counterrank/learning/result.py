@@ -21,6 +21,7 @@ from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
+from counterrank.policies import cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -308,7 +309,7 @@ def exposure(
     """
     rows = part.take(slice(0, min(part.n, int(SETTINGS["exposed"].value))))
     size = part.n_actions + 1
-    served = policy.bind(rows).sample(rows.K, rng)
+    served = cut(policy.bind(rows).sample(rows.K, rng), rows.lengths)
     # Index -1, the padding, is the last entry and is left out.
     before = np.bincount(rows.action.ravel() % size, minlength=size).astype(np.float64)
     after = np.bincount(served.ravel() % size, minlength=size).astype(np.float64)

@@ -279,6 +279,13 @@ FIRST_TILT = _set(
 FIRST_TRIPLE = _set(
     "FIRST_TRIPLE", 30.0, "rows", "penalty of three-way effects before anything is known", "scale"
 )
+LEAST_TRIPLE = _set(
+    "LEAST_TRIPLE",
+    1e-6,
+    "rows",
+    "least penalty of three-way effects: without any, effects that no ranking shows have no solution",
+    "scale",
+)
 SHIFT = _set(
     "SHIFT",
     3.0,

@@ -3,7 +3,7 @@
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
-from counterrank.policies.best_of import BestOf, drawn_weight, settled
+from counterrank.policies.best_of import BestOf, cut, drawn_weight, settled
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import (
@@ -35,6 +35,7 @@ __all__ = [
     "ArrayPolicy",
     "Autoregressive",
     "BestOf",
+    "cut",
     "drawn_weight",
     "Bools",
     "CandidateFit",

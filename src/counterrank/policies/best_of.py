@@ -118,7 +118,7 @@ class BestOf(Policy):
         if self.n_rows != len(items):
             return self.take(np.zeros(len(items), np.int64)).joint_weight(items)
         own = self._scored(self.rows, items[:, None, :])[:, 0]
-        reference, keys = self._reference(items.shape[1])
+        reference, keys = self._reference(items.shape[1], (items >= 0).sum(axis=1))
         ties = reference == own[:, None]
         below = ((reference < own[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(axis=1)
         return drawn_weight(below, self.draws, self.m)
@@ -183,26 +183,42 @@ class BestOf(Policy):
             )
         return self.logger.take(rows).sample(length, rng, size=size)
 
-    def _reference(self, length: int) -> tuple[Floats, Floats]:
+    def _reference(self, length: int, ends: Ints) -> tuple[Floats, Floats]:
         """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking,
         then of each.
+
+        Draws end where the page of their row does, `ends` (n,).
         """
+        if (ends < length).any():
+            return self._made(self.rows, length, ends)
         scores, keys = np.empty((self.n_rows, self.draws)), np.empty((self.n_rows, 1 + self.draws))
         block = self.rows // _BLOCK
         for number in np.unique(block):
             known = (int(number), length)
             if known not in self._known:
-                self._known[known] = self._made(int(number), length)
+                last = min((int(number) + 1) * _BLOCK, len(self.numbers))
+                self._known[known] = self._made(np.arange(int(number) * _BLOCK, last), length)
             mine = block == number
             at = self.rows[mine] % _BLOCK
             scores[mine], keys[mine] = self._known[known][0][at], self._known[known][1][at]
         return scores, keys
 
-    def _made(self, number: int, length: int) -> tuple[Floats, Floats]:
-        rows = np.arange(number * _BLOCK, min((number + 1) * _BLOCK, len(self.numbers)))
+    def _made(self, rows: Ints, length: int, ends: Ints | None = None) -> tuple[Floats, Floats]:
+        # A row's draws depend on its number alone: they are the same in any block.
         rng = RowRandom(self.numbers[rows], [self.seed, length])
         drawn = self._drawn(rows, length, rng, self.draws)
+        drawn = drawn if ends is None else cut(drawn, ends)
         return self._scored(rows, drawn), rng.random((len(rows), 1 + self.draws))
+
+
+def cut(rankings: Ints, ends: Ints) -> Ints:
+    """Return rankings (n, D, K) that end where the pages of their rows do: how long a page is was not
+    the ranker's choice.
+
+    >>> cut(np.array([[[4, 2, 7]]]), np.array([2])).tolist()
+    [[[4, 2, -1]]]
+    """
+    return np.where(np.arange(rankings.shape[2]) < ends[:, None, None], rankings, -1)
 
 
 def settled(scores: Floats) -> Floats:

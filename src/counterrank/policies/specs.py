@@ -147,8 +147,14 @@ def by_score(scores: Floats) -> Ints:
 
 
 def _swaps(reach: int, places: int, probability: float) -> Floats:
-    """Return swap weights (reach, reach): one pair of the first `places`, all equally likely."""
+    """Return swap weights (reach, reach): one pair of the first `places`, all equally likely.
+
+    >>> _swaps(1, 1, 0.5)
+    array([[0.]])
+    """
     weights = np.zeros((reach, reach))
+    if places < 2:
+        return weights
     weights[:places, :places] = np.triu(np.ones((places, places)), 1)
     chances: Floats = weights * (probability / weights.sum())
     return chances

@@ -53,7 +53,8 @@ class Scale:
         """Return at most about `most` round values."""
         if self.low == self.high:
             return [self.low]
-        return self._decades(most) if self.log else self._steps(most)
+        # Between two round values of a short logarithmic axis there may be none: its ends do.
+        return (self._decades(most) if self.log else self._steps(most)) or [self.low, self.high]
 
     def _steps(self, most: int) -> list[float]:
         raw = (self.high - self.low) / max(most - 1, 1)

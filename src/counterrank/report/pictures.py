@@ -186,7 +186,9 @@ def _draw_plot(axes: "Axes", one: Plot) -> None:
     ):
         if scale.log:
             set_scale("log")
-        set_limits(scale.low, scale.high)
+        # One position has an axis without length: its point stands in the middle.
+        room = 0.5 if scale.low == scale.high else 0.0
+        set_limits(scale.low - room, scale.high + room)
     _label_axes(axes, frame)
     for value, _ in frame.lines:
         axes.axhline(value, color=colours["zero"], linewidth=1)

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.texts import in_percent
+from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
 from counterrank.weights.variance import clustered_variances
@@ -219,7 +219,7 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
         found.append(
             f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position "
             f"{worst + 1} "
-            f"(z = {test.z[worst]:.1f}); propensities or target probabilities may be wrong"
+            f"({in_z(test.z[worst])}); propensities or target probabilities may be wrong"
         )
     return tuple(found)
 

@@ -134,7 +134,10 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
     if units != n:  # by position, the spread over rows times the same factor as the totals'
         # Sums by unit exist for totals only: positions borrow their design effect.
-        factor = np.sqrt(np.diag(covariance) / np.maximum(np.diag(by_row), 1e-300))[: 1 + J]
+        effect = np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(by_row), 1e-300)
+        # Rows of one unit say the same at most n times over; more is a rounding of a variance of
+        # nothing.
+        factor = np.sqrt(np.minimum(effect, 2.0 * n))[: 1 + J]
         at_covariance = at_covariance * np.outer(factor, factor)
     seen = state.square > 0
     tails = state.tails
@@ -142,8 +145,10 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
     )
     # E_0[w^2] is known from the policies; where the log's own mean square falls short of it, the
-    # rankings that dominate the variance have not occurred yet.
-    inflation = np.where(seen, np.maximum(1.0, known / np.where(seen, state.square / n, 1.0)), 1.0)
+    # rankings that dominate the variance have not occurred yet. A factor of 1e100 says as much as a
+    # larger one, and its products are numbers.
+    logged = np.where(seen, np.maximum(state.square / n, 1e-100 * known), np.inf)
+    inflation = np.maximum(1.0, known / logged)
     # Products of two members by the geometric mean of their factors: the matrix stays positive.
     root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
     covariance = covariance * np.outer(root, root)

@@ -42,6 +42,7 @@ from counterrank.models.settings import (
     FOLD_STEPS,
     HOPELESS,
     HOPELESS_BINARY,
+    LEAST_TRIPLE,
     LEVELS,
     LEVELS_ACTIONS,
     MOST_TRIPLE,
@@ -347,7 +348,8 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
         inverse = np.linalg.inv(gram.sum(axis=0) + penalty * eye)
         found = (inverse @ right.sum(axis=0)[..., None])[..., 0]
         tau2 = float(np.mean(found**2 + noise * np.diagonal(inverse, axis1=1, axis2=2)))
-        penalty = noise / max(tau2, 1e-8 * noise, 1e-300)
+        # Where nothing is left over there is no noise, and no penalty would leave a singular matrix.
+        penalty = max(noise / max(tau2, 1e-8 * noise, 1e-300), LEAST_TRIPLE)
     solved = np.linalg.solve(others(gram) + penalty * eye, others(right)[..., None])[
         ..., 0
     ]  # (F, A, Q)
