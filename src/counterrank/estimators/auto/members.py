@@ -53,7 +53,7 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
         # Orders need independent positions; without them prefixes are the step between own item and
         # whole ranking.
         found += [f"order-{m}" for m in ORDERS if m < K]
-    elif "prefix" in ratios.supports and K > 1 and not modelled:
+    elif "prefix" in ratios.supports and K > 1 and not (modelled and found):
         # Beside models prefixes add their own bias: people do not only read downwards.
         found.append("rips")
     if "joint" in ratios.supports and (K > 1 or "iips" not in found):
