@@ -17,6 +17,7 @@ from counterrank.models.clicks.model import (
 from counterrank.models.clicks.rankings import (
     ALL,
     ListModel,
+    PageModel,
     Rankings,
     Scaling,
     Variant,
@@ -55,6 +56,7 @@ __all__ = [
     "Encoding",
     "Means",
     "NumberModel",
+    "PageModel",
     "Parameters",
     "Predictor",
     "RepeatedLists",

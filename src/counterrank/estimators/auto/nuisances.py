@@ -24,7 +24,7 @@ from counterrank.estimators.auto.aim import (
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import (
-    ListModel,
+    PageModel,
     Rankings,
     RepeatedLists,
     RewardModel,
@@ -142,7 +142,7 @@ class Drawn:
     the target a row.
     """
 
-    models: tuple[ListModel | RepeatedLists, ...]
+    models: tuple[PageModel, ...]
     shares: Floats
     draws: int
     seed: int
@@ -280,7 +280,7 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed
     )
     lists = fit_lists(rankings, sample.reward, fold, folds)
-    models: list[ListModel | RepeatedLists] = [*clicks, *([] if lists is None else [lists])]
+    models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
     power = SETTINGS["likelihood"].value
