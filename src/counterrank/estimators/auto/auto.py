@@ -183,8 +183,7 @@ class AutoPlan(Plan[AutoState]):
         return np.stack([batch.reward.T, *members], axis=1), self._totals(batch, weights, look)
 
     def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
-        """Return row totals (T, n): what was earned, the members, the own-position member by each
-        model.
+        """Return row totals (T, n): what was earned, the members, the first of them by each model.
 
         Own-position weights meet the surprises along the history of clicks, which vary less than
         residuals; richer weights are exact for residuals alone.
@@ -198,10 +197,7 @@ class AutoPlan(Plan[AutoState]):
         rows = [base]
         for name, w in weights.items():
             rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
-        own = weights[self.own]
-        rows += [
-            m + np.einsum("nk,nk->n", own, e) for m, e in zip(look.means, look.errors, strict=True)
-        ]
+        rows += [m + e.sum(axis=1) for m, e in zip(look.means, look.errors, strict=True)]
         return np.stack(rows)
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
@@ -305,7 +301,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     first, target = workspace.first, workspace.target
     kind = ratios_of(first.take(slice(0, 1)), target).kind
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
-    if kind == "factored" and whole and fits_in_memory(first):
+    # The closed-form models see a reward as that of its position.
+    if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
         training, within = trained(workspace), SETTINGS["close"].value
         close = workspace.once(
             ("close models", target),

@@ -49,7 +49,9 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
     """
     K = ratios.rho.shape[1]
     found = ["iips"] if "position" in ratios.supports else []
-    if ratios.kind == "factored" and K <= LONGEST:
+    if ratios.batch.page_reward:
+        pass  # Between no item and all of them there is nothing: the reward is that of the page.
+    elif ratios.kind == "factored" and K <= LONGEST:
         # Orders need independent positions; without them prefixes are the step between own item and
         # whole ranking.
         found += [f"order-{m}" for m in ORDERS if m < K]
@@ -62,22 +64,20 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
 
 
 def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
-    """Return each member's weights (n, K), those of the smallest ratios cut at `limit`."""
+    """Return each member's weights (n, K), those of own positions cut at `limit`."""
     ratios, out = view.ratios, {}
     whole = np.ones((view.batch.K, view.batch.K), dtype=bool)
     for name in members:
         if name == MODELS:
             out[name] = np.ones(view.batch.action.shape)
         elif name == "iips":
-            out[name] = ratios.position()
+            out[name] = np.minimum(ratios.position(), limit)
         elif name == "rips":
             out[name] = ratios.prefix()
         elif name == "ips":
             out[name] = ratios.full()
         else:
             out[name] = ratios.ordered(whole, parse(name).order or 1)
-    smallest = corrected(members)
-    out[smallest] = np.minimum(out[smallest], limit)
     return out
 
 

@@ -80,9 +80,11 @@ def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.
         d = float(move @ summary.value[1 : 1 + J])
         s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
         share = taken(d, s)
-        # Rankings that the logger never shows have no weight: that share of the change stays open.
-        open_ = float(summary.unsupported[j]) * summary.change
-        steps.append(Step(summary.members[j], d, s, share, (1 - share) * max(abs(d), s) + open_))
+        # What the logger never shows has no weight, cut weights have less than they should: that
+        # share of the change stays open.
+        missing = summary.alone if summary.members[j] == "iips" else float(summary.unsupported[j])
+        bound = (1 - share) * max(abs(d), s) + missing * summary.change
+        steps.append(Step(summary.members[j], d, s, share, bound))
         weights = weights + share * move
     parts = allowed(summary, steps) if allowance is None else {"given": float(allowance)}
     whole = math.sqrt(sum(part**2 for part in parts.values()))

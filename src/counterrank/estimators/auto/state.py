@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.estimators.auto.aim import correction
-from counterrank.estimators.auto.members import AIMED, Tails, corrected, independent_squares
+from counterrank.estimators.auto.members import AIMED, Tails, independent_squares
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ class Summary:
     value (1+J+M,), covariance likewise; at (K, 1+J), at_covariance (K, 1+J, 1+J) at each position.
     seen (J,): whether a member's weights occurred; unsupported (J,): share of the target's mass that
     a member's weights cannot reach. alone: share of the target that rests on the reward models
-    alone, 1 - mean clipped weight. terms (J, C): each member as a combination of the row totals of
+    alone, 1 - mean cut weight of own positions, or what has no support where these are not known. terms (J, C): each member as a combination of the row totals of
     a `Part`.
     """
 
@@ -160,9 +160,10 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         # in full instead of being averaged.
         away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
         covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
-    own = members.index(corrected(members))
-    alone = 1.0 - float(state.weight[own]) / max(state.slots, 1.0) if modelled else 0.0
     unsupported = tails.unsupported / max(tails.rows, 1)
+    alone = float(unsupported.max(initial=0.0)) if modelled else 0.0
+    if modelled and "iips" in members:
+        alone = 1.0 - float(state.weight[members.index("iips")]) / max(state.slots, 1.0)
     found = Summary(
         members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
         max(alone, 0.0), np.eye(J),
