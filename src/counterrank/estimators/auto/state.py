@@ -87,8 +87,8 @@ class Summary:
     value (1+J+M,), covariance likewise; at (K, 1+J), at_covariance (K, 1+J, 1+J) at each position.
     seen (J,): whether a member's weights occurred; unsupported (J,): share of the target's mass that
     a member's weights cannot reach. alone: share of the target that rests on the reward models
-    alone, 1 - mean cut weight of own positions, or what has no support where these are not known. terms (J, C): each member as a combination of the row totals of
-    a `Part`.
+    alone, 1 - mean cut weight of own positions, or what has no support where these are not known.
+    terms (J, C): each member as a combination of the row totals of a `Part`.
     """
 
     members: tuple[str, ...]
