@@ -27,7 +27,7 @@ def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, *
         "members": members, "n": 1000, "units": 1000, "alpha": np.ones(2), "value": value, "covariance": covariance,
         "at": np.tile(value[: 1 + J] / 2, (2, 1)), "at_covariance": np.zeros((2, 1 + J, 1 + J)),
         "inflation": np.ones(J),
-        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "terms": np.eye(J),
+        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "terms": np.eye(J), "volume": np.zeros(2),
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
@@ -127,7 +127,7 @@ def test_own_position_weights_do_not_move_models_that_see_the_page_unless_they_a
     found = decide(given)
     assert found.weights.tolist() == [1.0, 0.0, 0.0, 0.0] and found.basis == "iips"
     single = summary([1.0, 1.0, 2.0], [0.01, 0.1, 0.01], members=("models", "aimed", "iips"), models=(1.0,),
-                     alpha=np.ones(1), at=np.ones((1, 4)))  # fmt: skip
+                     alpha=np.ones(1), at=np.ones((1, 4)), volume=np.zeros(1))  # fmt: skip
     assert decide(single).weights[2] > 0.99
 
 
@@ -167,7 +167,7 @@ def of_two_positions(**changes):
         "at": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
         "at_covariance": np.stack(by_position)[:, :4, :4], "inflation": np.array([1.0, 1.5, 4.0]),
         "seen": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
-        "terms": np.eye(3),
+        "terms": np.eye(3), "volume": np.zeros(2),
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
@@ -291,3 +291,12 @@ def test_the_reason_names_steps_that_moved_it_by_half_a_percent():
 def test_rewards_whose_squares_vanish_move_nothing():
     tiny = summary([1e-200, 2e-200], [0.0, 0.0], earned=1e-200)
     assert np.isfinite(decide(tiny).weights).all()
+
+
+def test_gains_in_clicks_and_losses_in_amounts_both_count():
+    """At each position a change of nothing is +.3 in clicks and -.3 in what they earn."""
+    given = summary(
+        [1.0, 1.0, 1.0, 1.0], [0.1, 0.1, 0.1, 9.0], **MODELLED, volume=np.full(2, 0.3), alone=0.5
+    )
+    assert given.change == pytest.approx(1.2)
+    assert decide(given).parts["rests on the models alone"] == pytest.approx(0.6)

@@ -136,6 +136,7 @@ class AutoPlan(Plan[AutoState]):
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
+            volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
         )  # fmt: skip
         return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aim]).T)
 
@@ -320,7 +321,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
         drawn = _DRAWN.format(kind=kind, draws=found.draws)
         sampled = _SAMPLED.format(share=in_percent(found.rate), n=workspace.source.n or 0)
-        return found, (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        said = (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        return found, (*said, *found.flags)
     return None, (_why(target, kind, factored=kind == "factored"),)
 
 

@@ -22,7 +22,8 @@ class AutoState:
     square (J,): sums over positions of weights and their squares; slots: positions shown. tails:
     what the policies know of the squares; ratio (K,): sums of rho_k^2, where positions are
     independent. folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows.
-    mean_weight (2,): sum and sum of squares of the rows' mean weight. buckets (1024, T+1): totals
+    mean_weight (2,): sum and sum of squares of the rows' mean weight. volume (K,): what of the
+    expected change at each position is a change in clicks, where rewards are amounts. buckets (1024, T+1): totals
     and counts by unit, or empty.
     """
 
@@ -42,6 +43,7 @@ class AutoState:
     folds: Floats
     fold_rows: int
     mean_weight: Floats
+    volume: Floats
     buckets: Floats
 
     def __add__(self, other: "AutoState") -> "AutoState":
@@ -88,7 +90,8 @@ class Summary:
     seen (J,): whether a member's weights occurred; unsupported (J,): share of the target's mass that
     a member's weights cannot reach. alone: share of the target that rests on the reward models
     alone, 1 - mean cut weight of own positions, or what has no support where these are not known.
-    terms (J, C): each member as a combination of the row totals of a `Part`.
+    terms (J, C): each member as a combination of the row totals of a `Part`. volume (K,): what of the
+    change at each position is one in clicks; amounts make the rest.
     """
 
     members: tuple[str, ...]
@@ -104,6 +107,7 @@ class Summary:
     unsupported: Floats
     alone: float
     terms: Floats
+    volume: Floats
 
     @property
     def models(self) -> Floats:
@@ -112,8 +116,12 @@ class Summary:
 
     @property
     def change(self) -> float:
-        """The change that the first member expects, gains and losses by position both counted."""
-        return float(np.abs(self.alpha) @ np.abs(self.at[:, 1] - self.at[:, 0]))
+        """The change that the first member expects, before gains and losses cancel.
+
+        Positions count each by itself, and so do clicks and the amounts that they earn.
+        """
+        whole = self.at[:, 1] - self.at[:, 0]
+        return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
 
 
 def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> Summary:
@@ -166,7 +174,7 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         alone = 1.0 - float(state.weight[members.index("iips")]) / max(state.slots, 1.0)
     found = Summary(
         members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
-        max(alone, 0.0), np.eye(J),
+        max(alone, 0.0), np.eye(J), state.volume / n,
     )  # fmt: skip
     return with_aim(found, state.aims) if state.aims else found
 
@@ -203,6 +211,7 @@ def with_aim(summary: Summary, aims: int) -> Summary:
         unsupported=summary.unsupported[again],
         alone=summary.alone,
         terms=own,
+        volume=summary.volume,
     )
 
 
