@@ -27,7 +27,8 @@ def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, *
         "members": members, "n": 1000, "units": 1000, "alpha": np.ones(2), "value": value, "covariance": covariance,
         "at": np.tile(value[: 1 + J] / 2, (2, 1)), "at_covariance": np.zeros((2, 1 + J, 1 + J)),
         "inflation": np.ones(J),
-        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "terms": np.eye(J), "volume": np.zeros(2),
+        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "terms": np.eye(J), 
+        "volume": np.zeros(2),
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
