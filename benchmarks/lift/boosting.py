@@ -27,7 +27,6 @@ from counterrank.data.log import LOGGING
 from counterrank.errors import EstimatorError
 from counterrank.estimators import Lift
 from counterrank.policies import Policy
-from counterrank.texts import REWARD_PER_RANKING
 from counterrank.weights.ratios import ratios_of
 
 FORMS = ("dm", "diff", "dr")
@@ -67,7 +66,7 @@ class Boosting:
 
     @property
     def _whole(self) -> bool:
-        return REWARD_PER_RANKING in self.log.notes
+        return self.log.page_reward
 
     @cached_property
     def _weights(self) -> Floats:

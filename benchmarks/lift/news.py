@@ -32,7 +32,6 @@ from benchmarks.lift.cells import (
     at_last,
 )
 from counterrank.policies import Candidates, parse_policy
-from counterrank.texts import REWARD_PER_RANKING
 
 FILE = "news_pages.csv.gz"
 ARTICLES = 9
@@ -239,7 +238,7 @@ class Readers:
             context_names=("device", "age", "interest", "hour"),
             categories={"device": pages.devices},
             unit=pages.user[rows],
-            notes=(REWARD_PER_RANKING,) if self.setting.reward in PAGE_REWARDS else (),
+            page_reward=self.setting.reward in PAGE_REWARDS,
         )
 
 
