@@ -114,4 +114,9 @@ def test_auto_models_the_page_and_weighs_it_whole(ragged):
     error = np.sqrt(2 * reward.var() / 4_000)
     assert abs(members["models"] - truth) < 1.5 * error
     assert truth - reward.mean() > 6 * error
-    assert {one["model"] for one in found.details["regression"]["models"]} == {"page"}
+    assert "page" in {one.get("model") for one in found.details["regression"]["models"]}
+
+
+def test_learning_needs_rewards_by_position():
+    with pytest.raises(LogError, match="learning needs rewards by position"):
+        cr.learn(_log(200)[0])
