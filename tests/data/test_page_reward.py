@@ -35,7 +35,7 @@ def _log(n, seed=0, ragged=False):
 
 def test_rewards_of_rankings_stand_at_their_last_item_and_are_remembered():
     log, reward, _ = _log(50, ragged=True)
-    assert log.page_reward and "reward-per-ranking" in log.notes
+    assert log.page_reward and [note.code for note in log.notes] == ["reward-per-ranking"]
     np.testing.assert_array_equal(log.reward[np.arange(50), log.lengths - 1], reward)
     np.testing.assert_array_equal(log.reward.sum(axis=1), reward)
     assert log.take(np.arange(10, 30)).page_reward
