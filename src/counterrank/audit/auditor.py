@@ -37,6 +37,7 @@ FURTHER: tuple[Check, ...] = (
     rows.Duplicates(),
     rows.Rewards(),
     rows.Units(),
+    rows.Context(),
 )
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
@@ -50,6 +51,7 @@ _WITHOUT_PROPENSITIES = (
     rows.Rewards,
     rows.Units,
     rows.Robots,
+    rows.Context,
     scores.Scores,
 )
 

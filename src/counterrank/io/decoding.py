@@ -231,10 +231,11 @@ class Listed:
             self._every_item()
         else:
             self._listed_items(self.parts.items)
-        features = {field.name: self._feature(field) for field in self.parts.features}
+        features = {field.label: self._feature(field) for field in self.parts.features}
         offsets = np.concatenate([[0], np.cumsum(self.counts)])
+        known = self.parts.categories
         categories = {
-            name: labels for name, labels in self.parts.categories.items() if name in features
+            field.label: known[field.name] for field in self.parts.features if field.name in known
         }
         self.candidates = Candidates(
             offsets, self.items, features, categories, self.parts.n_items, start

@@ -49,9 +49,31 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
     format
         "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
         as "vw-ccb"; None goes by the ending.
-    **options
-        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
-        `counterrank.io.ReadOptions`.
+    columns : dict or str
+        What columns are called here, {"action": "items"} or "action=items"; a list where a role has
+        a column a position. Keys: action, reward, propensity, ranking, position, unit, behavior,
+        candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+    context, unit, behavior : str or list of str
+        Columns of context (default: those that start with x_), of users, of known behaviour.
+    targets, segments, keep : str or list of str
+        Target policies to read, columns to split results by, further columns to carry along.
+    propensity_kind : str
+        "factored" (default), "prefix", "position" or "joint".
+    logger, policies : str, dict
+        How scores became rankings, "plackett-luce:temperature=1"; the same for targets by name.
+    items : path
+        A file of features by item.
+    where : str or dict
+        Rows to keep, "country = 'DE'".
+    position_weights : str or list of float
+        How much positions count: "uniform" (default), "dcg" or numbers.
+    missing_reward : str
+        "error" (default) or "zero".
+    require_propensity, dists, renumber, encode_actions : bool
+        Whether propensities must be there, distributions are read, gaps in positions are closed,
+        and ids are numbered anew.
+    decimal : str
+        "." (default) or ",".
 
     Returns
     -------
@@ -144,9 +166,40 @@ def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any])
 
 
 def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
-    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays; options as in
-    `ReadOptions`.
+    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays.
 
+    Parameters
+    ----------
+    frame
+        The table, one row a ranking or one row a position.
+    columns : dict or str
+        What columns are called here, {"action": "items"} or "action=items"; a list where a role has
+        a column a position. Keys: action, reward, propensity, ranking, position, unit, behavior,
+        candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+    context, unit, behavior : str or list of str
+        Columns of context (default: those that start with x_), of users, of known behaviour.
+    targets, segments, keep : str or list of str
+        Target policies to read, columns to split results by, further columns to carry along.
+    propensity_kind : str
+        "factored" (default), "prefix", "position" or "joint".
+    logger, policies : str, dict
+        How scores became rankings, "plackett-luce:temperature=1"; the same for targets by name.
+    items : path
+        A file of features by item.
+    where : str or dict
+        Rows to keep, "country = 'DE'".
+    position_weights : str or list of float
+        How much positions count: "uniform" (default), "dcg" or numbers.
+    missing_reward : str
+        "error" (default) or "zero".
+    require_propensity, dists, renumber, encode_actions : bool
+        Whether propensities must be there, distributions are read, gaps in positions are closed,
+        and ids are numbered anew.
+    decimal : str
+        "." (default) or ",".
+
+    Examples
+    --------
     >>> log = from_frame({"action": [[0, 1], [2]], "reward": [[1, 0], [1]], "propensity": [[0.5, 0.5], [0.2]]})
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)

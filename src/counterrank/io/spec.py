@@ -21,10 +21,13 @@ from counterrank.policies import (
     parse_policy,
     policy_from_table,
 )
-from counterrank.texts import suggestion
+from counterrank.texts import say, suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
 ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior", "candidates")
+
+#: How features of candidates are called; `columns` maps them too.
+FEATURE = "z_"
 
 #: A target policy that needs no column of some formats: every candidate equally likely.
 UNIFORM = "uniform"
@@ -198,7 +201,15 @@ class ReadOptions:
             *named[1:],
             *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
         ]
-        for role in self.columns:
+        for role, column in self.columns.items():
+            if role.startswith(FEATURE) and isinstance(column, str):
+                continue
+            if role.startswith("x_") and role not in known:
+                given = _joined(column)
+                raise ConfigError(
+                    f"columns maps '{role}': context columns keep their names; name them with "
+                    f"{say('--context', given)}"
+                )
             # While targets are not named, any other name is one; only slips of the roles' names are
             # told.
             if role not in known and (self.targets is not None or suggestion(role, ROLES)):
@@ -268,10 +279,23 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
     raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
 
 
-def _pairs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    # A dict would keep the last of two silently.
-    for role, column in (_pair(part) for part in text.split(",") if part.strip()):
+def _joined(column: str | tuple[str, ...]) -> str:
+    return column if isinstance(column, str) else ",".join(column)
+
+
+def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
+    found: dict[str, str | tuple[str, ...]] = {}
+    role = ""
+    for part in text.split(","):
+        if role and part.strip() and "=" not in part:
+            # action=slot_a,slot_b: one more column of the same role.
+            before = found[role]
+            found[role] = (*((before,) if isinstance(before, str) else before), part.strip())
+            continue
+        if not part.strip():
+            continue
+        role, column = _pair(part)
+        # A dict would keep the last of two silently.
         if role in found:
             raise ConfigError(
                 f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one "
@@ -390,11 +414,18 @@ class Field:
     columns: tuple[str, ...]
     form: str
     size: int = 0
+    #: What it is called in the log, where that is not the column's name.
+    title: str = ""
 
     @property
     def has_lists(self) -> bool:
         """Whether a cell holds the numbers of all positions, or of all candidates."""
         return self.form in ("list", "text")
+
+    @property
+    def label(self) -> str:
+        """What it is called in the log."""
+        return self.title or self.name
 
     @property
     def name(self) -> str:
