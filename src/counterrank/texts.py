@@ -76,6 +76,7 @@ MISSING_REWARD_ZERO = "missing-reward-zero"
 SINGLE_POSITION = "single-position-rows"
 STANDARD_DROPPED = "standard-rows-dropped"
 BY_INDEX = "actions-by-index"
+TIES_DROPPED = "tied-rows-dropped"
 
 MEANING = {
     MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else "
@@ -86,6 +87,8 @@ MEANING = {
     SINGLE_POSITION: "Each row is one item at one position; values are per item shown, not per "
     "page.",
     STANDARD_DROPPED: "Rows of the standard policy have no propensities and were left out.",
+    TIES_DROPPED: "Rows in which equal scores decide what the logger would show were left out, as "
+    "asked.",
     BY_INDEX: "Actions are known only by their index in each event: good for weights, not for "
     "reward models.",
 }

@@ -162,18 +162,77 @@ def test_missing_values_of_the_context_are_told():
     assert found["status"] == "passed"
 
 
-def test_ties_are_called_ties():
-    # Two candidates of one score; the logger showed the one that is listed later first.
-    scores = np.tile([3.0, 2.0, 2.0, 1.0], (50, 1))
-    action = np.tile([0, 1], (50, 1))
-    action[7] = [0, 2]
-    table = {
-        "action": action.tolist(), "reward": np.zeros((50, 2)).tolist(), "candidates": [[0, 1, 2, 3]] * 50,
-        "propensity_scores": scores.tolist(), "new_scores": scores.tolist(),
-    }  # fmt: skip
-    log = from_frame(table, logger="swap:probability=0.2", policies={"new": "top"}, targets="new")
-    with pytest.raises(PropensityError, match="row 7.*ties explain 1 of 1 such rows among 50"):
-        cr.evaluate(log, ["new"], estimators=["ips"], independent_rows=True)
+class TestTies:
+    """Two candidates of one score in row 7; the logger showed the one that is listed later."""
+
+    READING = {"logger": "swap:probability=0.2", "policies": {"new": "top"}}
+
+    @pytest.fixture
+    def table(self):
+        scores = np.tile([3.0, 2.0, 1.0, 0.0], (50, 1))
+        scores[7] = [3.0, 2.0, 2.0, 1.0]
+        action = np.tile([0, 1], (50, 1))
+        action[::5] = [1, 0]
+        action[7] = [0, 2]
+        rng = np.random.default_rng(0)
+        return pa.table(
+            {
+                "action": action.tolist(), "reward": rng.random((50, 2)).tolist(),
+                "candidates": [[0, 1, 2, 3]] * 50, "propensity_scores": scores.tolist(),
+                "new_scores": scores.tolist(), "day": np.arange(50),
+            }
+        )  # fmt: skip
+
+    def test_they_are_called_so(self, table):
+        log = from_frame(table, targets="new", **self.READING)
+        told = "row 7.*ties explain 1 of 1 such rows among 50.*--drop-ties"
+        with pytest.raises(PropensityError, match=told):
+            cr.evaluate(log, ["new"], estimators=["ips"], independent_rows=True)
+
+    def test_rows_in_which_they_decide_can_be_left_out(self, table, tmp_path):
+        pq.write_table(table, tmp_path / "log.parquet", row_group_size=8)
+        rest = from_frame(
+            table.filter(pa.compute.not_equal(table["day"], 7)), targets="new", **self.READING
+        )
+        found = [
+            cr.evaluate(log, ["new"], estimators=["ips"], independent_rows=True, **more)
+            for log, more in (
+                (rest, {}),
+                (from_frame(table, targets="new", drop_ties=True, **self.READING), {}),
+                (tmp_path / "log.parquet", {**self.READING, "drop_ties": True}),
+                (
+                    tmp_path / "log.parquet",
+                    {**self.READING, "drop_ties": True, "where": "day < 60"},
+                ),
+            )
+        ]
+        assert [one.log["n"] for one in found] == [49] * 4
+        values = [one.estimate("new", "ips").value for one in found]
+        np.testing.assert_allclose(values, values[0], rtol=1e-12)
+        assert any("equal scores decide" in flag for flag in found[1].estimate("new", "ips").flags)
+
+    def test_nothing_is_left_where_all_are_tied(self, table, tmp_path):
+        equal = table.set_column(3, "propensity_scores", pa.array([[1.0] * 4] * 50))
+        pq.write_table(equal, tmp_path / "log.parquet")
+        for log in (equal, tmp_path / "log.parquet"):
+            with pytest.raises(LogError, match="equal scores decide in every row"):
+                cr.evaluate(log, ["new"], drop_ties=True, **self.READING)
+
+    @pytest.mark.parametrize(
+        ("spec", "expected"),
+        [
+            ("plackett-luce", [False] * 4), ("softmax", [False] * 4), ("top", [True, True, False, False]),
+            ("epsilon:epsilon=0.1", [True, True, False, False]), ("swap:probability=0.5", [True, True, False, False]),
+            ("swap:probability=0.5,places=3", [True, True, True, False]),
+            ("rand-top-n:n=3", [False, False, True, False]),
+        ],
+    )  # fmt: skip
+    def test_where_they_decide(self, spec, expected):
+        # Equal at places 1 and 2, 2 and 3, 3 and 4, and two that cannot be shown.
+        rows = [[4, 4, 2, 1], [4, 3, 3, 1], [4, 3, 2, 2], [4, 3, -np.inf, -np.inf]]
+        sets = cr.Candidates.from_lists([[0, 1, 2, 3]] * 4)
+        policy = cr.parse_policy(spec).bind(scores=np.ravel(rows).astype(float), candidates=sets)
+        assert policy.tied(2).tolist() == expected
 
 
 def test_without_ties_nothing_is_said_of_them():

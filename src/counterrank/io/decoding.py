@@ -21,11 +21,19 @@ from counterrank.io import long_format, tables, values
 from counterrank.io.files import expand
 from counterrank.io.long_format import naming_rankings
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
-from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
+from counterrank.policies import (
+    Candidates,
+    ItemFeatures,
+    Policy,
+    Scored,
+    load_policy,
+    parse_policy,
+)
 from counterrank.texts import (
     MISSING_PROPENSITY,
     MISSING_REWARD_ZERO,
     REWARD_PER_RANKING,
+    TIES_DROPPED,
     listed,
     suggestion,
 )
@@ -60,6 +68,22 @@ def decode(
         with naming_rankings(ids, start):
             return _Rows(table, spec, start).log(bucket)
     return _Rows(table, spec, start).log(bucket)
+
+
+def without_ties(log: RankingLog) -> RankingLog | None:
+    """Return the rows in which the logger's scores decide, where that was asked for; None if there
+    are none.
+
+    Which rows those are hangs on the scores alone, not on what was shown: nothing is biased for the
+    rows that stay.
+    """
+    logger = log.propensity
+    if TIES_DROPPED not in log.notes or not isinstance(logger, Scored):
+        return log
+    tied = logger.tied(log.K)
+    if not tied.any():
+        return log
+    return None if tied.all() else log.take(np.flatnonzero(~tied))
 
 
 class _Rows:

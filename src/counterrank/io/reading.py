@@ -18,7 +18,7 @@ from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, LogError
 from counterrank.io import tables
-from counterrank.io.decoding import decode
+from counterrank.io.decoding import decode, without_ties
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
@@ -69,9 +69,9 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
         How much positions count: "uniform" (default), "dcg" or numbers.
     missing_reward : str
         "error" (default) or "zero".
-    require_propensity, dists, renumber, encode_actions : bool
+    require_propensity, dists, renumber, encode_actions, drop_ties : bool
         Whether propensities must be there, distributions are read, gaps in positions are closed,
-        and ids are numbered anew.
+        ids are numbered anew, and rows in which equal scores decide are left out.
     decimal : str
         "." (default) or ",".
 
@@ -192,9 +192,9 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
         How much positions count: "uniform" (default), "dcg" or numbers.
     missing_reward : str
         "error" (default) or "zero".
-    require_propensity, dists, renumber, encode_actions : bool
+    require_propensity, dists, renumber, encode_actions, drop_ties : bool
         Whether propensities must be there, distributions are read, gaps in positions are closed,
-        and ids are numbered anew.
+        ids are numbered anew, and rows in which equal scores decide are left out.
     decimal : str
         "." (default) or ",".
 
@@ -430,12 +430,12 @@ def _decoded(
     start, row = at
     if where is None and pick is None:
         log = decode(table, spec, start=start, first_row=row)
-        return log, log.n
+        return without_ties(log), log.n
     if spec.layout == "long":
         log = decode(table, spec, start=start, first_row=row)
         asked = {name: log.columns[name] for name in (where.columns if where else ())}
         rows = _wanted(log.n, pa.table(asked), where, pick)
-        return (log.take(rows) if len(rows) else None), log.n
+        return (without_ties(log.take(rows)) if len(rows) else None), log.n
     rows = _wanted(table.num_rows, table, where, pick)
     if not len(rows):
         return None, table.num_rows
@@ -450,7 +450,7 @@ def _decoded(
             f"{problem} (row numbers count the selected rows, from {start})"
         ) from None
     object.__setattr__(log, "selected", start + rows)
-    return log, table.num_rows
+    return without_ties(log), table.num_rows
 
 
 def _wanted(n: int, table: pa.Table, where: Where | None, pick: Pick | None) -> NDArray[np.int64]:

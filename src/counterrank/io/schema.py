@@ -14,7 +14,14 @@ from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import values
 from counterrank.io.spec import FEATURE, ROLES, CandidateSpec, Field, LogSpec, ReadOptions
 from counterrank.policies import PolicySpec
-from counterrank.texts import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, say, suggestion
+from counterrank.texts import (
+    MISSING_PROPENSITY,
+    REWARD_PER_RANKING,
+    TIES_DROPPED,
+    listed,
+    say,
+    suggestion,
+)
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000
@@ -71,7 +78,7 @@ class _Resolver:
             missing_reward=options.missing_reward,
             renumber=options.renumber,
             guessed=(*guessed, *(name for name in segments if name not in asked)),
-            notes=self.notes(fields),
+            notes=(*self.notes(fields), *((TIES_DROPPED,) if options.drop_ties else ())),
         )
 
     def layout(self, action: Field) -> str:

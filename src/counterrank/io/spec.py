@@ -50,6 +50,7 @@ class CommonOptions(TypedDict, total=False):
     dists: bool
     decimal: str
     renumber: bool
+    drop_ties: bool
     logger: Any
     policies: Any
     items: str | os.PathLike[str] | None
@@ -109,7 +110,8 @@ class ReadOptions:
     CSV. `logger` says how the scores in `propensity_scores` became rankings,
     "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
     NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
-    (slots of ads, items that were filtered out): the rest moves up. `where` keeps the rows that fit
+    (slots of ads, items that were filtered out): the rest moves up. `drop_ties` True leaves out rows
+    in which equal scores decide what the logger would show. `where` keeps the rows that fit
     a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
@@ -131,6 +133,7 @@ class ReadOptions:
     dists: bool = True
     decimal: str = "."
     renumber: bool = False
+    drop_ties: bool = False
     logger: PolicySpec | None = None
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
@@ -395,6 +398,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "dists": _switch,
     "decimal": _text,
     "renumber": _switch,
+    "drop_ties": _switch,
     "logger": _policy,
     "policies": _policies,
     "items": lambda key, given: None if given is None else os.fspath(given),

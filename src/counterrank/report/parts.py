@@ -114,7 +114,6 @@ _NARROW = 4
 
 def table(head: Sequence[str], body: Iterable[Sequence[Any]], *, texts: int = 1) -> Markup:
     """Return a table; the first `texts` columns are left-aligned, the others are numbers."""
-
     sides = ["words" if j < texts else "number" for j in range(len(head))]
     wide = len(head) > _NARROW
 

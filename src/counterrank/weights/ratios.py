@@ -10,7 +10,6 @@ from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
 from counterrank.errors import PropensityError
 from counterrank.policies import BestOf, Policy, Scored
-from counterrank.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -268,9 +267,9 @@ def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position"
         raise PropensityError(
             f"{told}, but candidates of equal score stand there: ties explain {ties:,} of "
             f"{len(impossible):,} such rows among {batch.n:,}. Equal scores rank in the order in "
-            "which candidates are listed: list them as the logger breaks ties, or add to its scores "
-            "what decides between equals; where that is not known, mark rows with ties in a column "
-            f"and leave them out: {say('--where', 'tied = 0')}"
+            "which candidates are listed: list them as the logger breaks ties, add to its scores what "
+            "decides between equals, or leave out the rows where ties decide: --drop-ties "
+            "(drop_ties=True in Python)"
         )
     raise PropensityError(f"{told}; check that policy, scores and log belong together")
 
