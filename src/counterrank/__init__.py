@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         validate,
     )
     from counterrank.io import (
+        Query,
         read_log,
         scan_log,
     )
@@ -123,6 +124,7 @@ __all__ = [
     "Policy",
     "Propensity",
     "PseudoInverse",
+    "Query",
     "RIPS",
     "RandTopN",
     "RandomSwap",
@@ -180,7 +182,7 @@ if not TYPE_CHECKING:
                 "Switch",
             ],
             "evaluation": ["Evaluation", "Validation", "evaluate", "validate"],
-            "io": ["read_log", "scan_log"],
+            "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "policies": [
                 "Autoregressive",

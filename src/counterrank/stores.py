@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl
 
 from counterrank.errors import ConfigError, LogError, MissingExtraError, OutputError, require
 
@@ -43,25 +43,31 @@ def store_of(url: str) -> tuple[Any, str]:
     """Return the file system of an address and the path inside it."""
     _refuse_secrets(url)
     with guard(url):
-        parts = urlsplit(url)
-        scheme = parts.scheme.lower()
+        scheme, host, path, query = _parts(url)
         if scheme in NATIVE:
-            system = _native(f"{scheme}://{parts.netloc}", parts.query)
-            return system, _inside(parts.netloc, parts.path, scheme)
+            return _native(f"{scheme}://{host}", query), _inside(host, path, scheme)
         return _by_fsspec(url)
 
 
+def _parts(url: str) -> tuple[str, str, str, str]:
+    """Return scheme, host, path and query; keys are taken as they are, with percent signs and all."""
+    scheme, _, rest = url.partition("://")
+    rest, _, query = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    return scheme.lower(), host, slash + path, query
+
+
 def _refuse_secrets(url: str) -> None:
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
+    scheme, host, _, query = _parts(url)
+    user, at, _ = host.rpartition("@")
     # Of abfs://container@account/path the name before the @ is no user.
-    if parts.password is not None or (parts.username is not None and scheme not in NATIVE[3:]):
+    if ":" in user or (at and scheme not in NATIVE[3:]):
         raise ConfigError(
             f"the {scheme}:// address holds credentials; leave them out of it and give them by the "
             "environment or a profile, since addresses are written into results"
         )
-    unknown = [key for key, _ in parse_qsl(parts.query, True) if key not in _PARAMETERS]
-    if unknown or (parts.query and scheme not in NATIVE):
+    unknown = [key for key, _ in parse_qsl(query, True) if key not in _PARAMETERS]
+    if unknown or (query and scheme not in NATIVE):
         raise ConfigError(
             f"the {scheme}:// address has parameters behind a question mark, which may hold "
             f"secrets; only {', '.join(_PARAMETERS)} may stand there, for s3, gs and abfs"
@@ -75,7 +81,7 @@ def _inside(host: str, path: str, scheme: str) -> str:
         inside = f"{container}{path}" if at else path
     else:
         inside = f"{host}{path}"
-    return unquote(inside).strip("/")
+    return inside.strip("/")
 
 
 @lru_cache(maxsize=16)
@@ -121,7 +127,7 @@ def _s3(base: str, given: dict[str, str]) -> Any:
         given.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     )
     if region is None:
-        bucket = urlsplit(base).netloc
+        bucket = base.partition("://")[2]
         region = "us-east-1" if endpoint else fs.resolve_s3_region(bucket)
     if given.get("anonymous") == "true":
         options["anonymous"] = True
@@ -178,12 +184,17 @@ def _reason(problem: OSError) -> str:
     if isinstance(problem, PermissionError):
         return _DENIED
     lines = text.strip().splitlines()
-    return _without_query(lines[0][:300]) if lines else type(problem).__name__
+    return without_secrets(lines[0][:300]) if lines else type(problem).__name__
 
 
-def _without_query(text: str) -> str:
-    """Return text whose addresses have lost what stands behind a question mark."""
-    return re.sub(r"\?\S+", "?...", text)
+def without_secrets(text: str) -> str:
+    """Return text whose addresses have lost what might be a secret: a user's password, and what
+    stands behind a question mark.
+
+    >>> without_secrets("cannot open https://me:pw@host/x?signature=abc now")
+    'cannot open https://...@host/x?... now'
+    """
+    return re.sub(r"//[^/\s@]*:[^/\s@]*@", "//...@", re.sub(r"\?\S+", "?...", text))
 
 
 _DENIED = "access is denied; check the credentials of the environment, and what they may do"
@@ -288,7 +299,7 @@ def refuse_unwritable(url: str) -> None:
     system, inside = store_of(url)
     if inside.endswith("/") or "/" not in inside:
         raise OutputError(f"cannot write {url}: name an object in a bucket")
-    if urlsplit(url).scheme.lower() not in NATIVE:
+    if _parts(url)[0] not in NATIVE:
         return
     with guard(url, writing=True):
         bucket = system.get_file_info(inside.partition("/")[0])

@@ -77,6 +77,8 @@ SINGLE_POSITION = "single-position-rows"
 STANDARD_DROPPED = "standard-rows-dropped"
 BY_INDEX = "actions-by-index"
 TIES_DROPPED = "tied-rows-dropped"
+UNANSWERED = "queries-without-hits"
+UNKNOWN_HITS = "events-on-other-documents"
 
 MEANING = {
     MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else "
@@ -91,6 +93,9 @@ MEANING = {
     "asked.",
     BY_INDEX: "Actions are known only by their index in each event: good for weights, not for "
     "reward models.",
+    UNANSWERED: "Queries without hits show nothing to rank and were left out.",
+    UNKNOWN_HITS: "Some events name documents that are not among the hits of their query; they are "
+    "counted nowhere.",
 }
 
 

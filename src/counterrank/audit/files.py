@@ -31,10 +31,14 @@ from counterrank.io import (
     Survey,
     action_ids,
     expand,
+    from_frame,
     from_table,
+    is_iceberg,
     is_small,
+    is_stream,
     numbers,
     open_source,
+    read_log,
     read_table,
     resolve,
 )
@@ -94,9 +98,16 @@ def _opened(
     log: LogLike, targets: Any, carried: list[str], given: OpenOptions
 ) -> tuple[Source, tuple[str, ...]]:
     reading: dict[str, Any] = {**given}
+    if targets is None and (is_stream(log) or is_iceberg(log)):
+        found = (
+            read_log(log, keep=carried, **reading)
+            if isinstance(log, str)
+            else from_frame(log, keep=carried, **reading)
+        )
+        return MemorySource(found), tuple(found.targets)
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
-    from counterrank.io import TooLargeError, is_adapter, read_log, refuse_unread
+    from counterrank.io import TooLargeError, is_adapter, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)
@@ -159,6 +170,8 @@ def audit_file(
     try:
         found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
     except (LogError, PolicyError, PropensityError) as problem:
+        if not isinstance(path, (str, os.PathLike)) or is_iceberg(path):
+            raise
         return _dirty(path, tuple(targets), problem, segments=segments, time=time, **reading)
     return Audit([Finding("readable", PASSED, "the log can be read").to_dict(), *found])
 

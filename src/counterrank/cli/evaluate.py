@@ -52,6 +52,13 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     "(default: every --policy).",
 )
 @click.option(
+    "--target-lists",
+    "target_lists",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Lists of another ranker as a target: a file with the columns query, rank and document.",
+)
+@click.option(
     "--estimators",
     metavar="NAME,...|all",
     help="Which estimators (default: a recommended set); `counterrank estimators` lists them.",
@@ -134,7 +141,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 )
 @quiet_option
 @reading_options
-def evaluate(log: str, **options: Any) -> None:
+def evaluate(log: Any, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row
@@ -145,7 +152,10 @@ def evaluate(log: str, **options: Any) -> None:
     from counterrank.estimators import with_position_curve
 
     read, piped = opened(log, options)
-    targets = options["targets"] or policy_names(read.get("policies"))
+    lists = _lists(options["target_lists"], options["targets"])
+    targets = options["targets"] or (*policy_names(read.get("policies")), *lists)
+    if lists:
+        read["target_lists"] = lists
     if not targets:
         raise click.MissingParameter(param_hint="'--target'", param_type="option")
     with showing_progress(enabled=not options["quiet"]):
@@ -172,6 +182,20 @@ def evaluate(log: str, **options: Any) -> None:
             f"evidence is {result.verdict['level']}, {options['require']} was required", err=True
         )
         raise click.exceptions.Exit(1)
+
+
+def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
+    """Return the files of lists by the names of their targets."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, path = text.partition("=")
+        # The = of a folder like day=3 is no name's.
+        if not sign or "/" in name:
+            name, path = (targets[0] if len(targets) == 1 else "lists"), text
+        if name in found:
+            raise click.UsageError(f"--target-lists gives '{name}' twice; write NAME=FILE")
+        found[name] = path
+    return found
 
 
 #: Parts of a result that say what to do, and to whom.
@@ -251,7 +275,7 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 @time_option
 @json_option
 @reading_options
-def check(log: str, **options: Any) -> None:
+def check(log: Any, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.audit import audit_file
 
@@ -290,7 +314,7 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 @html_option
 @quiet_option
 @reading_options
-def validate(log: str, **options: Any) -> None:
+def validate(log: Any, **options: Any) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank import evaluation
 

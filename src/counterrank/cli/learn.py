@@ -88,7 +88,7 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 @html_option
 @quiet_option
 @reading_options
-def learn(log: str, **options: Any) -> None:
+def learn(log: Any, **options: Any) -> None:
     """Learn a policy that is better than today's with stated confidence, or say what is missing for
     one.
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +20,37 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-log_argument = click.argument("log", type=click.Path())
+
+def log_argument(function: Function) -> Function:
+    """Add to a command the log it reads: a path or an address, or a query and where it is asked."""
+
+    @click.argument("log", type=click.Path(), required=False)
+    @click.option(
+        "--query", metavar="SQL", help="Instead of LOG: the query whose rows are the log."
+    )
+    @click.option(
+        "--connection",
+        metavar="KIND:PLACE",
+        help="Where --query is asked: duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE or "
+        "env:NAME.",
+    )
+    @wraps(function)
+    def command(log: str | None, query: str | None, connection: str | None, **rest: Any) -> Any:
+        return function(_log_of(log, query, connection), **rest)
+
+    # Which click has made of the function, with its parameters.
+    return command  # type: ignore[return-value]
+
+
+def _log_of(log: str | None, query: str | None, connection: str | None) -> Any:
+    if log is not None and query is None and connection is None:
+        return log
+    if log is None and query is not None and connection is not None:
+        from counterrank.io import Query
+
+        return Query(query, connection)
+    raise click.UsageError("Give a LOG, or --query and --connection, and not both.")
+
 
 seed_option = click.option(
     "--seed",
@@ -111,6 +142,12 @@ _OPTIONS = [
         help="Read only rows that fit, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
     ),
     click.option(
+        "--version",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Version of a Delta table, or snapshot of an Iceberg one (default: the newest).",
+    ),
+    click.option(
         "--missing-reward",
         type=click.Choice(["error", "zero"]),
         help="What a missing reward is: an error (the default), or zero.",
@@ -142,7 +179,7 @@ _OPTIONS = [
         "format_",
         metavar="NAME",
         help="parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, "
-        "open-bandit, amazon-music, kuairand, seznam.",
+        "ubi, open-bandit, amazon-music, kuairand, seznam.",
     ),
 ]
 
@@ -170,13 +207,16 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def inputs(log: str, options: dict[str, Any]) -> list[str | None]:
+def inputs(log: Any, options: dict[str, Any]) -> list[str | None]:
     """Return the files a command reads, before `reading` takes their options away: no result may be
     written there.
     """
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
     curve = options.get("position_curve")
-    return [log, options.get("config"), options.get("items"), curve, *policies]
+    lists = [text.rpartition("=")[2] for text in options.get("target_lists") or ()]
+    # A query reads a database, which no result is written into.
+    path = log if isinstance(log, str) else None
+    return [path, options.get("config"), options.get("items"), curve, *policies, *lists]
 
 
 def policy_names(given: Any) -> tuple[str, ...]:
@@ -205,6 +245,7 @@ _ARGUMENTS = {
     "policies": "policies",
     "items": "items",
     "where": "where",
+    "version": "version",
     "missing_reward": "missing_reward",
     "decimal": "decimal",
     "renumber": "renumber",
@@ -291,7 +332,7 @@ def printing_to_stdout(*paths: str | None) -> bool:
     return used == 1
 
 
-def opened(log: str, options: dict[str, Any], **more: str | None) -> tuple[dict[str, Any], bool]:
+def opened(log: Any, options: dict[str, Any], **more: str | None) -> tuple[dict[str, Any], bool]:
     """Return the reader's arguments and whether a result goes to stdout, once it is sure that no
     result would be written over what is read, nor two into one place.
     """

@@ -82,7 +82,7 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
     """
     folder = _folder(job)
     log = content.get("log")
-    if not isinstance(log, str):
+    if not isinstance(log, str) and not ("query" in content and log is None):
         raise ConfigError(
             f"{job}: 'log' must name the log, like log = \"log.parquet\"; got {log!r}"
         )
@@ -103,9 +103,10 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
             )
             raise ConfigError(f"{job}: '{name}' is no option of {command.name}{hint}")
         yield from _option(options[key], name, value, folder, job)
-    # A log whose name starts with a dash is no option.
-    yield "--"
-    yield _path(folder, log)
+    if log is not None:
+        # A log whose name starts with a dash is no option.
+        yield "--"
+        yield _path(folder, log)
 
 
 def _path(folder: str, text: str) -> str:
@@ -140,6 +141,9 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
     else:
         text = _one(name, value, job)
         a_file = isinstance(option.type, click.Path) or (option.metavar or "").startswith("FILE")
+        kind, _, place = text.partition(":")
+        if name == "connection" and kind in ("duckdb", "sqlite") and place:
+            text = f"{kind}:{_path(folder, place)}"
         # The words that stand for no file.
         if a_file and text not in ("-", "estimate"):
             text = _path(folder, text)

@@ -180,3 +180,9 @@ class MappedSource:
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return a sample, changed."""
         return self.change(self.source.sample(rows, rng))
+
+    def close(self) -> None:
+        """Stop what was started for the source."""
+        close = getattr(self.source, "close", None)
+        if close is not None:
+            close()

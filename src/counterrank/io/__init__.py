@@ -3,6 +3,7 @@
 from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_slates
 from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
+from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.outputs import check_outputs
 from counterrank.io.reading import (
     as_table,
@@ -26,6 +27,7 @@ from counterrank.io.spec import (
     log_table,
     refuse_unread,
 )
+from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
     Part,
     Survey,
@@ -36,6 +38,7 @@ from counterrank.io.survey import (
 )
 from counterrank.io.tables import read_table
 from counterrank.io.values import action_ids, numbers
+from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
     "OpenOptions",
     "Options",
     "Part",
+    "Query",
     "ReadOptions",
     "Survey",
     "TooLargeError",
@@ -62,7 +66,9 @@ __all__ = [
     "from_table",
     "in_memory",
     "is_adapter",
+    "is_iceberg",
     "is_small",
+    "is_stream",
     "load_toml",
     "log_table",
     "numbers",
@@ -79,4 +85,5 @@ __all__ = [
     "rows_each",
     "sample_rows",
     "scan_log",
+    "stream_source",
 ]

@@ -116,12 +116,26 @@ def steady(file: DataFile) -> Iterator[None]:
 
 
 def expand(
-    path: str | os.PathLike[str], format: str | None = None, *, decimal: str = "."
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    decimal: str = ".",
+    version: int | None = None,
 ) -> list[DataFile]:
-    """Return the data files a path stands for, in the order of their names."""
-    if stores.is_url(path):
-        return _in_store(os.fspath(path), format, decimal)
-    text = os.path.expanduser(os.fspath(path))
+    """Return the data files a path stands for, in the order of their names; of a Delta table, those
+    of one version.
+    """
+    from counterrank.io.lakehouse import delta_files, is_delta, refuse_folder, refuse_version
+
+    away = stores.is_url(path)
+    text = os.fspath(path) if away else os.path.expanduser(os.fspath(path))
+    if is_delta(text):
+        paths, said = zip(*delta_files(text, version), strict=True)
+        return _files(list(paths), "parquet", decimal, list(said))
+    refuse_version(version)
+    refuse_folder(text)
+    if away:
+        return _in_store(text, format, decimal)
     where = Path(text)
     if where.is_dir():
         found = _in_folder(where)
@@ -158,8 +172,11 @@ def _is_data(path: str) -> bool:
     return has_known_extension(names[-1]) and not any(name[:1] in (".", "_") for name in names)
 
 
-def _files(paths: list[str], format: str | None, decimal: str) -> list[DataFile]:
-    pairs = _typed([_partitions(path) for path in paths])
+def _files(
+    paths: list[str], format: str | None, decimal: str, said: list[Partitions] | None = None
+) -> list[DataFile]:
+    """Return files of several paths, and what is said of each: by its folders, unless it is given."""
+    pairs = _typed([_partitions(path) for path in paths]) if said is None else said
     # A store answers many at a time; files of this machine are there at once.
     with ThreadPoolExecutor(_ASKED_AT_ONCE if stores.is_url(paths[0]) else 1) as pool:
         return list(pool.map(lambda path, pair: _file(path, format, pair, decimal), paths, pairs))

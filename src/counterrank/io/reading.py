@@ -20,6 +20,7 @@ from counterrank.errors import CounterrankError, LogError
 from counterrank.io import tables
 from counterrank.io.decoding import decode, without_ties
 from counterrank.io.files import DataFile, expand, guard
+from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
 from counterrank.io.spec import LogLike, LogSpec, Options, ReadOptions, refuse_unread
@@ -33,6 +34,7 @@ from counterrank.io.survey import (
     refuse_folders,
     selecting,
 )
+from counterrank.io.target_lists import TargetLists
 from counterrank.io.where import Where
 from counterrank.policies import Candidates, Policy, Scored
 
@@ -93,12 +95,16 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
     >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
     given = ReadOptions.of(**options)
+    if is_iceberg(path):
+        from counterrank.io.streams import read_stream
+
+        return read_stream(IcebergTable.open(os.fspath(path), given.version), given)
     if format is not None:
         from counterrank.io.adapters import adapter_of
 
         if (reader := adapter_of(format)) is not None:
             return reader(path, given)
-    files = expand(path, format, decimal=given.decimal)
+    files = expand(path, format, decimal=given.decimal, version=given.version)
     with guard(os.fspath(path), prefix=True):
         return from_table(_everything(files, given), given)
 
@@ -204,8 +210,12 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)
     """
+    from counterrank.io.streams import is_stream, read_stream
+
+    given = ReadOptions.of(**options)
+    if is_stream(frame):
+        return read_stream(frame, given)
     with guard("the table"):
-        given = ReadOptions.of(**options)
         return from_table(tables.with_points(as_table(frame), given.decimal), given)
 
 
@@ -220,6 +230,8 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     log, _ = _decoded(table, spec, (0, 0), options.where)
     if log is None:
         raise no_match(options.where)
+    for name, path in options.target_lists.items():
+        log = TargetLists.read(name, path, str(options.column("query"))).onto(log)
     return log
 
 
@@ -243,8 +255,6 @@ def _converted(frame: Any) -> pa.Table:
     # most conversions.
     if type(frame).__module__.partition(".")[0] == "pandas":
         return _from_pandas(frame)
-    if type(frame).__name__ == "LazyFrame":
-        return pa.table(frame.collect())
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame).read_all()
     raise LogError(

@@ -21,13 +21,16 @@ from counterrank.data.source import (
     State,
     default_threads,
     map_in_order,
+    mapped,
     summed,
 )
 from counterrank.errors import ConfigError
 from counterrank.io.adapters import is_adapter
 from counterrank.io.files import TooLargeError
+from counterrank.io.lakehouse import IcebergTable, is_iceberg, refuse_version
 from counterrank.io.reading import concat, read_log, read_part
 from counterrank.io.spec import LogSpec, Options, ReadOptions, refuse_unread
+from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
     Part,
     batch_rows,
@@ -36,6 +39,7 @@ from counterrank.io.survey import (
     rows_each,
     sample_rows,
 )
+from counterrank.io.target_lists import TargetLists
 from counterrank.io.where import Where
 from counterrank.progress import reporter
 
@@ -110,6 +114,8 @@ def scan(
             f"the format '{format}' is read whole, not as a stream; convert it to Parquet to "
             "stream it"
         )
+    if options.target_lists:
+        raise ConfigError("lists of a ranker go with evaluate or read_log, not with scan_log")
     found = plan(path, options, format=format)
     return FileSource(found.spec, found.parts, found.n, options.where, workers)
 
@@ -317,27 +323,70 @@ def open_source(
     names, columns = _names(targets)
     kind = _kind_of(log)
     if kind in ("log", "source"):
-        refuse_unread(reading)
+        refuse_unread({name: value for name, value in reading.items() if name != "target_lists"})
     if columns:
         reading["columns"] = {**(reading.get("columns") or {}), **columns}
     if position_weights is not None:
         reading["position_weights"] = position_weights
     _check_engine(engine, kind)
-    if not names and kind not in ("log", "source", "frame"):
+    lists = _lists(reading)
+    if not (names or lists) and kind not in ("log", "source", "frame", "stream"):
         raise ConfigError(_NO_TARGET)
-    if kind == "path" and not _has_arrays(targets):
-        return _from_path(
-            log, engine, segments=segments, where=where, targets=names, **reading
-        ), names
-    if kind in ("dask", "spark"):
-        return _from_cluster(
-            kind, log, segments=segments, where=where, targets=names, **reading
-        ), names
+    if lists:
+        segments = (*segments, lists[0].column)
+        targets = _without(targets, names, lists)
+    source = _source(log, kind, targets, segments, engine, where, reading)
+    for one in lists:
+        source = mapped(source, one.onto)
+    # Only when none were named: the first rows of a source may take a pass to read.
+    names = names or tuple(source.first.targets)
+    if not names:
+        raise ConfigError(_NO_TARGET)
+    return source, names
+
+
+def _lists(reading: dict[str, Any]) -> list[TargetLists]:
+    """Return the lists of other rankers, taken out of the reader's options."""
+    files = ReadOptions.of(target_lists=reading.pop("target_lists", None)).target_lists
+    column = ReadOptions.of(columns=reading.get("columns") or {}).column("query")
+    return [TargetLists.read(name, path, str(column)) for name, path in files.items()]
+
+
+def _without(targets: Any, names: tuple[str, ...], lists: list[TargetLists]) -> Any:
+    """Return the targets that are not given as lists."""
+    own = [name for name in names if name not in {one.target for one in lists}]
+    return {name: targets[name] for name in own} if isinstance(targets, Mapping) else own
+
+
+def _source(
+    log: Any, kind: str, targets: Any, segments: Sequence[str], engine: Any, where: Where | None,
+    reading: dict[str, Any],
+) -> Source:  # fmt: skip
+    names, _ = _names(targets)
     if kind == "source":
         if where is not None:
             raise ConfigError("this log has been opened; give where to scan_log, which opens it")
-        return _with_names(log, names)
-    return _with_names(_in_memory(log, kind, targets, names, where, reading), names)
+        return log  # type: ignore[no-any-return]
+    if kind == "stream" and not _has_arrays(targets):
+        return _from_stream(log, targets, where=where, segments=segments, **reading)
+    if kind == "path" and not _has_arrays(targets):
+        return _from_path(log, engine, segments=segments, where=where, targets=names, **reading)
+    if kind in ("dask", "spark"):
+        return _from_cluster(kind, log, segments=segments, where=where, targets=names, **reading)
+    return _in_memory(log, kind, targets, names, where, reading)
+
+
+def _from_stream(
+    log: Any, targets: Any, *, where: Where | None, segments: Sequence[str], **reading: Any
+) -> Source:
+    version = reading.pop("version", None)
+    if is_iceberg(log):
+        log = IcebergTable.open(log, ReadOptions.of(version=version).version)
+    else:
+        refuse_version(version)
+    names = None if targets is None else _names(targets)[0]
+    options = ReadOptions.of(targets=names, where=where, **reading)
+    return stream_source(log, options, tuple(segments))
 
 
 def _in_memory(
@@ -352,18 +401,12 @@ def _in_memory(
     return MemorySource(_selected(_read(log, kind, targets, names, reading), where))
 
 
-def _with_names(source: Source, names: tuple[str, ...]) -> Opened:
-    # Only when none were named: the first rows of a source may take a pass to read.
-    names = names or tuple(source.first.targets)
-    if not names:
-        raise ConfigError(_NO_TARGET)
-    return source, names
-
-
 def _kind_of(log: Any) -> str:
     """Tell what a log is, by module name where importing the library would be slow."""
     if isinstance(log, RankingLog):
         return "log"
+    if is_stream(log) or is_iceberg(log):
+        return "stream"
     if isinstance(log, (str, os.PathLike)):
         return "path"
     home = type(log).__module__.split(".")
@@ -423,8 +466,6 @@ def _read(
         found = _beside_arrays(read, log, given, names, reading)
     for name in names:
         found.target(name)
-    if not found.targets:
-        raise ConfigError(_NO_TARGET)
     return found
 
 

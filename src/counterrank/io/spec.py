@@ -24,7 +24,17 @@ from counterrank.policies import (
 from counterrank.texts import say, suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
-ROLES = ("action", "reward", "propensity", "ranking", "position", "unit", "behavior", "candidates")
+ROLES = (
+    "action",
+    "reward",
+    "propensity",
+    "ranking",
+    "position",
+    "unit",
+    "behavior",
+    "candidates",
+    "query",
+)
 
 #: How features of candidates are called; `columns` maps them too.
 FEATURE = "z_"
@@ -55,6 +65,8 @@ class CommonOptions(TypedDict, total=False):
     policies: Any
     items: str | os.PathLike[str] | None
     where: Where | Mapping[str, Any] | str | None
+    version: int | None
+    target_lists: Mapping[str, str | os.PathLike[str]] | None
 
 
 class Options(CommonOptions, total=False):
@@ -113,6 +125,9 @@ class ReadOptions:
     (slots of ads, items that were filtered out): the rest moves up. `drop_ties` True leaves out rows
     in which equal scores decide what the logger would show. `where` keeps the rows that fit
     a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
+    `version` is that of a Delta table, or a snapshot of an Iceberg one. `target_lists` are lists of
+    other rankers: files with the columns query, rank and document, by the name of the target; the
+    log's column `query` says which list is meant.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -138,6 +153,8 @@ class ReadOptions:
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
     where: Where | None = None
+    version: int | None = None
+    target_lists: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -195,7 +212,14 @@ class ReadOptions:
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
         self._refuse_unknown_parts()
-        return self
+        return self._with_query() if self.target_lists else self
+
+    def _with_query(self) -> Self:
+        """Return options that carry the column by which a ranking finds its list."""
+        query = str(self.column("query"))
+        if self.segments is None:
+            return replace(self, keep=tuple(dict.fromkeys([*self.keep, query])))
+        return replace(self, segments=tuple(dict.fromkeys([*self.segments, query])))
 
     def _refuse_unknown_parts(self) -> None:
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
@@ -347,6 +371,22 @@ def _text(key: str, given: Any) -> str | None:
     raise ConfigError(f"{key} must be a text, got {given!r}")
 
 
+def _whole(key: str, given: Any) -> int:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    if isinstance(given, str) and given.isdecimal():
+        return int(given)
+    raise ConfigError(f"{key} must be a whole number, got {given!r}")
+
+
+def _lists(given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"target_lists maps names of targets to files, {{'new': 'lists.csv'}}; got {given!r}"
+        )
+    return {str(name): os.fspath(path) for name, path in given.items()}
+
+
 def _switch(key: str, given: Any) -> bool:
     if isinstance(given, bool):
         return given
@@ -402,6 +442,8 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "logger": _policy,
     "policies": _policies,
     "items": lambda key, given: None if given is None else os.fspath(given),
+    "version": lambda key, given: None if given is None else _whole(key, given),
+    "target_lists": lambda key, given: _lists(given or {}),
     "where": lambda key, given: None if given is None else Where.of(given),
 }
 

@@ -300,7 +300,9 @@ class Plan:
 
 def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> Plan:
     """Return how to read the files at `path` in parts."""
-    found = in_folders(expand(path, format, decimal=options.decimal), options.where)
+    found = in_folders(
+        expand(path, format, decimal=options.decimal, version=options.version), options.where
+    )
     files, sample = opening(found)
     with guard(files[0].path, prefix=True):
         options = selecting(options, sample)

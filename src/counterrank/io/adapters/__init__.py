@@ -2,13 +2,18 @@
 
 from counterrank.errors import ConfigError
 from counterrank.io.adapters.libraries import from_obp, read_vw_ccb, read_vw_slates
+from counterrank.io.adapters.ubi import read_ubi
 from counterrank.io.files import ALIASES, FORMATS
 from counterrank.io.reading import Adapter
 from counterrank.plugins import FORMATS as PLUGINS
 from counterrank.plugins import found, load
 from counterrank.texts import suggestion
 
-_OWN: dict[str, Adapter] = {"vw-ccb": read_vw_ccb, "vw-slates": read_vw_slates}
+_OWN: dict[str, Adapter] = {
+    "vw-ccb": read_vw_ccb,
+    "vw-slates": read_vw_slates,
+    "ubi": read_ubi,
+}
 
 
 def adapter_names() -> list[str]:

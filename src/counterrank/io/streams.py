@@ -1,0 +1,173 @@
+"""Logs that come as a stream of Arrow batches: queries, tables of a catalogue, other libraries' frames.
+
+A stream is read once, so that every pass sees the same rows. What fits is kept in memory; what does
+not goes to a file of this machine that lasts as long as the source.
+"""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource, Partial, Source, State, default_threads
+from counterrank.errors import LogError
+from counterrank.io.files import guard
+from counterrank.io.lakehouse import IcebergTable
+from counterrank.io.reading import from_table
+from counterrank.io.schema import resolve
+from counterrank.io.spec import ReadOptions
+from counterrank.io.survey import BATCH_ROWS
+from counterrank.io.warehouses import Query
+
+#: Streams up to this size stay in memory.
+IN_MEMORY_BYTES = 256 * 2**20
+#: Rows by which columns are told apart.
+_FIRST = 1000
+
+
+def is_stream(log: Any) -> bool:
+    """Whether a log hands over batches rather than holding a table in memory."""
+    if type(log).__name__ == "LazyFrame" or isinstance(log, (Query, IcebergTable)):
+        return True
+    if isinstance(log, (pa.Table, pa.RecordBatch)) or hasattr(log, "reduce"):
+        return False
+    # Frames in memory can hand over batches too, and know how many rows they hold.
+    in_memory = type(log).__module__.partition(".")[0] in ("pandas", "polars")
+    return not in_memory and hasattr(log, "__arrow_c_stream__")
+
+
+def tables_of(log: Any) -> Iterator[pa.Table]:
+    """Yield the batches of anything that has some, as tables of plain types."""
+    if isinstance(log, Query):
+        pieces = log.tables()
+    elif type(log).__name__ == "LazyFrame":
+        found = log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+        pieces = (piece.to_arrow() for piece in found)
+    else:
+        reader = pa.RecordBatchReader.from_stream(log)
+        pieces = (pa.Table.from_batches([batch], reader.schema) for batch in reader)
+    for table in pieces:
+        if table.num_rows:
+            yield _plain(table)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without views of text, which files and older kernels do not know."""
+    for j, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(j, field.name, table.column(j).cast(pa.large_string()))
+    return table
+
+
+def read_stream(log: Any, options: ReadOptions) -> RankingLog:
+    """Return a stream whole, as a log in memory."""
+    with guard("the table"):
+        chosen = log.batches(None, options.where) if isinstance(log, IcebergTable) else log
+        return from_table(_whole(list(tables_of(chosen))), options)
+
+
+def stream_source(log: Any, options: ReadOptions, segments: tuple[str, ...]) -> Source:
+    """Return a stream as a source: in memory if it is small, else from a file made of it."""
+    with guard("the table"):
+        if isinstance(log, IcebergTable):
+            # A snapshot can be asked twice, first for a few rows that tell its columns apart.
+            first = _whole(list(tables_of(log.head(_FIRST))))
+            log = log.batches(_columns(first, options, segments), options.where)
+        pieces: list[pa.Table] = []
+        taken, rest = 0, tables_of(log)
+        for table in rest:
+            pieces.append(table)
+            taken += table.nbytes
+            if taken > IN_MEMORY_BYTES:
+                return _kept_on_disk(pieces, rest, options, segments)
+        carried = replace(options, keep=(*options.keep, *segments))
+        return MemorySource(from_table(_whole(pieces), carried))
+
+
+def _whole(pieces: list[pa.Table]) -> pa.Table:
+    if not pieces:
+        raise LogError("the log is empty: there are no rows")
+    return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def _columns(first: pa.Table, options: ReadOptions, segments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that passes over a log need."""
+    spec = resolve(first, _streamed(options, segments), in_memory=False)
+    looked_at = options.where.columns if options.where else ()
+    return tuple(dict.fromkeys([*spec.columns, *looked_at]))
+
+
+def _streamed(options: ReadOptions, segments: tuple[str, ...]) -> ReadOptions:
+    return options if options.segments is not None else replace(options, segments=segments)
+
+
+def _kept_on_disk(
+    pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions,
+    segments: tuple[str, ...],
+) -> "SpooledSource":  # fmt: skip
+    columns = list(_columns(pieces[0].slice(0, _FIRST), options, segments))
+    room = _Room()
+    try:
+        schema = pieces[0].select(columns).schema
+        with pq.ParquetWriter(room.file, schema, compression="lz4") as out:
+            while pieces:
+                _append(out, pieces.pop(0), columns)
+            for table in rest:
+                _append(out, table, columns)
+        return SpooledSource(room, _streamed(options, segments))
+    except BaseException:
+        room.close()
+        raise
+
+
+def _append(out: pq.ParquetWriter, table: pa.Table, columns: list[str]) -> None:
+    out.write_table(table.select(columns).cast(out.schema), row_group_size=BATCH_ROWS)
+
+
+class _Room:
+    """A folder of its own that goes with the last who uses it."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="counterrank-")
+        self.file = Path(self.path) / "log.parquet"
+        self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class SpooledSource:
+    """A log on this machine's disk, made of a stream: a `counterrank.data.source.Source`."""
+
+    def __init__(self, room: _Room, options: ReadOptions) -> None:
+        from counterrank.io.scanning import scan
+
+        self.room = room
+        self.files = scan(room.file, options, workers=default_threads())
+
+    @property
+    def first(self) -> RankingLog:
+        """The first rankings."""
+        return self.files.first
+
+    @property
+    def n(self) -> int | None:
+        """Number of rankings, where it is known."""
+        return self.files.n
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum of `partial` over all batches."""
+        return self.files.reduce(partial, label=label)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return at most `rows` rankings drawn from all of them."""
+        return self.files.sample(rows, rng)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self.room.close()

@@ -1,0 +1,166 @@
+"""Lists of a second ranker: a table of query, rank and document, as a target that always shows them."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.errors import LogError
+from counterrank.io import tables, values
+from counterrank.io.files import expand, guard
+from counterrank.policies import Deterministic, Scored
+from counterrank.texts import listed, say
+
+Ints = NDArray[np.int64]
+#: The columns of a file of lists.
+COLUMNS = ("query", "rank", "document")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLists:
+    """What a ranker shows for each query: documents (N,) in the order of their ranks, list after
+    list.
+
+    `places` is where each query's list starts and how long it is; `column` the log's column of
+    queries.
+    """
+
+    target: str
+    path: str
+    documents: pa.Array
+    places: Mapping[str, tuple[int, int]]
+    column: str = "query"
+    #: Codes of the documents under the names that a log's items have, once they were looked up.
+    _codes: dict[Any, tuple[Ints, tuple[str, ...] | None]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, target: str, path: str | os.PathLike[str], column: str) -> Self:
+        """Return the lists in a file with the columns query, rank and document."""
+        name = os.fspath(path)
+        with guard(name, prefix=True):
+            pieces = []
+            for file in expand(path):
+                known = tables.sample(file, 1).column_names
+                missing = [one for one in COLUMNS if one not in known]
+                if missing:
+                    raise LogError(
+                        f"{file.path} has no column '{missing[0]}'; lists of a ranker have the "
+                        f"columns {', '.join(COLUMNS)}, here are {listed(known)}"
+                    )
+                pieces.append(tables.read_table(file, COLUMNS))
+            table = pa.concat_tables(pieces, promote_options="permissive")
+            return cls(target, name, *_ordered(table), column)
+
+    def onto(self, log: RankingLog) -> RankingLog:
+        """Return the log with the lists as a target; documents that it never showed become items of
+        it.
+        """
+        if self.column not in log.columns:
+            raise LogError(
+                f"there is no column '{self.column}' that says which query a ranking answers; map "
+                f"it with {say('--columns', 'query=NAME')}"
+            )
+        codes, names = self._looked_up(log.action_names)
+        ranking = np.full((log.n, log.K), -1, dtype=np.int64)
+        queries = values.as_text(pa.array(log.columns[self.column])).to_pylist()
+        for row, query in enumerate(queries):
+            start, size = self._place(query, int(log.numbers[row]))
+            size = min(size, log.K)
+            ranking[row, :size] = codes[start : start + size]
+        most = max(int(codes.max()) + 1, log.n_actions) if names is None else len(names)
+        shows: Any = Deterministic(ranking, most)
+        if isinstance(log.propensity, Propensity) and log.propensity.kind == "factored":
+            # Slots that were filled one by one, perhaps with one item twice, are compared one by one.
+            same = (ranking == log.action) | (log.action < 0)
+            shows = Propensity("factored", same.astype(np.float64))
+        found = log.with_targets({self.target: shows})
+        object.__setattr__(found, "action_names", names)
+        _widen(found, most)
+        return found
+
+    def _looked_up(self, known: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...] | None]:
+        """Return the documents' codes, and the names of all items: those of the log come first."""
+        if known not in self._codes:
+            if known is None:
+                codes = values.integers(self.documents, "document", lambda row: f"entry {row}")
+                self._codes[known] = codes, None
+            else:
+                text = values.as_text(self.documents)
+                new = sorted(set(text.to_pylist()) - set(known))
+                names = (*known, *new)
+                found = pc.index_in(text, value_set=pa.array(names, text.type))
+                self._codes[known] = found.to_numpy().astype(np.int64), names
+        return self._codes[known]
+
+    def _place(self, query: str | None, row: int) -> tuple[int, int]:
+        if query is None or query not in self.places:
+            shown = "no query" if query is None else f"the query '{query[:60]}'"
+            raise LogError(
+                f"row {row} has {shown}, of which {self.path} has no list; give a list for every "
+                f"query, or leave such rows out with {say('--where', 'CONDITION')}"
+            )
+        return self.places[query]
+
+
+def _widen(log: RankingLog, most: int) -> None:
+    """Make room among the items of a logger's candidates for those that only the target knows."""
+    if log.candidates is None:
+        return
+    wide = replace(log.candidates, n_items=most)
+    if isinstance(log.propensity, Scored):
+        object.__setattr__(log, "propensity", log.propensity.over(wide, slice(0, log.n)))
+    object.__setattr__(log, "candidates", wide)
+
+
+def _ordered(table: pa.Table) -> tuple[pa.Array, dict[str, tuple[int, int]]]:
+    """Return the documents by query and rank, and where each query's list lies among them."""
+    table = table.combine_chunks()
+    for name in COLUMNS:
+        if table[name].null_count:
+            row = int(np.argmax(table[name].is_null().to_numpy(zero_copy_only=False)))
+            raise LogError(f"row {row}: the {name} is missing")
+    query = values.as_text(values.one_chunk(table["query"]))
+    document = values.plain(values.one_chunk(table["document"]))
+    rank = values.integers(values.one_chunk(table["rank"]), "rank", lambda row: f"row {row}")
+    if not len(rank):
+        raise LogError("there is no list: the file has no rows")
+    number = pc.rank(query, tiebreaker="dense").to_numpy()
+    order = np.lexsort([rank, number])
+    number, rank = number[order], rank[order]
+    starts = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
+    sizes = np.diff(np.r_[starts, len(number)])
+    _refuse_gaps(order, rank, starts, sizes, query)
+    document = document.take(pa.array(order))
+    _refuse_repeats(document, number, order)
+    names = query.take(pa.array(order[starts])).to_pylist()
+    places = zip(starts.tolist(), sizes.tolist(), strict=True)
+    return document, dict(zip(names, places, strict=True))
+
+
+def _refuse_gaps(order: Ints, rank: Ints, starts: Ints, sizes: Ints, query: pa.Array) -> None:
+    """Raise unless the ranks of a query count up by one, from 0 or from 1."""
+    expected = np.arange(len(rank)) - np.repeat(starts, sizes) + np.repeat(rank[starts], sizes)
+    wrong = (expected != rank) | (np.repeat(rank[starts], sizes) > 1) | (rank < 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        name = query[int(order[at])].as_py()
+        raise LogError(
+            f"row {order[at]}: rank {rank[at]} of the query '{name[:60]}' leaves a gap or stands "
+            "twice; ranks count up by one, from 1"
+        )
+
+
+def _refuse_repeats(document: pa.Array, number: Ints, order: Ints) -> None:
+    code = pc.rank(document, tiebreaker="dense").to_numpy()
+    by = np.lexsort([code, number])
+    twice = (np.diff(number[by]) == 0) & (np.diff(code[by]) == 0)
+    if twice.any():
+        at = int(by[int(np.argmax(twice)) + 1])
+        raise LogError(f"row {order[at]}: the document {document[at]} stands twice in one list")

@@ -1,0 +1,159 @@
+"""Logs that are the answer to a query: DuckDB, and what ADBC has drivers for.
+
+A connection is named without secrets: they come from the environment (PGPASSWORD, a service file, a
+profile), or the whole connection does (env:NAME). A query runs once, in one transaction of its own,
+and its batches are read as they come.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from counterrank import stores
+from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, require
+from counterrank.texts import suggestion
+
+#: Kinds of connections, and the ADBC driver of each; DuckDB has a client of its own.
+DRIVERS = {
+    "sqlite": "adbc_driver_sqlite.dbapi",
+    "postgresql": "adbc_driver_postgresql.dbapi",
+    "bigquery": "adbc_driver_bigquery.dbapi",
+    "snowflake": "adbc_driver_snowflake.dbapi",
+}
+_ALIASES = {"postgres": "postgresql"}
+_ENVIRONMENT = "env"
+_FORMS = "duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE, bigquery:PROJECT, snowflake:ACCOUNT or env:NAME"
+#: Rows of a batch.
+_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The rows that a query gives, as a log.
+
+    Parameters
+    ----------
+    sql
+        One statement that gives rows, with the columns of a log.
+    connection
+        ``duckdb:FILE``, ``sqlite:FILE``, ``postgresql://HOST/DATABASE``, or ``env:NAME`` for a
+        connection in the environment variable NAME. ``bigquery:PROJECT`` and ``snowflake:ACCOUNT``
+        go the same way through their ADBC drivers.
+
+    Examples
+    --------
+    >>> Query("SELECT * FROM log", "duckdb:shop.db").connection
+    'duckdb:shop.db'
+    """
+
+    sql: str
+    connection: str
+
+    def __post_init__(self) -> None:
+        if not self.sql.strip():
+            raise ConfigError("the query is empty; write SELECT ...")
+        _split(self.connection)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the answer in batches; the connection is closed after the last."""
+        kind, rest = _split(self.connection)
+        if kind == _ENVIRONMENT:
+            kind, rest = _split(_from_environment(rest), shown=False)
+        with _plainly(kind), ExitStack() as stack:
+            reader = (_duckdb if kind == "duckdb" else _adbc)(stack, kind, rest, self.sql)
+            for batch in reader:
+                yield pa.Table.from_batches([batch], reader.schema)
+
+
+def _split(connection: str, *, shown: bool = True) -> tuple[str, str]:
+    """Return the kind of a connection and the rest; raise on what would put a secret into results."""
+    kind, sign, rest = connection.partition(":")
+    kind = _ALIASES.get(kind, kind)
+    known = ["duckdb", *DRIVERS, _ENVIRONMENT]
+    if not sign or kind not in known:
+        named = f"'{kind}'" if shown and sign else "this connection"
+        raise ConfigError(
+            f"{named} is no kind of connection{suggestion(kind, known) if shown else ''}; use {_FORMS}"
+        )
+    if shown and (
+        re.search(r"//[^/@]*:[^/@]+@", rest) or re.search(r"(?i)(password|token|secret|key)=", rest)
+    ):
+        raise ConfigError(
+            "the connection holds a password or key; leave it out and give it by the environment "
+            "(PGPASSWORD, a service file), or put the whole connection into a variable and say "
+            "env:NAME"
+        )
+    return kind, rest
+
+
+def _from_environment(name: str) -> str:
+    found = os.environ.get(name)
+    if not found:
+        raise ConfigError(f"there is no environment variable {name} with a connection in it")
+    return found
+
+
+def _duckdb(stack: ExitStack, kind: str, path: str, sql: str) -> Any:
+    duckdb = require("duckdb", extra="warehouse")
+    memory = path in ("", ":memory:")
+    if not memory and not os.path.exists(os.path.expanduser(path)):
+        # DuckDB would make one.
+        raise LogError(f"there is no DuckDB file {path}")
+    opened = duckdb.connect(
+        ":memory:" if memory else os.path.expanduser(path), read_only=not memory
+    )
+    stack.callback(opened.close)
+    answer = opened.sql(sql)
+    if answer is None:
+        raise LogError("the query gives no rows; it must be a SELECT")
+    # The name of older versions.
+    read = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
+    return read(_ROWS)
+
+
+def _adbc(stack: ExitStack, kind: str, rest: str, sql: str) -> Any:
+    try:
+        driver = require(DRIVERS[kind], extra="warehouse")
+    except MissingExtraError:
+        if kind in ("bigquery", "snowflake"):
+            package = f"adbc-driver-{kind}"
+            raise MissingExtraError(f"{kind} needs a driver; run: pip install {package}") from None
+        raise
+    opened = stack.enter_context(driver.connect(*_place(kind, rest)))
+    cursor = stack.enter_context(opened.cursor())
+    cursor.execute(sql)
+    return cursor.fetch_record_batch()
+
+
+def _place(kind: str, rest: str) -> tuple[Any, ...]:
+    """Return what a driver's `connect` takes."""
+    if kind == "sqlite":
+        path = os.path.expanduser(rest)
+        if not os.path.exists(path):
+            raise LogError(f"there is no SQLite file {rest}")
+        # Neither made nor written to.
+        return (f"file:{path}?mode=ro",)
+    if kind == "postgresql":
+        return (f"postgresql:{rest}",)
+    if kind == "bigquery":
+        return ({"adbc.bigquery.sql.project_id": rest},)
+    return (rest,)
+
+
+@contextmanager
+def _plainly(kind: str) -> Iterator[None]:
+    """Turn what a driver raises into one message, without what a connection may have told it."""
+    try:
+        yield
+    except CounterrankError:
+        raise
+    except Exception as problem:
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise LogError(
+            f"the query failed in {kind}: {stores.without_secrets(lines[0][:300])}"
+        ) from None

@@ -1,0 +1,149 @@
+"""Delta Lake and Iceberg tables: versions, conditions, and what is said when something is not there."""
+
+import datetime
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import counterrank as cr
+from counterrank.errors import ConfigError, LogError, MissingExtraError
+from counterrank.io import concat, scan_log, streams
+
+DAYS = [datetime.date(2026, 10, d) for d in (1, 2, 3)]
+
+
+@pytest.fixture
+def written(kit, tmp_path, monkeypatch):
+    """Three days of a log, in two versions, as a Delta table and in a catalogue of Iceberg."""
+    columns = kit.make(n=60)
+    columns["day"] = [day for day in DAYS for _ in range(20)]
+    table = pa.table(columns)
+    return Written(table, tmp_path, monkeypatch)
+
+
+class Written:
+    def __init__(self, table, folder, monkeypatch):
+        self.table, self.folder, self.monkeypatch = table, folder, monkeypatch
+
+    def delta(self, place=None, **options):
+        from deltalake import write_deltalake
+
+        place = str(place or self.folder / "delta")
+        write_deltalake(place, self.table.slice(0, 40), partition_by=["day"], **options)
+        write_deltalake(place, self.table.slice(40), mode="append", **options)
+        return place
+
+    def iceberg(self):
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        settings = {
+            "uri": f"sqlite:///{self.folder}/catalogue.db",
+            "warehouse": f"file://{self.folder}/warehouse",
+        }
+        for key, value in settings.items():
+            self.monkeypatch.setenv(f"PYICEBERG_CATALOG__DEFAULT__{key.upper()}", value)
+        catalogue = SqlCatalog("default", **settings)
+        catalogue.create_namespace("shop")
+        made = catalogue.create_table("shop.log", schema=self.table.schema)
+        made.append(self.table.slice(0, 40))
+        first = made.current_snapshot().snapshot_id
+        made.append(self.table.slice(40))
+        catalogue.close()
+        return "iceberg:shop.log", first
+
+
+def sorted_rows(log):
+    order = np.lexsort([log.context[:, 0]])
+    return log.reward[order]
+
+
+def test_a_delta_table(written):
+    place = written.delta()
+    expected = cr.RankingLog.from_frame(written.table, targets="new")
+    log = cr.read_log(place, targets="new")
+    np.testing.assert_array_equal(sorted_rows(log), sorted_rows(expected))
+    assert set(log.columns["day"].astype(str)) == set(map(str, DAYS))
+    scanned = concat(list(scan_log(place, targets="new", segments="day").batches(rows=7)))
+    np.testing.assert_array_equal(scanned.reward, log.reward)
+    older = cr.read_log(place, targets="new", version=0)
+    assert older.n == 40 and set(older.columns["day"].astype(str)) == set(map(str, DAYS[:2]))
+    some = cr.read_log(place, targets="new", where="day >= '2026-10-02' and country = 'AT'")
+    keep = [
+        i for i, row in enumerate(written.table.to_pylist())
+        if row["day"] >= DAYS[1] and row["country"] == "AT"
+    ]  # fmt: skip
+    np.testing.assert_array_equal(sorted_rows(some), sorted_rows(expected.take(np.array(keep))))
+
+
+def test_files_that_a_table_has_let_go_of_are_not_read(written):
+    """They lie in the folder until somebody cleans up: read as plain files they would count twice."""
+    from deltalake import write_deltalake
+
+    place = written.delta()
+    write_deltalake(place, written.table.slice(0, 20), mode="overwrite")
+    assert cr.read_log(place, targets="new").n == 20
+    assert cr.read_log(place, targets="new", version=1).n == 60
+
+
+def test_a_delta_table_in_a_store(written, bucket, object_store):
+    options = {
+        "AWS_ENDPOINT_URL": object_store[0],
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+    }
+    place = written.delta("s3://logs/delta", storage_options=options)
+    assert cr.read_log(place, targets="new", where="day = '2026-10-03'").n == 20
+    assert scan_log(place, targets="new", version=0).reduce(lambda log: log.n) == 40
+
+
+def test_an_iceberg_table(written, monkeypatch):
+    address, first = written.iceberg()
+    expected = cr.RankingLog.from_frame(written.table, targets="new")
+    log = cr.read_log(address, targets="new")
+    np.testing.assert_array_equal(sorted_rows(log), sorted_rows(expected))
+    assert cr.read_log(address, targets="new", version=first).n == 40
+    where = "day >= '2026-10-02' and not country = 'AT'"
+    some = cr.read_log(address, targets="new", where=where)
+    assert 0 < some.n < 40 and str(min(some.columns["day"])) == str(DAYS[1])
+    whole = cr.evaluate(expected, "new", estimators="ips").estimate("new", "ips").value
+    found = cr.evaluate(address, "new", estimators="ips")
+    assert found.estimate("new", "ips").value == pytest.approx(whole, rel=1e-12)
+    # Too large for memory, it is kept on disk for as long as it is needed.
+    monkeypatch.setattr(streams, "IN_MEMORY_BYTES", 100)
+    found = cr.evaluate(address, "new", estimators="ips", segments="country")
+    assert found.estimate("new", "ips").value == pytest.approx(whole, rel=1e-12)
+
+
+def test_what_is_not_there(written, kit, tmp_path):
+    place, (address, _) = written.delta(), written.iceberg()
+    for log, version, message in (
+        (place, 7, "the Delta table .* cannot be read in version 7: "),
+        (address, 7, "the Iceberg table shop.log has no snapshot 7"),
+        ("iceberg:shop.none", None, "the Iceberg table shop.none cannot be read: .*not exist"),
+    ):
+        with pytest.raises(LogError, match=message):
+            cr.read_log(log, targets="new", version=version)
+    with pytest.raises(LogError, match="is an Iceberg table, and only its catalogue says"):
+        cr.read_log(next((tmp_path / "warehouse").glob("*/log")), targets="new")
+    for log, version, message in (
+        ("iceberg:nowhere/shop.log", None, "no Iceberg catalogue 'nowhere'"),
+        ("iceberg:log", None, "names no table"),
+        (kit.write(kit.make(n=5), tmp_path / "log.parquet"), 3, "this log has no versions"),
+        (place, "yesterday", "version must be a whole number"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            cr.read_log(log, targets="new", version=version)
+    with pytest.raises(ConfigError, match="no column 'planet' to select by"):
+        cr.read_log(address, targets="new", where="planet = 'mars'")
+
+
+@pytest.mark.parametrize(
+    ("module", "kind"), [("deltalake", "delta"), ("pyiceberg.catalog", "iceberg")]
+)
+def test_the_missing_extra_is_named(written, monkeypatch, module, kind):
+    place = written.delta() if kind == "delta" else written.iceberg()[0]
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'counterrank\[tables\]'"):
+        cr.read_log(place, targets="new")
