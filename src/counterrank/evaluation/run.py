@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
+from counterrank.data.validation import refuse_scale
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
 from counterrank.evaluation.exploration import (
@@ -438,6 +439,7 @@ def evaluate_source(
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
+    refuse_scale(run.probe.reward)
     run.prepare(custom or {})
     total = run.sums(source)
     estimates = run.estimates(total)

@@ -51,31 +51,25 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
     format
         "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
         as "vw-ccb"; None goes by the ending.
-    columns : dict or str
-        What columns are called here, {"action": "items"} or "action=items"; a list where a role has
-        a column a position. Keys: action, reward, propensity, ranking, position, unit, behavior,
-        candidates, names of targets, NAME_scores, NAME_dist, z_ features.
-    context, unit, behavior : str or list of str
-        Columns of context (default: those that start with x_), of users, of known behaviour.
-    targets, segments, keep : str or list of str
-        Target policies to read, columns to split results by, further columns to carry along.
-    propensity_kind : str
-        "factored" (default), "prefix", "position" or "joint".
-    logger, policies : str, dict
-        How scores became rankings, "plackett-luce:temperature=1"; the same for targets by name.
-    items : path
-        A file of features by item.
-    where : str or dict
-        Rows to keep, "country = 'DE'".
-    position_weights : str or list of float
-        How much positions count: "uniform" (default), "dcg" or numbers.
-    missing_reward : str
-        "error" (default) or "zero".
-    require_propensity, dists, renumber, encode_actions, drop_ties : bool
-        Whether propensities must be there, distributions are read, gaps in positions are closed,
-        ids are numbered anew, and rows in which equal scores decide are left out.
-    decimal : str
-        "." (default) or ",".
+    **options
+        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
+        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
+        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
+        users, of known behaviour.
+        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
+        columns to carry along.
+        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
+        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
+        targets by name.
+        `items`: a file of features by item.
+        `where`: rows to keep, "country = 'DE'".
+        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
+        `missing_reward`: "error" (default) or "zero".
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
+        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
+        and rows in which equal scores decide are left out.
+        `decimal`: "." (default) or ",".
 
     Returns
     -------
@@ -178,31 +172,25 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
     ----------
     frame
         The table, one row a ranking or one row a position.
-    columns : dict or str
-        What columns are called here, {"action": "items"} or "action=items"; a list where a role has
-        a column a position. Keys: action, reward, propensity, ranking, position, unit, behavior,
-        candidates, names of targets, NAME_scores, NAME_dist, z_ features.
-    context, unit, behavior : str or list of str
-        Columns of context (default: those that start with x_), of users, of known behaviour.
-    targets, segments, keep : str or list of str
-        Target policies to read, columns to split results by, further columns to carry along.
-    propensity_kind : str
-        "factored" (default), "prefix", "position" or "joint".
-    logger, policies : str, dict
-        How scores became rankings, "plackett-luce:temperature=1"; the same for targets by name.
-    items : path
-        A file of features by item.
-    where : str or dict
-        Rows to keep, "country = 'DE'".
-    position_weights : str or list of float
-        How much positions count: "uniform" (default), "dcg" or numbers.
-    missing_reward : str
-        "error" (default) or "zero".
-    require_propensity, dists, renumber, encode_actions, drop_ties : bool
-        Whether propensities must be there, distributions are read, gaps in positions are closed,
-        ids are numbered anew, and rows in which equal scores decide are left out.
-    decimal : str
-        "." (default) or ",".
+    **options
+        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
+        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
+        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
+        users, of known behaviour.
+        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
+        columns to carry along.
+        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
+        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
+        targets by name.
+        `items`: a file of features by item.
+        `where`: rows to keep, "country = 'DE'".
+        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
+        `missing_reward`: "error" (default) or "zero".
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
+        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
+        and rows in which equal scores decide are left out.
+        `decimal`: "." (default) or ",".
 
     Examples
     --------
