@@ -70,6 +70,8 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
         must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
         and rows in which equal scores decide are left out.
         `decimal`: "." (default) or ",".
+        `version`: of a Delta table, or a snapshot of an Iceberg one.
+        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
 
     Returns
     -------
@@ -191,6 +193,8 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
         must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
         and rows in which equal scores decide are left out.
         `decimal`: "." (default) or ",".
+        `version`: of a Delta table, or a snapshot of an Iceberg one.
+        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
 
     Examples
     --------
