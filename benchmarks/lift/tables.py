@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.lift.running import FOUR, Row, half_width, held
+from benchmarks.lift.running import FOUR, Row, half_width, held, rounding
 
 #: A lift is known well enough to act on: its half-width, as a share of what the logger earns, or of
 #: the lift itself; as in `benchmarks/verdicts.py`.
 PRECISE, OF_LIFT = 0.05, 0.5
+#: A lift below this part of an A/B test's half-width is none.
+NOTHING = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,18 @@ def measures(rows: Sequence[Row], name: str) -> Measures:
     mine = [one for one in rows if one.estimator == name]
     said = [one for one in mine if np.isfinite(one.lift) and np.isfinite(one.low)]
     spoke = {one.log for one in said}
-    errors = {
-        other: _mse([one for one in rows if one.estimator == other and one.log in spoke])
-        for other in dict.fromkeys(one.estimator for one in rows)
-    }
+    # One who was asked about some of the logs only could be the best by luck.
+    asked: dict[str, list[Row]] = {}
+    for one in rows:
+        if one.log in spoke:
+            asked.setdefault(one.estimator, []).append(one)
+    errors = {other: _mse(some) for other, some in asked.items() if len(some) == len(spoke)}
     rivals = {other: e for other, e in errors.items() if other != name and np.isfinite(e)}
     best = min(rivals, key=rivals.__getitem__, default="")
-    true = [one for one in said if abs(one.true_lift) > 2 * one.true_stderr]
-    zero = [one for one in said if abs(one.true_lift) <= 2 * one.true_stderr]
+    zero = [one for one in said if nothing_to_find(one)]
+    true = [
+        one for one in said if abs(one.true_lift) > 2 * one.true_stderr and not nothing_to_find(one)
+    ]
     reliable = [one for one in said if one.verdict == "reliable"]
     deserving = [one for one in said if one.fresh and held(one) and precise(one)]
     nothing = float("nan")
@@ -69,12 +75,17 @@ def measures(rows: Sequence[Row], name: str) -> Measures:
         if said
         else nothing,
         sign=(sum(one.lift * one.true_lift > 0 for one in true), len(true)),
-        better=(sum(one.low > 0 for one in zero), len(zero)),
+        better=(sum(one.low > rounding(one) for one in zero), len(zero)),
         reliable=len(reliable),
         missed=sum(not held(one) for one in reliable),
         deserving=(sum(one.verdict == "reliable" for one in deserving), len(deserving)),
         cpu=_mean([one.cpu for one in mine]),
     )
+
+
+def nothing_to_find(one: Row) -> bool:
+    """Return whether the true lift is known to be a tenth of what an A/B test can see, or less."""
+    return abs(one.true_lift) + 2 * one.true_stderr <= NOTHING * one.test_half_width
 
 
 def precise(one: Row) -> bool:
@@ -100,7 +111,7 @@ def _ratio(own: float, rivals: Sequence[float]) -> float:
     target that is the logger.
     """
     best = min(rivals, default=float("nan"))
-    return own / best if best > 1e-20 else float("nan")
+    return own / best if best > 1e-12 else float("nan")
 
 
 def geometric(values: Iterable[float]) -> float:
@@ -154,7 +165,7 @@ def against(rows: Sequence[Row], name: str) -> list[str]:
     lines = [_row("MSE / that of", *others), "|" + "---|" * (1 + len(others))]
     for population in dict.fromkeys(p for p, _ in cells):
         pairs = [
-            {other: _ratio(_mse_of(some, name), [_mse_of(some, other)]) for other in others}
+            {other: _paired(some, name, other) for other in others}
             for (p, _), some in cells.items()
             if p == population
         ]
@@ -163,8 +174,15 @@ def against(rows: Sequence[Row], name: str) -> list[str]:
     return lines
 
 
-def _mse_of(rows: Iterable[Row], name: str) -> float:
-    return _mse([one for one in rows if one.estimator == name])
+def _paired(rows: Iterable[Row], name: str, other: str) -> float:
+    """Return the ratio of two MSEs over the logs on which both gave a lift."""
+    said = {
+        who: {one.log: one for one in rows if one.estimator == who and np.isfinite(one.lift)}
+        for who in (name, other)
+    }
+    both = said[name].keys() & said[other].keys()
+    own, its = (_mse([said[who][log] for log in sorted(both)]) for who in (name, other))
+    return _ratio(own, [its])
 
 
 def _line(label: str, m: Measures) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from counterrank.data.propensity import (
         Propensity,
     )
+    from counterrank.data.rank_by import (
+        rank_by,
+    )
     from counterrank.errors import (
         CounterrankError,
         CounterrankWarning,
@@ -147,6 +150,7 @@ __all__ = [
     "load_policy",
     "parse_policy",
     "pooled",
+    "rank_by",
     "read_log",
     "save_policy",
     "scan_log",
@@ -163,6 +167,7 @@ if not TYPE_CHECKING:
             "behavior": ["BehaviorTree", "Candidate", "candidates"],
             "data.log": ["RankingLog"],
             "data.propensity": ["Propensity"],
+            "data.rank_by": ["rank_by"],
             "errors": ["CounterrankError", "CounterrankWarning"],
             "estimators": [
                 "AIPS",

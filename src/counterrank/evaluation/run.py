@@ -15,6 +15,7 @@ from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
 from counterrank.data.validation import refuse_scale
+from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
 from counterrank.evaluation.exploration import (
@@ -42,6 +43,7 @@ from counterrank.evaluation.judging import (
     path_of,
     rivals,
     scale_of,
+    usable,
     verdict,
     weighed_like,
 )
@@ -224,9 +226,19 @@ def _evidence(
         units=pairs.totals.units,
         outcomes=pairs.effective_outcomes(job),
         rivals=rivals(one, estimates, run.jobs, pairs),
+        lifts=[
+            other.lift.value
+            for other in estimates
+            if other.target == one.target
+            and other.estimator != one.estimator
+            and parse(other.estimator).plain
+            and other.estimable
+            and usable(other)
+        ],
         moments=one.moments if one.moments is not None else others,
         lightest=lightest,
         clustered=run.first.unit is not None,
+        shared_contexts=run.shared_contexts,
         independent=run.options.independent_rows,
         borrowed=one.moments is None,
         # One position has no other items to be wrong about.
@@ -471,6 +483,12 @@ class Run:
     def probe(self) -> RankingLog:
         """A sample of rows; the same for the same seed."""
         return self.source.sample(PROBE_ROWS, np.random.default_rng(self.options.seed))
+
+    @cached_property
+    def shared_contexts(self) -> int | None:
+        """How many contexts rows share although nearly each has a unit of its own."""
+        # A sample is a pass over a log that does not fit: only where the start gives reason to ask.
+        return shared_contexts(self.probe) if units_are_rows(self.first) else None
 
     @cached_property
     def groups(self) -> dict[Hashable, list[Job]]:

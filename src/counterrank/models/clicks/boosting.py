@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import require
-from counterrank.models.clicks.amounts import fit_list_models, plain_history
+from counterrank.models.clicks.amounts import fit_list_models
 from counterrank.models.clicks.fit import checked
 from counterrank.models.clicks.kernels.recursion import table_ahead, table_expected
 from counterrank.models.clicks.model import rivalry
@@ -26,8 +26,10 @@ from counterrank.models.clicks.rankings import (
     Rankings,
     Variant,
     by_row,
+    plain_history,
 )
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.learners import threads_for
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -201,12 +203,15 @@ def fit_boosting(
         "random_state": seed,
     }
     trees: list[Any] = []
-    for f in (*range(folds), ALL):
-        used = of[row] != f
-        same = len(np.unique(value[used])) < 2
-        trees.append(
-            float(value[used].mean()) if same else learner(**options).fit(rows[used], value[used])
-        )
+    with threads_for(len(rows)):
+        for f in (*range(folds), ALL):
+            used = of[row] != f
+            same = len(np.unique(value[used])) < 2
+            trees.append(
+                float(value[used].mean())
+                if same
+                else learner(**options).fit(rows[used], value[used])
+            )
     details = {"model": "gradient boosting", "first": first.details, "rows": part.m, **options}
     return BoostedModel(first, tuple(trees), clicks, details)
 
