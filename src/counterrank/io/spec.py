@@ -14,6 +14,7 @@ from counterrank.data.propensity import MEANING
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.io.where import Where
+from counterrank.messages import say
 from counterrank.policies import (
     ItemFeatures,
     PolicySpec,
@@ -21,7 +22,7 @@ from counterrank.policies import (
     parse_policy,
     policy_from_table,
 )
-from counterrank.texts import say, suggestion
+from counterrank.texts import suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
 ROLES = (

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
 from counterrank.errors import PropensityError
+from counterrank.messages import say
 from counterrank.policies import BestOf, Policy, Scored
 
 if TYPE_CHECKING:
@@ -280,8 +281,7 @@ def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position"
             f"{told}, but candidates of equal score stand there: ties explain {ties:,} of "
             f"{len(impossible):,} such rows among {batch.n:,}. Equal scores rank in the order in "
             "which candidates are listed: list them as the logger breaks ties, add to its scores what "
-            "decides between equals, or leave out the rows where ties decide: --drop-ties "
-            "(drop_ties=True in Python)"
+            f"decides between equals, or leave out the rows where ties decide: {say('--drop-ties', python='drop_ties=True')}"
         )
     raise PropensityError(f"{told}; check that policy, scores and log belong together")
 

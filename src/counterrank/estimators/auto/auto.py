@@ -306,7 +306,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
         drawn = _DRAWN.format(kind=kind, draws=found.draws)
         sampled = _SAMPLED.format(share=in_percent(found.rate), n=workspace.source.n or 0)
-        return found, (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        said = (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        return found, (*said, *found.flags)
     return None, (_why(target, kind, factored=kind == "factored"),)
 
 

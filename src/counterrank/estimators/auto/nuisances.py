@@ -15,6 +15,7 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import (
+    AmountModel,
     ListModel,
     Rankings,
     RewardModel,
@@ -35,6 +36,7 @@ from counterrank.policies import (
     Scored,
     SlotEpsilonGreedy,
 )
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,6 +60,9 @@ class Outlook:
     delta: Floats
     means: Floats
     errors: Floats
+    #: (n, K) of amounts: what of mean - q is a change in clicks, each worth the mean amount of its
+    #: position. The rest is a change in amounts: both count before they cancel.
+    volume: Floats | None = None
 
 
 class Nuisances(Protocol):
@@ -129,6 +134,10 @@ class Drawn:
     #: Share of the rows that are asked about, and the mean reward of each position (K,) for others.
     rate: float = 1.0
     level: Floats = field(default_factory=lambda: np.zeros(0))
+    #: Mean amount of a click at each position (K,) where rewards are amounts, else none.
+    worth: Floats = field(default_factory=lambda: np.zeros(0))
+    #: What has to be said of the models.
+    flags: tuple[str, ...] = ()
 
     @property
     def folds(self) -> int:
@@ -151,9 +160,12 @@ class Drawn:
         asked = np.flatnonzero(self.shares >= least)
         logged, shown = self._logged(view), self._shown(view, size)
         q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
+        volume, shares = np.zeros((n, K)), self.shares[asked] / self.shares[asked].sum()
         for rows, part in logged.parts():
             folds = own[rows]
             for j, model in enumerate(asked):
+                if len(self.worth):
+                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
                 past = self.models[model].history(part, batch.reward[rows], folds, alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
         ahead, owns = np.empty((len(asked), n * size, K)), np.repeat(own, size)
@@ -161,9 +173,19 @@ class Drawn:
             folds = owns[rows]
             for j, model in enumerate(asked):
                 ahead[j, rows] = self.models[model].expected(part, folds)
+                if len(self.worth):
+                    worth = shares[j] * self._worth(int(model), part, folds) / size
+                    np.add.at(volume, np.arange(rows.start, rows.start + part.m) // size, worth)
         ahead.reshape(len(asked), n, size, K).mean(axis=2, out=mean)
-        shares = self.shares[asked] / self.shares[asked].sum()
-        return _averaged(q, mean, errors, alpha, shares)
+        look = _averaged(q, mean, errors, alpha, shares)
+        return replace(look, volume=volume) if len(self.worth) else look
+
+    def _worth(self, model: int, part: Rankings, folds: Ints) -> Floats:
+        """Return the expected clicks of each slot, each worth the mean amount of its position."""
+        one = self.models[model]
+        if isinstance(one, AmountModel):
+            return self.worth * one.clicks.expected(part, folds)
+        return one.expected(part, folds)
 
     @property
     def fold_draws(self) -> int:
@@ -264,7 +286,49 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         {"models": details},
         rate=1.0 if n is None else min(most / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
+        **amounts(models[0], rankings, sample.reward, fold),
     )
+
+
+def amounts(model: Any, rankings: Rankings, reward: Floats, fold: Ints) -> dict[str, Any]:
+    """Return the mean amount of a click at each position, and what has to be said where nothing tells
+    an item's price; nothing of rewards that are no amounts.
+    """
+    if not isinstance(model, AmountModel):
+        return {}
+    paid = (rankings.item >= 0) & (reward > 0.0)
+    worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
+    # As items that nobody has clicked yet: those the target would show have hardly been either.
+    new = replace(rankings, item=np.where(rankings.item >= 0, rankings.item.max() + 1, -1))
+    log, found = np.log(reward[paid]), np.log(model.amount(new, fold)[paid])
+    between = _between(rankings.item[paid], log)
+    told = float(log.var() - (log - found).var())
+    item, count = np.unique(rankings.item[paid], return_counts=True)
+    often = np.isin(rankings.item, item[count >= SETTINGS["often"].value]).sum()
+    same = between <= SETTINGS["same_amount"].value ** 2
+    if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
+        return {"worth": worth}
+    flag = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
+    return {"worth": worth, "flags": (flag,)}
+
+
+_UNKNOWN_AMOUNT = (
+    "amount-unknown: item features tell {told} of how much items differ in what a click earns, so that "
+    "of the target's items is guessed from few clicks; give prices as a feature of the items"
+)
+
+
+def _between(item: Ints, values: Floats) -> float:
+    """Return the variance of values (N,) between items: all of it, less that within items seen twice.
+
+    >>> _between(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]))
+    1.0
+    """
+    _, number, count = np.unique(item, return_inverse=True, return_counts=True)
+    mean = np.bincount(number, values) / count
+    repeats = float((count - 1).sum())
+    within = float(((values - mean[number]) ** 2).sum()) / max(repeats, 1.0)
+    return max(float(values.var()) - within, 0.0)
 
 
 def draws_for(rows: int | None) -> int:
