@@ -211,11 +211,12 @@ def inputs(log: Any, options: dict[str, Any]) -> list[str | None]:
     written there.
     """
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
-    curve = options.get("position_curve")
+    files = [
+        options.get(name) for name in ("config", "items", "position_curve", "behavior_candidates")
+    ]
     lists = [text.rpartition("=")[2] for text in options.get("target_lists") or ()]
     # A query reads a database, which no result is written into.
-    path = log if isinstance(log, str) else None
-    return [path, options.get("config"), options.get("items"), curve, *policies, *lists]
+    return [log if isinstance(log, str) else None, *files, *policies, *lists]
 
 
 def policy_names(given: Any) -> tuple[str, ...]:

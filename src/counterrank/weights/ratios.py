@@ -281,7 +281,8 @@ def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position"
             f"{told}, but candidates of equal score stand there: ties explain {ties:,} of "
             f"{len(impossible):,} such rows among {batch.n:,}. Equal scores rank in the order in "
             "which candidates are listed: list them as the logger breaks ties, add to its scores what "
-            f"decides between equals, or leave out the rows where ties decide: {say('--drop-ties', python='drop_ties=True')}"
+            "decides between equals, or leave out the rows where ties decide: "
+            f"{say('--drop-ties', python='drop_ties=True')}"
         )
     raise PropensityError(f"{told}; check that policy, scores and log belong together")
 

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import BehaviorTree, candidates, fit_cross_fitted
+from counterrank.behavior import BehaviorTree, candidates
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MemorySource
 from counterrank.estimators import AIPS, Estimator, get_estimator
 from counterrank.io import read_log
 from counterrank.research import simulate
@@ -183,11 +182,19 @@ def toy_rows() -> list[dict[str, Any]]:
 
 
 def toy_table(columns: dict[str, NDArray[Any]]) -> str:
-    """Return the table as Markdown."""
+    """Return the table as Markdown, the printed numbers in brackets."""
     lines = ["| AIPS with the | bias | variance | MSE |\n|---|---|---|---|"]
-    for i in range(2):
-        cells = " | ".join(f"{abs(columns[key][i]):.2f}" for key in ("bias", "variance", "mse"))
-        lines.append(f"| {columns['estimator'][i]} | {cells} |")
+    printed = (
+        (0.0, PRINTED["true_variance"]),
+        (PRINTED["bias"], PRINTED["wrong_variance"]),
+    )
+    for i, (bias, variance) in enumerate(printed):
+        theirs = (bias, variance, bias**2 + variance)
+        cells = [
+            f"{abs(columns[key][i]):.2f} ({value:.2f})"
+            for key, value in zip(("bias", "variance", "mse"), theirs, strict=True)
+        ]
+        lines.append(f"| {columns['estimator'][i]} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -225,7 +232,7 @@ def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
     if name != "aips (pasif)":
         return get_estimator(name)
     tree = BehaviorTree(candidates=candidates(log.K, "real-world"), mse="pasif")
-    return AIPS(behavior=fit_cross_fitted(MemorySource(log), target, seed=seed, tree=tree))
+    return AIPS(behavior=tree.fit(log, target, seed=seed))
 
 
 @cache
