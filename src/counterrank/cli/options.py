@@ -163,6 +163,12 @@ _OPTIONS = [
         help="Close gaps in positions (slots of ads, filtered items): what stands below moves up.",
     ),
     click.option(
+        "--drop-ties",
+        is_flag=True,
+        default=None,
+        help="Leave out rows in which equal scores decide what the logger would show.",
+    ),
+    click.option(
         "--encode-actions/--no-encode-actions",
         default=None,
         help="Number the items anew, as is done for names (default: where ids are huge).",
@@ -243,6 +249,7 @@ _ARGUMENTS = {
     "missing_reward": "missing_reward",
     "decimal": "decimal",
     "renumber": "renumber",
+    "drop_ties": "drop_ties",
     "encode_actions": "encode_actions",
     "format_": "format",
 }

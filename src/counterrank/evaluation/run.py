@@ -16,6 +16,7 @@ from counterrank.behavior import BehaviorTree, Candidate, MSEEstimate, planned_t
 from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, mapped
+from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
@@ -477,6 +478,7 @@ def evaluate_source(
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
+    refuse_scale(run.probe.reward)
     run.prepare(custom or {}, tree)
     total = run.sums(source)
     estimates = run.estimates(total)
