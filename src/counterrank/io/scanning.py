@@ -69,13 +69,11 @@ def scan_log(
         A file, a folder or a pattern.
     format
         "parquet", "arrow", "csv" or "jsonl"; None goes by the ending.
-    where
-        Keeps some rows: {"device": "mobile"} or {"day": [1, 2]}.
     workers
         Threads that read ahead.
     **options
         How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
-        `counterrank.io.ReadOptions`.
+        `counterrank.io.ReadOptions`; `where` keeps some rows, {"device": "mobile"}.
 
     Returns
     -------
