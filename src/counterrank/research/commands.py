@@ -164,6 +164,22 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
     "--estimators", multiple=True, help="Only this estimator of the figure; repeat for more."
 )
 @click.option(
+    "--algorithm",
+    type=click.Choice(["text", "code"]),
+    default="code",
+    show_default=True,
+    help="How AIPS with the oracle grows its trees: as Algorithm 1 is printed, or as the figures "
+    "were made. Both may go to one folder, side by side.",
+)
+@click.option(
+    "--split-on",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="Let these trees split on more than the context: norm, its length, or the weights of a "
+    "direction, such as 1,-1,0,0,0. Repeat for more.",
+)
+@click.option(
     "--into",
     type=click.Path(dir_okay=False),
     help="page: the file to write instead of one in --out.",
@@ -187,6 +203,9 @@ def reproduce(
     from counterrank.research import paper
 
     into = options.pop("into")
+    options["oracle"] = paper.OracleForm(
+        algorithm=options.pop("algorithm"), columns=options.pop("columns")
+    )
     if into is not None and figure != "page":
         raise click.UsageError("--into goes with page")
     if figure == "page":

@@ -25,7 +25,13 @@ from counterrank.progress import reporter
 from counterrank.research import simulate
 from counterrank.research.paper import figures, results, special, times
 from counterrank.research.paper.algorithm1 import Assigned, Oracle
-from counterrank.research.paper.figures import FIGURES, ON_REQUEST, Experiment
+from counterrank.research.paper.columns import column
+from counterrank.research.paper.figures import (
+    FIGURES,
+    ON_REQUEST,
+    Experiment,
+    OracleForm,
+)
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import read_seed, seed_file
 from counterrank.research.simulate import Environment
@@ -41,15 +47,19 @@ def reproduce(
     preset: str = "published",
     pair: tuple[str, str, str] | None = None,
     estimators: Sequence[str] = (),
+    oracle: OracleForm | None = None,
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
     `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only
-    some of a figure's, the others can follow later.
+    some of a figure's, the others can follow later. `oracle` says how AIPS with the oracle grows its
+    trees; each way has rows of its own, side by side in one folder.
     """
     names = list(FIGURES) if figure == "all" else [figure]
     for place, name in enumerate(names, 1):
         experiment = figures.get(name)
+        if oracle is not None and oracle != OracleForm():
+            experiment = grown(experiment, oracle, every=figure == "all")
         if pair is not None:
             experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
         if estimators:
@@ -90,6 +100,31 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
     yield table
     for path in (folder / f"{experiment.name}.md", *drawn):
         yield f"  wrote {path}"
+
+
+def grown(experiment: Experiment, oracle: OracleForm, *, every: bool = False) -> Experiment:
+    """Return the figure with its oracles grown another way; of `every` figure, those without one
+    stay.
+    """
+    for name in oracle.columns:
+        column(name)  # a name that is none is refused before anything runs
+
+    def renamed(name: str) -> str:
+        form = OracleForm.of(name)
+        return name if form is None else replace(oracle, noise=form.noise).name
+
+    if experiment.kind not in ("accuracy", "runtime"):
+        if every:
+            return experiment
+        raise ConfigError(
+            f"figure '{experiment.name}' has no AIPS with the oracle: --algorithm and --split-on "
+            "say how that one grows its trees"
+        )
+    drawn = tuple(
+        (ending, tuple(renamed(name) for name in some)) for ending, some in experiment.pictures
+    )
+    names = tuple(renamed(name) for name in experiment.estimators)
+    return replace(experiment, estimators=names, pictures=drawn)
 
 
 def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
@@ -288,11 +323,17 @@ def _by_formula(state: Moments) -> tuple[float, float, float]:
 def _estimator(trial: Trial, name: str) -> Estimator:
     if name == "aips (true)":
         return AIPS(behavior=_true_behavior(trial))
-    if name.startswith("aips (oracle"):
-        level = name.removeprefix("aips (oracle").removesuffix(")")
-        cached = level == ", cached"
-        noise = float(level) if level and not cached else trial.noise
-        return AIPS(behavior=trial.oracle.assignment(trial.log, noise, cached=cached))
+    form = OracleForm.of(name)
+    if form is not None:
+        return AIPS(
+            behavior=trial.oracle.assignment(
+                trial.log,
+                trial.noise if form.noise is None else form.noise,
+                cached=form.cached,
+                algorithm=form.algorithm,
+                columns=[column(name) for name in form.columns],
+            )
+        )
     return get_estimator(name)
 
 
