@@ -45,13 +45,14 @@ def reproduce(
     out: str,
     jobs: int | None = None,
     preset: str = "published",
-    pair: tuple[str, str, str] | None = None,
+    logs: tuple[str, ...] = (),
     estimators: Sequence[str] = (),
     oracle: OracleForm | None = None,
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only
+    `logs` runs the A/B protocol on a user's own: log A, log B and the target, or one file of real
+    pages (`real`), whose results have a folder of their own. `estimators` runs only
     some of a figure's, the others can follow later. `oracle` says how AIPS with the oracle grows its
     trees; each way has rows of its own, side by side in one folder.
     """
@@ -60,11 +61,12 @@ def reproduce(
         experiment = figures.get(name)
         if oracle is not None and oracle != OracleForm():
             experiment = grown(experiment, oracle, every=figure == "all")
-        if pair is not None:
-            experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
+        folder = Path(out) / name
+        if logs:
+            experiment, preset = on_logs(experiment, logs), "logs"
+            folder = folder if len(logs) > 1 else folder_of(Path(out), logs[0])
         if estimators:
             experiment = only(experiment, estimators)
-        folder = Path(out) / name
         missing = seeds_to_run(experiment, preset, range(seeds), folder)
         label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
         yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
@@ -74,6 +76,19 @@ def reproduce(
         from counterrank.research.paper.page import write_page
 
         yield from write_page(Path(out), preset=preset)
+
+
+def on_logs(experiment: Experiment, logs: tuple[str, ...]) -> Experiment:
+    """Return the A/B protocol on logs; a file of real pages is read before any seed runs."""
+    if len(logs) > 1:
+        return replace(experiment, fixed={"pair": logs})
+    special.real_pair(logs[0])
+    return replace(experiment, fixed={"log": logs[0]})
+
+
+def folder_of(out: Path, log: str) -> Path:
+    """Return where results on a file of real pages are kept."""
+    return out / f"real-world-{Path(log).name.partition('.')[0]}"
 
 
 def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Path) -> Iterator[str]:
