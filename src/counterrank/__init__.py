@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Evaluation,
         Validation,
         evaluate,
+        position_curve,
         validate,
     )
     from counterrank.io import (
@@ -147,6 +148,7 @@ __all__ = [
     "load_policy",
     "parse_policy",
     "pooled",
+    "position_curve",
     "read_log",
     "save_policy",
     "scan_log",
@@ -181,7 +183,7 @@ if not TYPE_CHECKING:
                 "Shrunk",
                 "Switch",
             ],
-            "evaluation": ["Evaluation", "Validation", "evaluate", "validate"],
+            "evaluation": ["Evaluation", "Validation", "evaluate", "position_curve", "validate"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "policies": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -58,6 +59,7 @@ from counterrank.evaluation.passing import (
 )
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.sensitivity import curve
+from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.texts import explain
 from counterrank.weights.diagnostics import effective_rows, mean_weight_test, weight_report
 from counterrank.weights.moments import Moments
@@ -312,6 +314,7 @@ def evaluate(  # noqa: PLR0913
     target_is_fresh: bool = False,
     target_trained_until: str | date | float | None = None,
     sequential: bool | int = False,
+    weights_out: str | os.PathLike[str] | None = None,
     command: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Evaluation:
@@ -355,12 +358,14 @@ def evaluate(  # noqa: PLR0913
     sequential
         True gives intervals that hold at every look at a growing log; a number says at how many rows
         they should be shortest, the same at every look.
+    weights_out
+        A Parquet file to write the weights to, row by row, of every estimator that is weights alone.
     command
         Recorded in the result.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
-        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+        "dask" or "spark"; `where`, a condition that keeps some rows, "country = 'DE'".
 
     Returns
     -------
@@ -414,7 +419,7 @@ def evaluate(  # noqa: PLR0913
         )
         if later is not None:
             source = later_rows(source, later)
-        return evaluate_source(source, options, custom, command=command)
+        return evaluate_source(source, options, custom, command=command, weights_out=weights_out)
 
 
 def evaluate_source(
@@ -423,6 +428,7 @@ def evaluate_source(
     custom: Mapping[str, Estimator] | None = None,
     *,
     command: str | None = None,
+    weights_out: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
     """Return the evaluation of a source that knows its targets by name."""
     replicas: Sequence[Source] = ()
@@ -439,6 +445,8 @@ def evaluate_source(
     # help.
     refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
     run.prepare(custom or {})
+    if weights_out is not None:
+        refuse_weights(run.jobs, weights_out)
     total = run.sums(source)
     estimates = run.estimates(total)
     if replicas:
@@ -446,7 +454,10 @@ def evaluate_source(
         sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
         estimates = inflated(estimates, [run.estimates(one) for one in sums])
     estimates = tuple(at_any_time(one, options.looks) for one in estimates)
-    return assemble(run, total, estimates, command=command)
+    result = assemble(run, total, estimates, command=command)
+    if weights_out is not None:
+        write_weights(source, run.jobs, weights_out)
+    return result
 
 
 @dataclass

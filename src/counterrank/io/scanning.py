@@ -312,12 +312,14 @@ def open_source(
     segments: Sequence[str] = (),
     engine: Any = None,
     where: Where | Mapping[str, Any] | str | None = None,
+    needs_targets: bool = True,
     **reading: Any,
 ) -> Opened:
     """Return the source and the names of its targets.
 
     `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
-    the rows that fit a condition; further options go to the reader.
+    the rows that fit a condition; `needs_targets` False opens a log that has none; further options
+    go to the reader.
     """
     where = None if where is None else Where.of(where)
     names, columns = _names(targets)
@@ -330,7 +332,7 @@ def open_source(
         reading["position_weights"] = position_weights
     _check_engine(engine, kind)
     lists = _lists(reading)
-    if not (names or lists) and kind not in ("log", "source", "frame", "stream"):
+    if needs_targets and not (names or lists) and kind not in ("log", "source", "frame", "stream"):
         raise ConfigError(_NO_TARGET)
     if lists:
         segments = (*segments, lists[0].column)
@@ -340,7 +342,7 @@ def open_source(
         source = mapped(source, one.onto)
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
-    if not names:
+    if needs_targets and not names:
         raise ConfigError(_NO_TARGET)
     return source, names
 
