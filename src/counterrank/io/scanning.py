@@ -59,7 +59,6 @@ def scan_log(
     """Return the log in a file, folder or pattern as a source of batches; only its start is read yet.
 
     Names of actions and of categories, and the length of ragged rankings, need one pass over those
-    <<<<<<< HEAD
     columns. Columns that are neither roles nor context are read only when named as `segments`, target
     policies only when named.
 
@@ -69,12 +68,10 @@ def scan_log(
         A file, a folder or a pattern.
     format
         "parquet", "arrow", "csv" or "jsonl"; None goes by the ending.
-    where
-        Keeps some rows: {"device": "mobile"} or {"day": [1, 2]}.
     workers
         Threads that read ahead.
     **options
-        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
+        How to read: `columns`, `context`, `targets`, `unit`, `logger`, `where`, ... as in
         `counterrank.io.ReadOptions`.
 
     Returns
@@ -92,11 +89,7 @@ def scan_log(
     Examples
     --------
     >>> import counterrank as cr
-    >>> source = cr.scan_log("log/*.parquet", targets="new", where={"day": [1, 2]})  # doctest: +SKIP
-    =======
-    columns. Options as in `ReadOptions`; columns that are neither roles nor context are read only
-    when named as `segments`, target policies only when named.
-    >>>>>>> main
+    >>> source = cr.scan_log("log/*.parquet", targets="new", where="day >= 3")  # doctest: +SKIP
     """
     return scan(path, ReadOptions.of(**options), format=format, workers=workers)
 
