@@ -17,7 +17,7 @@ from counterrank.texts import REWARD_PER_RANKING
 
 Behavior = Literal["position", "reading", "redundancy", "trust", "one click", "carousel"]
 Reward = Literal["clicks", "revenue", "any click", "reciprocal rank"]
-Target = Literal["tilted", "top", "none", "retrained"]
+Target = Literal["tilted", "cheaper", "kind", "top", "none", "retrained"]
 
 #: Context that the log shows and context that it does not; item features; categories.
 SEEN, HIDDEN, FEATURES, CATEGORIES = 4, 2, 4, 12
@@ -30,10 +30,11 @@ _CHUNK = 2**14
 class Pages:
     """A world of pages; everything follows from the seed.
 
-    `rate` is the logit of an average item at the first place; `apart` how far the target's scores
-    turn away from the logger's, `better` how much of that turn follows what users like (the rest is
-    chance, below zero is worse); `known_price` puts the price among the item features; `leave` is
-    the chance that a click ends the visit.
+    `rate` is the logit of an average item at the first place; `leave` the chance that a click ends
+    the visit; `known_price` puts the price among the item features. `apart` says how far the
+    target's scores turn away from the logger's, `better` how much of that turn follows what users
+    like (the rest is chance, below zero is worse). A "cheaper" target turns to what is liked and
+    cheap, one by "kind" to items whose clicks fall least with the place where trust is at work.
     """
 
     seed: int
@@ -111,9 +112,14 @@ class World:
         )
         self.old = self.liking.plus(first, 0.5, np.sqrt(0.75))
         good = self.liking.plus(second, 0.8, 0.6)
-        b = pages.better
-        turn = good.plus(chance, b, np.sqrt(1 - b**2))
-        d = pages.apart
+        d, b = pages.apart, pages.better
+        flat = np.zeros((A, SEEN))
+        if pages.target == "cheaper":
+            turn = good.plus(scaled(-dear, flat), 0.6, 0.8)
+        elif pages.target == "kind":
+            turn = scaled(self.feature[:, 1], flat)
+        else:
+            turn = good.plus(chance, b, np.sqrt(1 - b**2))
         self.new = self.old.plus(turn, np.sqrt(1 - d**2), d)
 
     def visits(self, n: int, rng: np.random.Generator) -> Visits:

@@ -72,6 +72,13 @@ def shop(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
         "far": replace(base, apart=0.9),
     }
     out += [_page_cell("shop", f"clicks, {name}", world, kept) for name, world in kinds.items()]
+    for number in range(2):
+        # More clicks on cheaper items: gains and losses that nearly cancel.
+        cheap = replace(SHOP, seed=_seed(draws, 1, 20 + number), reward="revenue", target="cheaper")
+        hidden = replace(cheap, known_price=False)
+        for name, world in (("", cheap), (", price unknown", hidden)):
+            label = f"shop {10 + number} revenue, cheaper items{name}"
+            out.append(_page_cell("shop", label, world, kept))
     return out
 
 
@@ -125,6 +132,9 @@ def special(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
         "redundancy, hidden": replace(base, behavior="redundancy", rate=-0.5),
         "redundancy, hidden, retrained": replace(
             base, behavior="redundancy", rate=-0.5, target="retrained"
+        ),
+        "trust, by kind": replace(
+            base, behavior="trust", target="kind", K=10, n=20_000, rate=-0.5, apart=0.8
         ),
     }
     return [

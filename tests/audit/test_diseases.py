@@ -141,12 +141,8 @@ def test_a_propensity_that_is_not_its_distribution():
 def test_actions_beyond_the_candidates():
     action = drawn(np.random.default_rng(1)).copy()
     action[5, 0] = A + 3
-    found = the(healthy(action=action), "candidates")
-    assert found.status == "failed" and found.examples[0] == {
-        "row": 5,
-        "position": 1,
-        "value": A + 3,
-    }
+    with pytest.raises(cr.CounterrankError, match=f"item {A + 3} was shown .row 5, position 1."):
+        healthy(action=action)
 
 
 def test_actions_that_had_no_chance():

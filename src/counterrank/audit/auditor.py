@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit import groups, propensities, rows, scores
+from counterrank.audit import groups, propensities, rewards, rows, scores
 from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
@@ -24,6 +24,7 @@ VITAL: tuple[Check, ...] = (
     groups.Weights(),
     groups.GroupWeights(),
     rows.Robots(),
+    rewards.LostRewards(),
 )
 #: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
@@ -50,6 +51,7 @@ _WITHOUT_PROPENSITIES = (
     rows.Rewards,
     rows.Units,
     rows.Robots,
+    rewards.LostRewards,
     scores.Scores,
 )
 

@@ -313,7 +313,9 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
     results = {}
     for (name, kind), groups in sorted(families.items()):
         names, table = (
-            _merged(groups) if kind == BLOCK else (list(groups), np.stack(list(groups.values())))
+            stretch_names(groups)
+            if kind == BLOCK
+            else (list(groups), np.stack(list(groups.values())))
         )
         design = _design_effect(tally, name)
         found = groups_tested(
@@ -404,7 +406,7 @@ def _group_finding(
     )  # fmt: skip
 
 
-def _merged(groups: dict[str, Floats]) -> tuple[list[str], Floats]:
+def stretch_names(groups: dict[str, Floats]) -> tuple[list[str], Floats]:
     """Return at most BLOCKS stretches of consecutive rows, named by their place in the log."""
     order = sorted(groups, key=int)
     parts = np.array_split(np.arange(len(order)), min(BLOCKS, len(order)))
@@ -585,12 +587,7 @@ def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
     """Yield each way to group the rows: what it is called, the labels, and the label's number of
     each row (n,).
     """
-    stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
-    rows = batch.rows
-    rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-    block = rows // stretch
-    first = int(block.min())
-    yield BLOCK, [str(number) for number in range(first, int(block.max()) + 1)], block - first
+    yield BLOCK, *by_stretch(batch, subject)
     for cut in subject.cuts:
         yield cut.column, list(cut.names), cut.codes(batch)
     if subject.time is not None:
@@ -598,6 +595,18 @@ def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
     for segment in subject.segments:
         if segment.column not in {cut.column for cut in subject.cuts}:
             yield segment.column, *_coded(segment.labels(batch))
+
+
+def by_stretch(batch: RankingLog, subject: Subject) -> tuple[list[str], Ints]:
+    """Return the numbers of the stretches of consecutive rows in a batch, and the place of each row's
+    among them (n,).
+    """
+    stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
+    rows = batch.rows
+    rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    block = rows // stretch
+    first = int(block.min())
+    return [str(number) for number in range(first, int(block.max()) + 1)], block - first
 
 
 def _coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:

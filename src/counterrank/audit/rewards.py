@@ -1,0 +1,316 @@
+"""Rewards that were lost or misplaced on their way into the log: by position, by stretch of rows, by item,
+by neighbour, by magnitude.
+
+A join that fails for some rows leaves zeros, which look like people who did not click. Each check asks
+where rewards are missing altogether although those around them are not; none asks for equal rates, which
+no healthy log has. Whether a reward is there is all that counts, but for the magnitude.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Finding, Subject, Tally, listed
+from counterrank.audit.groups import by_stretch, stretch_names
+from counterrank.data.log import RankingLog
+from counterrank.texts import REWARD_PER_RANKING
+from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Rewards that are expected where there are hardly any: fewer may be missing by chance.
+EXPECTED = 30.0
+#: Fewer than this share of what is expected in a stretch of rows, or at a position compared with one
+#: further down, are hardly any.
+HARDLY_ANY, HARDLY_ANY_AT = 0.1, 0.02
+#: Items are counted in so many bins, by number; a few in one bin only blur each other.
+ITEM_BINS = 16_384
+#: Rewards expected of an item that is looked at, and of all items without any.
+EXPECTED_OF_ITEM, EXPECTED_OF_ITEMS = 20.0, 200.0
+#: Items without any reward, for each that has one to three. Where rates are merely spread, even by a
+#: gamma law of shape 0.1, there are no more than about five.
+EXCESS = 5.0
+#: Positive rewards by item bin and eighth of a decade, from 1e-4 to 1e8.
+AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
+
+
+class LostRewards(Check):
+    """Rewards that are missing, one slot off, or in another unit somewhere."""
+
+    name = "lost-rewards"
+    most = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count items and rewarded ones by position, stretch, item, and item of the slot above."""
+        used = subject.used(batch)
+        rewarded = (batch.reward != 0) & used
+        blocks, block = by_stretch(batch, subject)
+        any_reward = rewarded.any(axis=1)
+        rows = np.bincount(block, minlength=len(blocks))
+        hits = np.bincount(block, any_reward, len(blocks))
+        last = np.arange(batch.K) == batch.lengths[:, None] - 1
+        rate = _rates(subject.first)
+        return Tally(
+            sums={
+                **{f"stretch\t{name}": np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
+                "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
+                "early": np.array([float((rewarded & ~last).sum())]),
+                "items": _by_item(batch.action, rewarded, used, rate),
+                "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
+                "amounts": _amounts(batch.action, batch.reward, used),
+            }
+        )  # fmt: skip
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return a finding of each kind."""
+        # One reward a page stands at its last item: the others have none by nature.
+        of_page = REWARD_PER_RANKING in subject.first.notes or not tally.sums["early"][0]
+        return [
+            _Lost("rewards-by-position", *_position(tally.sums["position"], of_page=of_page)).finding,
+            _Lost("rewards-by-stretch", *_stretch(tally)).finding,
+            _Lost("rewards-by-item", *_items(tally.sums["items"], of_page=of_page)).finding,
+            _Lost("rewards-by-neighbour", *_neighbours(tally.sums["neighbours"], of_page=of_page)).finding,
+            _Lost("rewards-by-magnitude", *_magnitude(tally.sums["amounts"])).finding,
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What one of the checks came to: nothing to look at, nothing wrong, or what is wrong and why."""
+
+    check: str
+    found: str
+    cause: str | None = None
+    remedy: str = ""
+    looked: bool = True
+
+    @property
+    def finding(self) -> Finding:
+        if not self.looked:
+            return Finding(self.check, SKIPPED, self.found)
+        if self.cause is None:
+            return Finding(self.check, PASSED, self.found)
+        return Finding(self.check, FAILED, self.found, cause=self.cause, remedy=self.remedy)
+
+
+Words = tuple[str, str | None, str, bool]
+_JOIN = "check the join of rewards with rankings; leave out what was not joined"
+
+
+def _nothing(why: str) -> Words:
+    return why, None, "", False
+
+
+def _rates(first: RankingLog) -> Floats:
+    """Return about how often each position is rewarded (K,), from the first rows; never 0."""
+    used = np.arange(first.K) < first.lengths[:, None]
+    hits, shown = ((first.reward != 0) & used).sum(axis=0), used.sum(axis=0)
+    common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
+    # Ten rankings' worth of the common rate, so that no position has none.
+    rates: Floats = (hits + 10 * common) / (shown + 10)
+    return rates
+
+
+def _by_item(
+    action: Ints, rewarded: NDArray[np.bool_], used: NDArray[np.bool_], rate: Floats
+) -> Floats:
+    """Return rewards expected by position alone, and rewards, of each bin of items (2, bins)."""
+    bins = np.where(used, action, 0) % ITEM_BINS
+    expected = np.bincount(bins.ravel(), (used * rate).ravel(), ITEM_BINS)
+    return np.stack([expected, np.bincount(bins[rewarded], minlength=ITEM_BINS)])
+
+
+def _by_neighbour(
+    action: Ints, rewarded: NDArray[np.bool_], used: NDArray[np.bool_], rate: Floats
+) -> Floats:
+    """Return, by bins of the item at the own slot, at the one above and at the one below, the count of
+    cells and the sums of (reward - rate) and of its square: (3, 3, bins).
+    """
+    off = np.where(used, rewarded - rate, 0.0)
+    table = np.zeros((3, 3, ITEM_BINS))
+    # Only slots that have both neighbours, so that all three see the same rewards.
+    inner = used[:, 1:-1] & used[:, 2:]
+    residual = off[:, 1:-1][inner]
+    K = action.shape[1]
+    for index, shift in enumerate((0, -1, 1)):
+        bins = action[:, 1 + shift : K - 1 + shift][inner] % ITEM_BINS
+        for row, values in enumerate((np.ones(len(residual)), residual, residual**2)):
+            table[index, row] = np.bincount(bins, values, ITEM_BINS)
+    return table
+
+
+def _amounts(action: Ints, reward: Floats, used: NDArray[np.bool_]) -> Floats:
+    """Return the positive rewards by bin of items and eighth of a decade, flat."""
+    paid = used & (reward > 0)
+    size = PER_DECADE * DECADES
+    decade = np.floor((np.log10(reward[paid]) - LOWEST) * PER_DECADE).astype(np.int64)
+    cells = (action[paid] % AMOUNT_BINS) * size + np.clip(decade, 0, size - 1)
+    return np.bincount(cells, minlength=AMOUNT_BINS * size).astype(float)
+
+
+def _position(sums: Floats, *, of_page: bool) -> Words:
+    """Clicks fall with the position, or rise where a page is read otherwise; they are not absent above
+    a position that has many.
+    """
+    if of_page:
+        return _nothing("there is one reward a page")
+    shown, rewarded = sums
+    rate = rewarded / np.maximum(shown, 1.0)
+    bad = []
+    for k in range(len(rate) - 1):
+        # As many as there would be here at the best rate further down.
+        expected = float(rate[k + 1 :].max()) * shown[k]
+        if expected >= EXPECTED and rewarded[k] < HARDLY_ANY_AT * expected:
+            bad.append(k + 1)
+    if not bad:
+        return "no position is without rewards above one that has many", None, "", True
+    return (
+        f"position {listed(bad)} has hardly any reward ({int(rewarded[bad[0] - 1]):,}), those below it "
+        f"have {int(rewarded[bad[-1] :].sum()):,}",
+        "rewards of that position were not joined, or all stand one slot too low",
+        "check how positions are counted, from 0 or from 1, on both sides of the join",
+        True,
+    )
+
+
+def _stretch(tally: Tally) -> Words:
+    groups = {
+        key.split("\t")[1]: sums for key, sums in tally.sums.items() if key.startswith("stretch\t")
+    }
+    names, table = stretch_names(groups)
+    rows, hits = table.T
+    others = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0)
+    expected = others * rows
+    bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY * expected))
+    if not len(bad):
+        return "no stretch of rows is without rewards", None, "", True
+    return (
+        f"{listed([names[i] for i in bad])}: hardly any reward ({int(hits[bad].sum()):,} rankings with "
+        f"one where about {int(expected[bad].sum()):,} were expected)",
+        "rewards had not come in yet, were not joined there, or rows are sorted by them",
+        _JOIN,
+        True,
+    )
+
+
+def _items(sums: Floats, *, of_page: bool) -> Words:
+    if of_page:
+        return _nothing("there is one reward a page")
+    expected, rewarded = sums
+    scale = rewarded.sum() / max(expected.sum(), 1e-300)
+    expected = expected * scale
+    tested = expected >= EXPECTED_OF_ITEM
+    none, few = tested & (rewarded == 0), tested & (rewarded > 0) & (rewarded <= 3)
+    lost = float(expected[none].sum())
+    if not tested.any():
+        return _nothing("no item is shown often enough to miss its rewards")
+    # One item that nobody wants may be shown often; several are.
+    several = none.sum() >= 2 or lost >= 5 * EXPECTED_OF_ITEMS
+    material = lost >= max(EXPECTED_OF_ITEMS, 0.1 * expected[tested].sum())
+    if not (several and material) or none.sum() <= EXCESS * few.sum():
+        return "items that are shown often have rewards", None, "", True
+    return (
+        f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
+        f"only {int(few.sum()):,} have one to three",
+        "items are called differently where rewards come from, or part of the catalogue was not joined",
+        _JOIN,
+        True,
+    )
+
+
+def _neighbours(table: Floats, *, of_page: bool) -> Words:
+    """The own item explains a reward better than the item above or below it does."""
+    if of_page:
+        return _nothing("there is one reward a page")
+    own, above, below = (_explained(one) for one in table)
+    if not np.isfinite([own, above, below]).all():
+        return _nothing("rankings are too short, or items too rare, to tell neighbours apart")
+    for where, z in (("above", above), ("below", below)):
+        if z > SHIFTED and z > 4 * max(own, 1.0):
+            other = "low" if where == "above" else "high"
+            return (
+                f"rewards go with the item {where} (z = {z:.0f}) and not with the one they stand at "
+                f"(z = {own:.0f})",
+                f"rewards stand one slot too {other}",
+                "check how positions are counted, from 0 or from 1, on both sides of the join",
+                True,
+            )
+    return "rewards go with the item they stand at", None, "", True
+
+
+#: Standard errors by which items must explain the rewards of a neighbouring slot.
+SHIFTED = 8.0
+
+
+def _explained(sums: Floats) -> float:
+    """Return how far item means of (reward - rate) spread beyond chance, in standard errors; NaN where
+    items do not recur.
+
+    sum_i S_i^2 / n_i has mean m s^2 and about variance 2 m s^4 for m items and variance s^2 of a cell.
+    """
+    count, first, second = sums[:, sums[0] >= 20]
+    if len(count) < 2:
+        return float("nan")
+    variance = float(second.sum() / count.sum() - (first.sum() / count.sum()) ** 2)
+    if variance <= 0:
+        return float("nan")
+    centred = first - count * first.sum() / count.sum()
+    found = float((centred**2 / count).sum()) / variance
+    return (found - len(count)) / float(np.sqrt(2 * len(count)))
+
+
+def _magnitude(flat: Floats) -> Words:
+    """Amounts of one item do not come in two sizes that are a hundred or a thousand times apart."""
+    table = flat.reshape(AMOUNT_BINS, -1)
+    if table.sum() < 200:
+        return _nothing("too few rewards to compare their sizes")
+    # A click counts 1 and a purchase 100: a few sizes are meant.
+    if (table.sum(axis=0) > 0).sum() < 6:
+        return "rewards have a few sizes only", None, "", True
+    for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
+        if _second_peak(_distances(table), lag) or _second_peak(_above_median(table), lag):
+            return (
+                f"amounts of the same items come in two sizes, about {factor} times apart",
+                "cents in some rows and whole units in others, or two currencies",
+                "bring all amounts to one unit",
+                True,
+            )
+    return "amounts of an item are of one size", None, "", True
+
+
+#: Distances between amounts that are looked at, in eighths of a decade.
+_LAGS = 4 * PER_DECADE
+
+
+def _distances(table: Floats) -> Floats:
+    """Return pairs of amounts of the same bin of items by their distance (lags,): sharp where an item
+    has one price, however rarely it is bought.
+    """
+    size = table.shape[1]
+    return np.array(
+        [float((table[:, : size - lag] * table[:, lag:]).sum()) for lag in range(_LAGS)]
+    )
+
+
+def _above_median(table: Floats) -> Floats:
+    """Return amounts by their distance above the median of their bin of items (lags,): sharp where
+    amounts vary, for items with eight or more of them.
+    """
+    counts = table.sum(axis=1)
+    often = table[counts >= 8]
+    median = (np.cumsum(often, axis=1) >= often.sum(axis=1, keepdims=True) / 2).argmax(axis=1)
+    padded = np.pad(often, ((0, 0), (0, _LAGS)))
+    shifted = np.take_along_axis(padded, median[:, None] + np.arange(_LAGS), axis=1)
+    total: Floats = shifted.sum(axis=0)
+    return total
+
+
+def _second_peak(counts: Floats, lag: int) -> bool:
+    """Return whether counts fall off from 0 and rise again to a peak at the lag: to twice the valley,
+    and to a fiftieth of the start.
+    """
+    smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
+    peak, valley = smooth[lag - 1 : lag + 2].max(), smooth[PER_DECADE // 2 : lag - 1].min()
+    return bool(peak >= EXPECTED / 3 and peak > 2 * valley and peak > 0.02 * counts[0])
