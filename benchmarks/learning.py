@@ -108,7 +108,7 @@ def one(cell: str, run: int, draws: str, model: str) -> Row:
         log = replace(log, propensity=cr.PlackettLuce(drawn.old_scores / WRONG))
     began = time.process_time()
     try:
-        learned = cr.learn(log, seed=run, model=model)
+        learned = cr.learn(log, seed=run, model=model, independent_rows=True)
     except LogError as refused:
         return {"cell": cell, "run": run, "refused": str(refused)[:80]}
     found = learned.certificate
@@ -253,9 +253,9 @@ def cost(n: int, items: int = 50, features: int = 30, K: int = 10) -> None:
     log = cr.RankingLog(
         action=action, reward=reward, propensity=logger, context=x, item_features=named
     )
-    cr.learn(log.take(slice(0, 500)))
+    cr.learn(log.take(slice(0, 500)), independent_rows=True)
     began = time.process_time()
-    cr.learn(log)
+    cr.learn(log, independent_rows=True)
     learning = time.process_time() - began
     began = time.process_time()
     place = np.broadcast_to(np.arange(K, dtype=float), action.shape).reshape(-1, 1)

@@ -20,7 +20,7 @@ world = World(seed=5, behavior="dbn", K=5, items=20)
 this_week, next_week = world.log(4000, seed=1), world.log(4000, seed=2)
 
 # Learn on some rows, certify on the others. Nothing is saved that is not certified.
-learned = cr.learn(this_week)
+learned = cr.learn(this_week, independent_rows=True)  # no visitor has two rows in this world
 print(learned.certificate)
 for step in learned.path:
     print(f"  best of {step.m:2d}: lift {step.value:+.3f}, {step.ess:,.0f} effective rows")

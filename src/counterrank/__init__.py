@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from counterrank.data.propensity import (
         Propensity,
     )
+    from counterrank.data.rank_by import (
+        rank_by,
+    )
     from counterrank.errors import (
         CounterrankError,
         CounterrankWarning,
@@ -149,6 +152,7 @@ __all__ = [
     "parse_policy",
     "pooled",
     "position_curve",
+    "rank_by",
     "read_log",
     "save_policy",
     "scan_log",
@@ -165,6 +169,7 @@ if not TYPE_CHECKING:
             "behavior": ["BehaviorTree", "Candidate", "candidates"],
             "data.log": ["RankingLog"],
             "data.propensity": ["Propensity"],
+            "data.rank_by": ["rank_by"],
             "errors": ["CounterrankError", "CounterrankWarning"],
             "estimators": [
                 "AIPS",

@@ -34,7 +34,15 @@ def logs(tmp_path_factory) -> Path:
 
 def test_a_certified_policy_is_written_and_read_again(counterrank, logs, tmp_path: Path):
     result = counterrank(
-        "learn", logs / "good.parquet", "--out", "p.json", "--json", "l.json", "--html", "l.html"
+        "learn",
+        "--independent-rows",
+        logs / "good.parquet",
+        "--out",
+        "p.json",
+        "--json",
+        "l.json",
+        "--html",
+        "l.html",
     )
     assert result.code == 0, result.err
     found = json.loads((tmp_path / "l.json").read_text())
@@ -50,11 +58,11 @@ def test_a_certified_policy_is_written_and_read_again(counterrank, logs, tmp_pat
 
 def test_a_job_learns_what_its_command_learns(counterrank, logs, tmp_path: Path):
     job = tmp_path / "job.toml"
-    text = f'log = "{logs}/good.parquet"\nquiet = true\n[learn]\nlevel = 0.9\n'
+    text = f'log = "{logs}/good.parquet"\nquiet = true\n[learn]\nindependent_rows = true\nlevel = 0.9\n'
     job.write_text(text + 'out = "p.json"\njson = "l.json"\n')
     assert counterrank("run", job).code == 0
     direct = ("--level", "0.9", "--quiet", "--out", "q.json", "--json", "m.json")
-    assert counterrank("learn", logs / "good.parquet", *direct).code == 0
+    assert counterrank("learn", "--independent-rows", logs / "good.parquet", *direct).code == 0
     assert (tmp_path / "p.json").read_bytes() == (tmp_path / "q.json").read_bytes()
     found, wanted = (json.loads((tmp_path / name).read_text()) for name in ("l.json", "m.json"))
     assert found | {"policy": ""} == wanted | {"policy": ""} and found["policy"] == "p.json"
@@ -62,14 +70,23 @@ def test_a_job_learns_what_its_command_learns(counterrank, logs, tmp_path: Path)
 
 def test_a_job_that_certifies_nothing_is_exit_one(counterrank, logs, tmp_path: Path):
     job = tmp_path / "job.toml"
-    job.write_text(f'log = "{logs}/noise.parquet"\nquiet = true\n[learn]\nout = "p.json"\n')
+    job.write_text(
+        f'log = "{logs}/noise.parquet"\nquiet = true\n[learn]\nindependent_rows = true\nout = "p.json"\n'
+    )
     assert counterrank("run", job).code == 1
     assert not (tmp_path / "p.json").exists()
 
 
 def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path: Path):
     result = counterrank(
-        "learn", logs / "noise.parquet", "--out", "p.json", "--json", "l.json", "--quiet"
+        "learn",
+        "--independent-rows",
+        logs / "noise.parquet",
+        "--out",
+        "p.json",
+        "--json",
+        "l.json",
+        "--quiet",
     )
     assert result.code == 1
     assert not (tmp_path / "p.json").exists()
@@ -90,13 +107,15 @@ def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path
 def test_bad_input_is_exit_two_with_one_message_and_nothing_written(
     counterrank, logs, tmp_path, name, more, message
 ):
-    result = counterrank("learn", logs / name, "--out", "p.json", "--json", "l.json", *more)
+    result = counterrank(
+        "learn", "--independent-rows", logs / name, "--out", "p.json", "--json", "l.json", *more
+    )
     assert result.code == 2 and message in result.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_policy_must_be_a_json_file(counterrank, logs):
-    result = counterrank("learn", logs / "good.parquet", "--out", "p.pkl")
+    result = counterrank("learn", "--independent-rows", logs / "good.parquet", "--out", "p.pkl")
     assert result.code == 2 and "does not end in .json" in result.err
 
 
@@ -104,7 +123,14 @@ def test_an_onnx_graph_is_written_beside_the_policy(counterrank, logs, tmp_path)
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     result = counterrank(
-        "learn", logs / "good.parquet", "--out", "p.json", "--onnx", "p.onnx", "--quiet"
+        "learn",
+        "--independent-rows",
+        logs / "good.parquet",
+        "--out",
+        "p.json",
+        "--onnx",
+        "p.onnx",
+        "--quiet",
     )
     assert result.code == 0, result.err
     session = runtime.InferenceSession(str(tmp_path / "p.onnx"))
@@ -120,15 +146,28 @@ def test_a_missing_extra_is_said_before_the_work(counterrank, logs, tmp_path, mo
     import sys
 
     monkeypatch.setitem(sys.modules, "onnx", None)
-    result = counterrank("learn", logs / "good.parquet", "--out", "p.json", "--onnx", "p.onnx")
+    result = counterrank(
+        "learn", "--independent-rows", logs / "good.parquet", "--out", "p.json", "--onnx", "p.onnx"
+    )
     assert result.code == 2 and "counterrank[onnx]" in result.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_plackett_luce_path_reads_probabilities_alone(counterrank, logs, tmp_path):
     result = counterrank(
-        "learn", logs / "bare.parquet", "--out", "p.json", "--json", "l.json",
+        "learn", "--independent-rows", logs / "bare.parquet", "--out", "p.json", "--json", "l.json",
         "--path", "plackett-luce", "--propensity-kind", "prefix",
     )  # fmt: skip
     assert result.code in (0, 1), result.err
     assert json.loads((tmp_path / "l.json").read_text())["kind"] == "plackett-luce"
+
+
+def test_without_units_nothing_is_certified_and_the_remedy_is_named(counterrank, logs):
+    found = counterrank(
+        "learn", logs / "good.parquet", "--out", "p.json", "--json", "l.json", "--quiet"
+    )
+    assert found.code == 1 and not Path("p.json").exists()
+    assert "--unit" in found.err and "--independent-rows" in found.err
+    assert "Python" not in found.err and "rows like these would show it" not in found.err
+    told = json.loads(Path("l.json").read_text())
+    assert told["certified"] is False and told["declared"] is False and told["lift"]["low"] <= 0

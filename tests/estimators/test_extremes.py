@@ -121,3 +121,24 @@ def test_one_position():
     log = cr.RankingLog(action=[[0]] * 9, reward=[[1.0]] * 9, propensity=[[0.5]] * 9)
     for name in NAMES:
         assert estimate(name, log, [[0.5]] * 9).value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("names", [None, ["iips", "aips"], ["rips"]])
+def test_a_row_of_vanishing_propensities_warns_of_nothing(names):
+    """Warnings of NumPy are errors here: a number, or one message."""
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 3, (300, 2))
+    p0 = np.full((300, 2), 1 / 3)
+    p0[7, 0], p0[8] = 1e-99, 1e-99
+    log = cr.RankingLog(
+        action=action, reward=(rng.random((300, 2)) < 0.3).astype(float), propensity=p0
+    )
+    target = np.where(action == 0, 0.4, 0.3)
+    try:
+        found = cr.evaluate(
+            log, {"new": target}, **({} if names is None else {"estimators": names})
+        )
+    except cr.CounterrankError as problem:
+        assert "overflow" in str(problem)
+    else:
+        assert found.verdict.level == "insufficient"

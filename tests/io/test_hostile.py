@@ -302,3 +302,11 @@ def test_a_long_text_costs_a_segment_nothing(tmp_path):
         found = {label: len(rows) for label, rows in by_label(labels)}
         assert (found.pop("a"), found.pop("missing")) == (500, 500)
         assert sorted(found.values()) == [1, 1]
+
+
+def test_an_encrypted_parquet_file_is_called_so(tmp_path):
+    path = tmp_path / "log.parquet"
+    path.write_bytes(b"PARE" + bytes(200) + b"PARE")
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match="an encrypted Parquet file; decrypt it"):
+            read(path)

@@ -55,6 +55,36 @@ def test_an_id_that_repeats_is_enough(exported):
     assert from_frame(table, columns="action=item,reward=click", unit="request_id").K == 1
 
 
+def test_positions_are_known_by_what_they_count_whatever_they_are_called(exported):
+    """uid and k: read as rankings of one item they gave an answer, and a wrong one."""
+    text = exported.read_text().replace("session_id,position", "uid,k")
+    exported.write_text(text)
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match="'k' counts them within each 'uid'") as problem:
+            read(exported, columns="action=item_id,reward=clicked")
+        assert "ranking=uid,position=k" in command_of(problem)
+    assert read_log(exported, columns=command_of(problem)).K == 4
+    # Said to be a user's visits, they are.
+    own = read_log(exported, columns="action=item_id,reward=clicked", unit="uid")
+    assert (own.n, own.K) == (200, 1)
+
+
+def test_numbers_that_turn_in_circles_are_no_positions():
+    """A fold of each row, an hour, a number that repeats: nothing that numbers the rows of a group."""
+    rng = np.random.default_rng(0)
+    n = 200
+    table = {
+        "action": rng.integers(0, 3, n),
+        "reward": rng.integers(0, 2, n),
+        "propensity": np.full(n, 1 / 3),
+        "fold": np.arange(n) % 5,
+        "hour": np.arange(n) // 20,
+        "device": rng.integers(0, 2, n),
+        "user": rng.integers(0, 60, n),
+    }
+    assert from_frame(table).K == 1
+
+
 def test_rankings_of_one_item_can_be_meant(exported):
     log = read_log(
         exported, columns="action=item_id,reward=clicked", context="position", unit="session_id"

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,10 @@ def clicks_log(
     )
 
 
+#: Rows of these logs are drawn one by one.
+learn = partial(cr.learn, independent_rows=True)
+
+
 @pytest.fixture(scope="session")
 def log() -> cr.RankingLog:
     return clicks_log(1)
@@ -37,4 +43,4 @@ def log() -> cr.RankingLog:
 
 @pytest.fixture(scope="session")
 def learned(log):
-    return cr.learn(log, segments="device")
+    return learn(log, segments="device")

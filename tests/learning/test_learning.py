@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
-from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
+from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log, learn
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError
@@ -68,7 +68,7 @@ def test_noise_is_not_certified():
     shipped = {grade: 0 for grade in ("free", "assumed")}
     for seed in range(40):
         for grade in shipped:
-            shipped[grade] += cr.learn(
+            shipped[grade] += learn(
                 clicks_log(seed, 300, noise=True), grade=grade, seed=seed
             ).certificate.certified
     assert shipped["free"] <= 2 and shipped["assumed"] <= 8
@@ -102,13 +102,13 @@ def test_rows_that_are_repeated_certify_no_more():
         context=often.context,
         unit=index,
     )
-    once = cr.learn(log).certificate
-    four = cr.learn(again, despite_audit=True).certificate
+    once = learn(log).certificate
+    four = learn(again, despite_audit=True).certificate
     assert four.value - four.low > 0.6 * (once.value - once.low)
 
 
 def test_the_same_seed_gives_the_same_policy(log):
-    first, second, other = (cr.learn(log, seed=seed) for seed in (4, 4, 5))
+    first, second, other = (learn(log, seed=seed) for seed in (4, 4, 5))
     assert first.to_json() == second.to_json()
     assert first.policy.to_dict() == second.policy.to_dict()
     assert first.to_json() != other.to_json()
@@ -177,7 +177,7 @@ def numbers_only(log):
 )
 def test_what_cannot_be_learned_from_is_refused(log, change, options, error, message):
     with pytest.raises(error, match=message):
-        cr.learn(change(log), despite_audit=True, **options)
+        learn(change(log), despite_audit=True, **options)
 
 
 def test_constant_rewards_and_deterministic_loggers_are_refused(log):
@@ -185,7 +185,7 @@ def test_constant_rewards_and_deterministic_loggers_are_refused(log):
         action=log.action, reward=np.ones_like(log.reward), propensity=log.propensity
     )
     with pytest.raises(LogError, match="every reward is the same"):
-        cr.learn(same, despite_audit=True)
+        learn(same, despite_audit=True)
 
 
 def test_items_that_never_come_back_need_features(log):
@@ -197,16 +197,16 @@ def test_items_that_never_come_back_need_features(log):
     )
     alone = {"action": ids, "reward": log.reward, "propensity": scored, "candidates": sets}
     with pytest.raises(LogError, match="hardly any is shown twice"):
-        cr.learn(cr.RankingLog(**alone), despite_audit=True)
+        learn(cr.RankingLog(**alone), despite_audit=True)
     table = cr.ItemFeatures(np.tile(np.arange(6.0), log.n)[:, None], ("z_kind",))
-    assert cr.learn(cr.RankingLog(**alone, item_features=table)).certificate.certified
+    assert learn(cr.RankingLog(**alone, item_features=table)).certificate.certified
 
 
 def test_estimated_propensities_certify_nothing_for_free(log):
     guessed = replace(log, notes=(*log.notes, "estimated-propensity: by frequency"))
     with pytest.raises(LogError, match="were estimated, not logged"):
-        cr.learn(guessed, despite_audit=True)
-    assert cr.learn(guessed, grade="assumed", despite_audit=True).certificate.value > 0
+        learn(guessed, despite_audit=True)
+    assert learn(guessed, grade="assumed", despite_audit=True).certificate.value > 0
 
 
 def test_amounts_need_a_range_for_the_free_grade(log):
@@ -214,11 +214,11 @@ def test_amounts_need_a_range_for_the_free_grade(log):
         action=log.action, reward=log.reward * 7.5, propensity=log.propensity, context=log.context
     )
     with pytest.raises(ConfigError, match="--reward-range"):
-        cr.learn(money)
-    free = cr.learn(money, reward_range=(0, 10)).certificate
-    clicks = cr.learn(log).certificate
+        learn(money)
+    free = learn(money, reward_range=(0, 10)).certificate
+    clicks = learn(log).certificate
     assert free.certified and free.low < 7.5 * clicks.value
-    assert cr.learn(money, grade="assumed").certificate.certified
+    assert learn(money, grade="assumed").certificate.certified
 
 
 def test_saved_and_loaded_policies_agree_everywhere(learned, log, tmp_path):
@@ -343,7 +343,7 @@ def test_competition_and_likeness_travel_with_the_policy():
 def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
     pytest.importorskip("lightgbm")
     log = clicks_log(1, 800)
-    learned = cr.learn(log, model="boosting")
+    learned = learn(log, model="boosting")
     assert learned.certificate.value > 0 and learned.to_dict()["model"]["model"] == "boosting"
     learned.save(tmp_path / "policy.json")
     loaded = cr.load_policy(tmp_path / "policy.json")
@@ -359,7 +359,7 @@ def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
         with pytest.raises(PolicyError, match="damaged"):
             cr.load_policy(tmp_path / "damaged.json")
     with pytest.raises(ConfigError, match="model is one of linear, boosting"):
-        cr.learn(log, model="forest")
+        learn(log, model="forest")
 
 
 def test_the_plain_sort_stands_beside_it_uncertified():
@@ -367,7 +367,7 @@ def test_the_plain_sort_stands_beside_it_uncertified():
     tenth of it).
     """
     log = clicks_log(1, 6000)
-    learned = cr.learn(log)
+    learned = learn(log)
     gain = truth(replace(learned.policy, kind="top").bind(log), log) - truth(log.propensity, log)
     assert learned.sort == pytest.approx(gain, rel=0.1)
     assert learned.to_dict()["sort"] == {"value": learned.sort, "certified": False}
@@ -381,7 +381,7 @@ def test_targets_of_the_log_do_not_matter(log):
     far = log.with_targets(
         {"far": cr.PlackettLuce(50.0 * np.random.default_rng(0).normal(size=(log.n, 6)))}
     )
-    assert cr.learn(far).certificate.low == cr.learn(log).certificate.low
+    assert learn(far).certificate.low == learn(log).certificate.low
 
 
 def test_a_slightly_wrong_temperature_is_seen_in_the_probabilities_of_pages():
@@ -389,7 +389,7 @@ def test_a_slightly_wrong_temperature_is_seen_in_the_probabilities_of_pages():
     refused = 0
     for seed in range(5):
         with contextlib.suppress(LogError):
-            cr.learn(clicks_log(100 + seed, 2000, temperature=0.8), despite_audit=True)
+            learn(clicks_log(100 + seed, 2000, temperature=0.8), despite_audit=True)
             continue
         refused += 1
     assert refused == 5
@@ -401,7 +401,7 @@ def test_learning_rows_that_show_no_gain_certify_nothing(log, monkeypatch):
 
     agree = replace(learner.SETTINGS["agree"], value=1e6)
     monkeypatch.setitem(learner.SETTINGS, "agree", agree)
-    found = cr.learn(log).certificate
+    found = learn(log).certificate
     assert found.value > 0 and found.low == 0.0 and not found.certified and not found.agreed
     assert "too little to be told from chance" in str(found) and found.more_rows > 0
 
@@ -410,9 +410,9 @@ def test_an_interrupted_run_goes_on_where_it_was(log, tmp_path, monkeypatch):
     """Killed between two groups of rows: what was drawn is found again, and nothing differs."""
     from counterrank.learning import paths as drawn
 
-    whole = cr.learn(log).to_json()
+    whole = learn(log).to_json()
     monkeypatch.setattr(drawn, "_GROUP", 2)
-    pieces = cr.learn(log, resume=tmp_path / "whole").to_json()
+    pieces = learn(log, resume=tmp_path / "whole").to_json()
     calls, made = [], drawn._drawn
 
     def counted(*args):
@@ -424,23 +424,23 @@ def test_an_interrupted_run_goes_on_where_it_was(log, tmp_path, monkeypatch):
     monkeypatch.setattr(drawn, "_drawn", counted)
     limit = 4
     with pytest.raises(KeyboardInterrupt):
-        cr.learn(log, resume=tmp_path / "part")
+        learn(log, resume=tmp_path / "part")
     assert len(list((tmp_path / "part").iterdir())) == 1
     calls, limit = [], 10**9
-    assert cr.learn(log, resume=tmp_path / "part").to_json() == pieces
+    assert learn(log, resume=tmp_path / "part").to_json() == pieces
     first = sum(calls)
     calls = []
-    assert cr.learn(log, resume=tmp_path / "part").to_json() == pieces and not calls
+    assert learn(log, resume=tmp_path / "part").to_json() == pieces and not calls
     assert first < log.n + 600 and json.loads(whole)["certified"]
 
 
 def test_draws_of_other_rows_or_damaged_ones_are_not_taken(log, tmp_path):
-    once = cr.learn(log, resume=tmp_path).to_json()
+    once = learn(log, resume=tmp_path).to_json()
     for path in tmp_path.iterdir():
         path.write_bytes(path.read_bytes()[:200])
-    assert cr.learn(log, resume=tmp_path).to_json() == once
+    assert learn(log, resume=tmp_path).to_json() == once
     backwards = log.take(np.arange(log.n)[::-1].copy())
-    assert cr.learn(backwards, resume=tmp_path).to_json() == cr.learn(backwards).to_json()
+    assert learn(backwards, resume=tmp_path).to_json() == learn(backwards).to_json()
 
 
 def test_features_of_items_are_looked_up_as_the_log_does():
@@ -459,7 +459,7 @@ def test_features_of_items_are_looked_up_as_the_log_does():
 
 def test_draws_are_kept_in_files_of_our_own(log, tmp_path):
     """A link, or a file that someone else called so, is never replaced."""
-    cr.learn(log, resume=tmp_path)
+    learn(log, resume=tmp_path)
     for path in sorted(tmp_path.iterdir()):
         kept = path.read_bytes()
         other = tmp_path.parent / f"{tmp_path.name}-log.parquet"
@@ -467,12 +467,12 @@ def test_draws_are_kept_in_files_of_our_own(log, tmp_path):
         path.unlink()
         path.symlink_to(other)
         with pytest.raises(cr.CounterrankError, match="a link, or was not written by"):
-            cr.learn(log, resume=tmp_path)
+            learn(log, resume=tmp_path)
         assert path.is_symlink() and other.read_bytes() == kept
         path.unlink()
         path.write_text("mine")
         with pytest.raises(cr.CounterrankError, match="a link, or was not written by"):
-            cr.learn(log, resume=tmp_path)
+            learn(log, resume=tmp_path)
         assert path.read_text() == "mine"
         path.write_bytes(kept)
 
@@ -493,10 +493,10 @@ def test_damaged_numbers_among_kept_draws_are_drawn_again(log, tmp_path, name, s
 
     from counterrank.learning.paths import _MARK
 
-    once = cr.learn(log, resume=tmp_path).to_json()
+    once = learn(log, resume=tmp_path).to_json()
     for path in tmp_path.iterdir():
         data = dict(np.load(io.BytesIO(path.read_bytes()[len(_MARK) :])))
         buffer = io.BytesIO()
         np.savez(buffer, **{**data, name: spoil(data[name])})
         path.write_bytes(_MARK + buffer.getvalue())
-    assert cr.learn(log, resume=tmp_path).to_json() == once
+    assert learn(log, resume=tmp_path).to_json() == once

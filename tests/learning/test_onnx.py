@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.learning.conftest import clicks_log
+from tests.learning.conftest import clicks_log, learn
 
 import counterrank as cr
 from counterrank.learning.scorer import Scorer
@@ -36,7 +36,7 @@ def rich_log(seed: int = 1, n: int = 500) -> cr.RankingLog:
 
 
 def policy_of(log: cr.RankingLog, **more) -> cr.LearnedPolicy:
-    return cr.learn(log, despite_audit=True, **more).policy
+    return learn(log, despite_audit=True, **more).policy
 
 
 def run(policy: cr.LearnedPolicy, **inputs) -> np.ndarray:
@@ -54,7 +54,11 @@ def agree(policy: cr.LearnedPolicy, log: cr.RankingLog, within: float = 1e-9) ->
     wanted = policy.list_value(x, pages, table)
     assert values.shape == (80,) and np.ptp(wanted) > 0.01
     np.testing.assert_allclose(values, wanted, rtol=0, atol=within)
-    some = np.tile([5, 0, 3, 1, 9], (80, 1))
+    # Pages that end early, some without any item.
+    short = np.where(np.arange(pages.shape[1]) < np.arange(80)[:, None] % 4, pages, -1)
+    values = run(replace(policy, kind="best-of"), item=short, context=x, features=beside)
+    np.testing.assert_allclose(values, policy.list_value(x, short, table), rtol=0, atol=within)
+    some = np.tile([5, 0, 3, 1, 9, -1], (80, 1))
     near = None if table is None else np.concatenate([table, table[:4]])[some]
     scores = run(replace(policy, kind="top"), item=some, context=x, features=near)
     np.testing.assert_allclose(scores, policy.scores(x, some, near), rtol=0, atol=within)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log
+from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log, learn
 
 import counterrank as cr
 from counterrank.errors import LogError
@@ -37,7 +37,7 @@ def flat_log(seed: int, n: int = 4000) -> cr.RankingLog:
 
 @pytest.fixture(scope="module")
 def added():
-    return cr.learn(flat_log(1), **PATH)
+    return learn(flat_log(1), **PATH)
 
 
 def truth(policy, log):
@@ -71,7 +71,7 @@ def test_lifts_are_unbiased_and_never_below_what_the_bound_is_told():
     reward = (rng.random(action.shape) < RELEVANCE[action] * EXAMINED).astype(float)
     logger = cr.PlackettLuce(np.repeat(scores, n, axis=0))
     log = cr.RankingLog(action=action, reward=reward, propensity=logger)
-    policy = cr.learn(log.take(slice(0, 400)), **PATH, despite_audit=True).policy
+    policy = learn(log.take(slice(0, 400)), **PATH, despite_audit=True).policy
     side = tilted(log, Rewards(reward.sum(axis=1), 3.0, 0.0), np.zeros(n), policy, -1)
     each = np.tile(np.arange(6)[:, None], (1, 3))
     for strength in (0.5, 2.0):
@@ -88,7 +88,7 @@ def test_lifts_are_unbiased_and_never_below_what_the_bound_is_told():
 def test_probabilities_of_the_shown_rankings_are_enough(kind):
     log = flat_log(4)
     bare = numbers_only(log, kind)
-    found = cr.learn(bare, **PATH)
+    found = learn(bare, **PATH)
     assert found.policy.kind == "plackett-luce" and found.certificate.certified
     gain = truth(found.policy.bind(bare), log) - truth(log.propensity, log)
     assert 0 < found.certificate.low < gain
@@ -97,15 +97,15 @@ def test_probabilities_of_the_shown_rankings_are_enough(kind):
 def test_what_gives_no_certificate_is_refused_with_what_to_log():
     log = flat_log(6, 400)
     with pytest.raises(LogError, match="does not say how.*--path plackett-luce"):
-        cr.learn(numbers_only(log), despite_audit=True)
+        learn(numbers_only(log), despite_audit=True)
     with pytest.raises(LogError, match="no probability of them.*'prefix'.*'joint'"):
-        cr.learn(numbers_only(log, "position"), **PATH, despite_audit=True)
+        learn(numbers_only(log, "position"), **PATH, despite_audit=True)
 
 
 def test_noise_is_not_certified():
     """20 logs: more than 4 would happen by chance once in 400 times at the stated rate."""
     shipped = sum(
-        cr.learn(clicks_log(seed, 300, noise=True), seed=seed, **PATH).certificate.certified
+        learn(clicks_log(seed, 300, noise=True), seed=seed, **PATH).certificate.certified
         for seed in range(20)
     )
     assert shipped <= 2

@@ -124,8 +124,6 @@ def test_a_policy_file_with_damaged_trees_is_one_message(tmp_path, counterrank_p
 
 @pytest.fixture(scope="module")
 def counterrank_policy():
-    from tests.learning.conftest import clicks_log
+    from tests.learning.conftest import clicks_log, learn
 
-    import counterrank as cr
-
-    return cr.learn(clicks_log(1, 600), model="boosting", despite_audit=True).policy
+    return learn(clicks_log(1, 600), model="boosting", despite_audit=True).policy

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.learning.conftest import EXAMINED, RELEVANCE
+from tests.learning.conftest import EXAMINED, RELEVANCE, learn
 
 import counterrank as cr
 from counterrank.errors import PolicyError
@@ -40,7 +40,7 @@ def log_of(seed: int, *, labels=LABELS, items=None, n=900, **more) -> cr.Ranking
 
 @pytest.fixture(scope="module")
 def policy() -> LearnedPolicy:
-    return cr.learn(log_of(1), despite_audit=True).policy
+    return learn(log_of(1), despite_audit=True).policy
 
 
 def test_categories_are_compared_by_name(policy):
@@ -83,7 +83,7 @@ NAMES = ("ant", "bee", "cat", "dog", "eel", "fox")
 
 def test_items_are_compared_by_name():
     """Learned on names; on another log the same items have other numbers, or ids in place of names."""
-    named = cr.learn(log_of(1, items=NAMES), despite_audit=True).policy
+    named = learn(log_of(1, items=NAMES), despite_audit=True).policy
     log = log_of(5, items=NAMES)
     turned = log_of(5, items=NAMES)
     object.__setattr__(turned, "action_names", NAMES[::-1])

@@ -240,7 +240,8 @@ def contributions(
             # Models that coincide in a tree are one: rounding would choose between equals.
             for place, m in enumerate(models[tree].models):
                 fill(k, int(m), w)
-                seen[k, m] += w @ w / log.n
+                with np.errstate(over="ignore"):  # told below
+                    seen[k, m] += w @ w / log.n
                 own = out[tree][place, rows]
                 if per_position:
                     np.multiply(w, reward, out=own)

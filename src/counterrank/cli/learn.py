@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
+    for_commands,
     hand_over,
     html_option,
     json_option,
@@ -23,8 +24,8 @@ from counterrank.cli.options import (
 _EPILOG = """Examples:
 
 \b
-  counterrank learn log.parquet --logger plackett-luce --out policy.json --html learned.html
-  counterrank learn log.parquet --out policy.json --grade assumed --segment device
+  counterrank learn log.parquet --logger plackett-luce --unit user --out policy.json --html learned.html
+  counterrank learn log.parquet --independent-rows --out policy.json --grade assumed --segment device
   counterrank evaluate next-week.parquet --logger plackett-luce --policy new=policy.json --target new
 
 Exit codes: 0 a certified policy was written; 1 nothing could be certified, no policy was written; 2 bad usage or input.
@@ -76,6 +77,11 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     help="How small and large one reward can be, where it is not 0/1.",
 )
 @click.option(
+    "--independent-rows",
+    is_flag=True,
+    help="No visitor has two rows; without it, or --unit, nothing is certified.",
+)
+@click.option(
     "--despite-audit", is_flag=True, help="Go on although the audit of the log has failed."
 )
 @click.option(
@@ -123,12 +129,22 @@ def learn(log: Any, **options: Any) -> None:
     written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
     hand_over(result, options, written, piped=piped)
     if not certified:
-        click.echo(str(result.certificate), err=True)
+        click.echo(for_commands(str(result.certificate)), err=True)
         raise click.exceptions.Exit(1)
 
 
 #: Options that `learning.learn` takes under the same name.
-_AS_GIVEN = ("model", "path", "grade", "level", "seed", "segments", "despite_audit", "resume")
+_AS_GIVEN = (
+    "model",
+    "path",
+    "grade",
+    "level",
+    "seed",
+    "segments",
+    "independent_rows",
+    "despite_audit",
+    "resume",
+)
 
 
 def _range(text: str | None) -> tuple[float, float] | None:

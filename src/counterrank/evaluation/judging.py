@@ -61,6 +61,8 @@ class Evidence:
     lightest: Moments | None = None
     #: Rows belong to units, or the user says that no two belong together.
     clustered: bool = True
+    #: Contexts that the rows share although each has a unit of its own; None where they do not.
+    shared_contexts: int | None = None
     independent: bool = False
     #: They are those of another estimate, which this one mixes with more: what they show can warn,
     #: not fail.
@@ -148,6 +150,15 @@ def units(e: Evidence) -> Found:
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"{e.units:,} rows are taken as independent, but nothing says whose they are",
             f"name the user or session, {say('--columns', 'unit=COLUMN')}, or say "
+            "--independent-rows (independent_rows=True in Python) if no visitor has two rows",
+        )
+        return
+    if e.shared_contexts is not None and not e.independent:
+        yield Judged(
+            max(WARNED, line.status(e.units), key=SEVERITY.index),
+            f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
+            "rows of one visitor seem to count as many",
+            f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row; or say "
             "--independent-rows (independent_rows=True in Python) if no visitor has two rows",
         )
         return

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
+from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
 from counterrank.evaluation.exploration import (
@@ -228,6 +229,7 @@ def _evidence(
         moments=one.moments if one.moments is not None else others,
         lightest=lightest,
         clustered=run.first.unit is not None,
+        shared_contexts=run.shared_contexts,
         independent=run.options.independent_rows,
         borrowed=one.moments is None,
         # One position has no other items to be wrong about.
@@ -480,6 +482,12 @@ class Run:
     def probe(self) -> RankingLog:
         """A sample of rows; the same for the same seed."""
         return self.source.sample(PROBE_ROWS, np.random.default_rng(self.options.seed))
+
+    @cached_property
+    def shared_contexts(self) -> int | None:
+        """How many contexts rows share although nearly each has a unit of its own."""
+        # A sample is a pass over a log that does not fit: only where the start gives reason to ask.
+        return shared_contexts(self.probe) if units_are_rows(self.first) else None
 
     @cached_property
     def groups(self) -> dict[Hashable, list[Job]]:

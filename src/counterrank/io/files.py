@@ -278,6 +278,7 @@ _FOREIGN = {
     b"\x93NUMPY": "a NumPy array; use counterrank.RankingLog(action=..., ...)",
     b"BZh": "a bzip2 archive; unpack it first or use gzip",
     b"\xfd7zXZ": "an xz archive; unpack it first or use gzip",
+    b"PARE": "an encrypted Parquet file; decrypt it, or write it without encryption",
     b"Obj\x01": "an Avro file; save the table as Parquet",
     b"ORC": "an ORC file; save the table as Parquet",
     b"FEA1": "a Feather file of version 1; write it again with a recent pyarrow or pandas",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -246,11 +247,36 @@ class _Resolver:
             raise self.unmarked(f"'{position}' counts them", say("--context", position))
         if ranking is not None and _repeats(self.table[ranking]):
             raise self.unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
+        counted = self.counted()
+        if counted is not None:
+            ranking, position = counted
+            raise self.unmarked(
+                f"'{position}' counts them within each '{ranking}'",
+                say("--unit", ranking),
+                ranking=ranking,
+                position=position,
+            )
 
-    def unmarked(self, seen: str, own: str) -> LogError:
+    def counted(self) -> tuple[str, str] | None:
+        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of
+        those numbers: positions, whatever they are called.
+        """
+        start = self.table.slice(0, _SEEN)
+        roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
+        free = [name for name in self.unspoken.values() if name not in roles]
+        plain = [name for name in free if not pa.types.is_nested(start[name].type)]
+        for position in plain:
+            if not _counts_up(start[position]) or start[position].null_count:
+                continue
+            for ranking in plain:
+                if ranking != position and _numbers_within(start[ranking], start[position]):
+                    return ranking, position
+        return None
+
+    def unmarked(self, seen: str, own: str, **known: str) -> LogError:
         """The way out for rows that are positions, and `own` for rows that only look like it."""
         found = {
-            role: self.usual(role) or (role if role in self.names else "NAME")
+            role: known.get(role) or self.usual(role) or (role if role in self.names else "NAME")
             for role in _LONG_ROLES
         }
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
@@ -543,6 +569,27 @@ def _counts_up(column: pa.ChunkedArray) -> bool:
         return False
     found = pc.unique(column).drop_null().to_pylist()
     return 1 < len(found) <= 1000 and min(found) in (0, 1) and max(found) <= 1000
+
+
+#: Rows in which positions are looked for by content; rankings stand together, or the log is small.
+_SEEN = 1000
+
+
+def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
+    """Whether the rows of each group are numbered without a gap, all from 0 or all from 1, and
+    groups have at least two rows on average. The last group may be cut.
+    """
+    group = values.plain(values.one_chunk(groups))
+    codes = np.asarray(group.dictionary_encode(null_encoding="encode").indices)
+    place = np.asarray(values.one_chunk(numbers)).astype(np.int64)
+    if len(codes) < 4 or 2 * len(np.unique(codes)) > len(codes):
+        return False
+    order = np.lexsort((place, codes))
+    codes, place = codes[order], place[order]
+    first = np.r_[True, codes[1:] != codes[:-1]]
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0))
+    counted = place - place.min() == np.arange(len(codes)) - starts
+    return bool(counted.all()) and bool(first.sum() > 1)
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

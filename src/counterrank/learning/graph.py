@@ -3,9 +3,9 @@
 Everything is computed in double precision, so that a graph agrees with the policy to rounding; but
 for the sum of trees, which ONNX's operator rounds to single precision: those agree to 1e-6. It
 reads `item` (n, C), the places of items in `policy.items` (any larger number is an
-item that was not seen), `context` (n, d) and `features` (n, C, p) with the columns of the policy,
-categories as codes. It returns what the policy needs: `list_value` (n,) of whole pages for best of
-m, else `score` (n, C).
+item that was not seen, -1 is none: pages may end early), `context` (n, d) and `features` (n, C, p)
+with the columns of the policy, categories as codes. It returns what the policy needs: `list_value`
+(n,) of whole pages for best of m, else `score` (n, C).
 """
 
 import json
@@ -118,11 +118,14 @@ class _Scorer:
         self.graph, self.policy = graph, policy
         self.x = self._encoded_context()
         self.z = self._encoded_features()
+        self.is_shown = graph.add("GreaterOrEqual", ["item", graph.constant(0, np.int64)])
+        #: 1 where there is an item, 0 in the padding: an empty slot earns nothing and attracts nobody.
+        self.shown = graph.add("Cast", [self.is_shown], to=graph.onnx.TensorProto.DOUBLE)
 
     def list_value(self) -> str:
         """Return the expected total of each page (n,)."""
         g, alpha = self.graph, self.graph.constant(self.policy.position_weights)
-        expected = self._expected(self.policy.scorer.model)
+        expected = g.add("Mul", [self._expected(self.policy.scorer.model), self.shown])
         return g.total(g.add("Mul", [expected, alpha]), 1)
 
     def _expected(self, model: Any) -> str:
@@ -138,10 +141,9 @@ class _Scorer:
 
     def score(self) -> str:
         """Return the key of each item by itself (n, C)."""
-        model = self.policy.scorer.model
-        return (
-            self._trees(model, None) if isinstance(model, BoostedModel) else self._alone(model)[0]
-        )
+        g, model = self.graph, self.policy.scorer.model
+        key = self._trees(model, None) if isinstance(model, BoostedModel) else self._alone(model)[0]
+        return g.add("Where", [self.is_shown, key, g.constant(-np.inf)])
 
     def _alone(self, model: Any) -> tuple[str, str]:
         """Return the key of each item by itself, and its strength: a chance, a number, or a chance
@@ -218,6 +220,7 @@ class _Scorer:
         strength = self._linear(first)
         if first.curved:
             strength = g.add("Sigmoid", [strength])
+        strength = g.add("Mul", [strength, self.shown])
         parts = self._rivalry(strength)
         if first.curved:
             parts.append(self._rest_of_page(strength))
@@ -317,6 +320,7 @@ class _Scorer:
         g, trees = self.graph, model.trees[ALL]
         assert isinstance(trees, Trees)
         key, strength = self._alone(model.first)
+        strength = g.add("Mul", [strength, self.shown])
         zero = g.add("Mul", [key, g.constant(0.0)])
         place = zero if places is None else g.add("Add", [zero, g.constant(places)])
         rivals = [zero] * 4 if places is None else self._rivalry(strength)

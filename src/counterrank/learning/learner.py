@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
+from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
+from counterrank.learning.copies import copies_of
 from counterrank.learning.paths import (
     STRENGTHS,
     Drawn,
@@ -33,7 +35,14 @@ from counterrank.learning.paths import (
     tilted,
 )
 from counterrank.learning.policy import LearnedPolicy, sampler_of, scores_of
-from counterrank.learning.result import Certificate, Learned, Step, exposure, segments_of
+from counterrank.learning.result import (
+    Certificate,
+    Heaviest,
+    Learned,
+    Step,
+    exposure,
+    segments_of,
+)
 from counterrank.learning.scorer import Scorer, fit_trees
 from counterrank.learning.settings import SETTINGS
 from counterrank.models import (
@@ -72,6 +81,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     seed: int = 0,
     segments: Sequence[str] | str = (),
     reward_range: tuple[float, float] | None = None,
+    independent_rows: bool = False,
     despite_audit: bool = False,
     resume: str | os.PathLike[str] | None = None,
     **reading: Unpack[OpenOptions],
@@ -102,6 +112,9 @@ def learn(  # noqa: PLR0913 - the options of a run
         A column or several whose groups are looked at.
     reward_range
         The lowest and highest reward of one position, where rewards are not 0/1.
+    independent_rows
+        Declares that no two rows are of the same visitor, where the log has no units. Without
+        either nothing is certified.
     despite_audit
         Goes on where the audit of the log has failed.
     resume
@@ -170,7 +183,9 @@ def learn(  # noqa: PLR0913 - the options of a run
         # The control variate ends at the cap, and how low a lift can be depends on it: fixed on the
         # learning rows, before the others are seen.
         cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
-    certificate = _certified(*sides, steps, cap, Asked(grade, level), rng)
+    known = whole.unit is not None and shared_contexts(whole) is None
+    asked = Asked(grade, level, known or independent_rows)
+    certificate = _certified(*sides, steps, cap, asked, rng)
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
 
 
@@ -247,6 +262,15 @@ def _audited(log: RankingLog) -> None:
     # Targets that the log has too do not matter here, and heavy weights of theirs raise false
     # alarms.
     failed = audit_log(replace(log, targets={})).failed
+    copied = copies_of(log)
+    if copied is not None:
+        but = "" if copied.column is None else f" in all but {copied.column}"
+        raise LogError(
+            f"{in_percent(copied.share, 0)} of the rows equal another one{but}, far more than the "
+            "logger's probabilities allow: each counts as evidence again. Drop rows that were "
+            "delivered twice or multiplied by a join, or say --despite-audit (despite_audit=True "
+            "in Python) to go on all the same"
+        )
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(
@@ -445,6 +469,8 @@ class Asked:
 
     grade: str
     level: float
+    #: Whether it is known which rows belong together: by units, or since none do.
+    declared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,23 +545,41 @@ def _certified(
         )
     else:
         low = value - reach * stderr
-    # Both sides must see a gain; a smaller bound holds too.
-    low = low if choice.agreed else min(low, 0.0)
     seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
+    total = learning.log.n + rows
+    short = low <= 0 or not choice.agreed
+    more = _more_rows(*seen, reach, total=total, away=value - low) if short else None
+    # Both sides must see a gain, and whose rows they are must be known; a smaller bound holds too.
+    if not (choice.agreed and asked.declared):
+        low = min(low, 0.0)
+    earned = certifying.rewards.totals
     return Certificate(
         grade=asked.grade,
         level=asked.level,
         **certifying.place(choice.step),
         value=value,
         stderr=stderr,
-        low=low,
-        logger=float(certifying.rewards.totals.mean() + certifying.rewards.shift),
+        # Nobody can lose more than there is.
+        low=max(low, -float(earned.mean())),
+        logger=float(earned.mean() + certifying.rewards.shift),
         rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
-        more_rows=_more_rows(*seen, reach) if low <= 0 else None,
+        more_rows=more,
         path=choice.path,
         learned=choice.lift,
         agreed=choice.agreed,
+        declared=asked.declared,
+        heaviest=_heaviest(certifying.log),
     )
+
+
+def _heaviest(part: RankingLog) -> Heaviest | None:
+    """Return the unit with the most rows and its share, where that is large."""
+    if part.unit is None:
+        return None
+    labels, counts = np.unique(part.unit, return_counts=True)
+    most = int(np.argmax(counts))
+    share = float(counts[most] / part.n)
+    return Heaviest(str(labels[most]), share) if share > SETTINGS["heavy"].value else None
 
 
 def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
@@ -574,16 +618,22 @@ def _summed(values: Floats, units: tuple[Ints, Floats] | None) -> Floats:
     return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)
 
 
-def _more_rows(value: float, stderr: float, rows: int, reach: float) -> int | None:
+def _more_rows(
+    value: float, stderr: float, rows: int, reach: float, *, total: int, away: float
+) -> int | None:
     """Return about how many rows of the whole log would certify this gain; None where there is none
     to certify.
+
+    `away` is how far below the estimate the bound lies on `total` rows. It falls with their root, and
+    at zero or less it asks for more rows than there are, whatever the errors promise.
     """
     if value <= 0 or stderr <= 0:
         return None
     spread = stderr * math.sqrt(rows)
     # Twice the least number: at the least one the bound is above zero half of the time.
     certify = 2.0 * (reach * spread / value) ** 2
-    return math.ceil(certify / (1.0 - SETTINGS["learn_share"].value))
+    needed = certify / (1.0 - SETTINGS["learn_share"].value)
+    return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
 
 
 def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:

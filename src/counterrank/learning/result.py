@@ -56,6 +56,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Heaviest:
+    """The unit with the most certifying rows, and their share."""
+
+    unit: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """A lower bound of the paired lift of exactly what is exported, from rows that chose nothing."""
 
@@ -78,6 +86,10 @@ class Certificate:
     #: Of the exported policy; `strength` where it is no best of m.
     kind: str = "best-of"
     strength: float | None = None
+    #: Whether it is known which rows belong together: by units, or since none do.
+    declared: bool = True
+    #: A unit with so many of the rows that the bound suffers.
+    heaviest: Heaviest | None = None
 
     @property
     def name(self) -> str:
@@ -110,6 +122,14 @@ class Certificate:
                 f"{plain(self.logger, error)} ({share}estimate {estimate}), with {sure} confidence "
                 f"{means}."
             )
+        if not self.declared and (self.more_rows is not None or self.low >= 0):
+            return (
+                f"Not certified: {self.name} seems to earn {estimate} per ranking, but nothing says "
+                f"whose the {sum(self.rows[side] for side in ('learn', 'certify')):,} rows are, and "
+                "rows of one visitor say the same thing again. Name the column of users or sessions "
+                "(--unit), or say --independent-rows (independent_rows=True in Python) if no "
+                "visitor has two rows."
+            )
         if self.more_rows is None:
             return (
                 "Nothing could be certified: what was learned earns no more than today's "
@@ -121,10 +141,17 @@ class Certificate:
                 "ranking, too little to be told from chance on the rows it was learned on. About "
                 f"{self.more_rows:,} rows like these would show it."
             )
-        return (
+        seems = (
             f"Not yet: {self.name} seems to earn {estimate} per ranking, but the {sure} bound is "
-            f"{at_least(self.low, error, sign=True)}. About {self.more_rows:,} rows like these would show it."
+            f"{at_least(self.low, error, sign=True)}."
         )
+        if self.heaviest is not None:
+            return (
+                f"{seems} One unit, {self.heaviest.unit}, has {percent(self.heaviest.share)} of "
+                "these rows, and the bound has to allow for all of them turning out alike: leave "
+                "it out if it is a robot or a default id."
+            )
+        return f"{seems} About {self.more_rows:,} rows like these would show it."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,6 +199,10 @@ class Learned:
             "path": [_step_dict(one) for one in found.path],
             "rows": found.rows,
             "more_rows": found.more_rows,
+            "declared": found.declared,
+            "heaviest": None
+            if found.heaviest is None
+            else {"unit": found.heaviest.unit, "share": found.heaviest.share},
             "segments": list(self.segments),
             "exposure": list(self.exposure),
             "sort": {"value": self.sort, "certified": False},

@@ -2,6 +2,7 @@
 drawn rankings.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from counterrank.models.base import ModelKind, Prediction
 from counterrank.models.columns import context_columns, whole_distribution
 from counterrank.models.linear import factored_draws, policy_draws
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
+from counterrank.progress import reporter
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,13 +43,23 @@ class LearnedModel:
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and the drawn mean of q under the target."""
-        x = context_columns(batch)
-        q = self._values(x, batch.action, batch.bucket, batch.lengths)
-        mean = np.zeros(q.shape)
-        drawn = self._drawn(batch, target)
-        for s in range(self.draws):
-            mean += self._values(x, drawn[:, s], batch.bucket, batch.lengths)
-        return Prediction(q, mean / self.draws)
+        x, drawn = context_columns(batch), self._drawn(batch, target)
+        q, mean = np.empty(batch.action.shape), np.empty(batch.action.shape)
+        # A call of a regressor costs the same for one row and for a thousand: all draws of some
+        # rows at a time.
+        width = (self.draws + 1) * (x.shape[1] + 3 * self.n_actions)
+        with threads_for(batch.n * self.draws):
+            for rows in blocks(batch.n, max(1, _NUMBERS // width)):
+                pages = np.concatenate([batch.action[rows][:, None], drawn[rows]], axis=1)
+                n, each, K = pages.shape
+                found = self._values(
+                    np.repeat(x[rows], each, axis=0),
+                    pages.reshape(n * each, K),
+                    np.repeat(batch.bucket[rows], each),
+                    np.repeat(batch.lengths[rows], each),
+                ).reshape(pages.shape)
+                q[rows], mean[rows] = found[:, 0], found[:, 1:].mean(axis=1)
+        return Prediction(q, mean)
 
     def _drawn(self, batch: RankingLog, target: str) -> Ints:
         wanted = whole_distribution(batch, target)
@@ -64,6 +76,26 @@ class LearnedModel:
                 if len(rows):
                     out[rows, k] = model.predict(features(x[rows], action[rows], k, self.n_actions))
         return out
+
+
+#: Numbers in the columns that are made at a time.
+_NUMBERS = 8_000_000
+#: Rows from which on several threads are worth their start: below, they mostly wait for each other.
+_FOR_THREADS = 20_000
+
+
+def blocks(n: int, size: int) -> Iterator[slice]:
+    """Yield stretches of at most `size` of n rows."""
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
+
+
+def threads_for(rows: int) -> Any:
+    """Return a context in which libraries use one thread where there are few rows: on a busy machine
+    the threads of a small fit took fifty times as long as one.
+    """
+    pools = require("threadpoolctl", extra="models")
+    return pools.threadpool_limits(limits=1 if rows < _FOR_THREADS else None)
 
 
 def features(x: Floats, action: Ints, k: int, n_actions: int) -> Floats:
@@ -93,17 +125,21 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     # Any regressor costs F x K fits, so two folds and a sample, whatever the log's length.
     x, A = context_columns(log), log.n_actions
     fold = log.bucket % LEARNER_FOLDS
+    told = reporter()
+    told.begin("fitting the reward model", LEARNER_FOLDS * log.K)
     fitted = []
-    for f in range(LEARNER_FOLDS):
-        by_position = []
-        for k in range(log.K):
-            rows = np.flatnonzero((fold != f) & (log.lengths > k))
-            by_position.append(
-                base.clone(given).fit(
-                    features(x[rows], log.action[rows], k, A), log.reward[rows, k]
+    with threads_for(log.n):
+        for f in range(LEARNER_FOLDS):
+            by_position = []
+            for k in range(log.K):
+                rows = np.flatnonzero((fold != f) & (log.lengths > k))
+                by_position.append(
+                    base.clone(given).fit(
+                        features(x[rows], log.action[rows], k, A), log.reward[rows, k]
+                    )
                 )
-            )
-        fitted.append(tuple(by_position))
+                told.advance(1)
+            fitted.append(tuple(by_position))
     details = {
         "model": type(given).__name__,
         "folds": LEARNER_FOLDS,

@@ -142,6 +142,7 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     # E_0[w^2] is known from the policies; where the log's own mean square falls short of it, the
     # rankings that dominate the variance have not occurred yet. A factor of 1e100 says as much as a
     # larger one, and its products are numbers.
+    known = np.minimum(known, 1e300)
     logged = np.where(seen, np.maximum(state.square / n, 1e-100 * known), np.inf)
     inflation = np.maximum(1.0, known / logged)
     # Products of two members by the geometric mean of their factors: the matrix stays positive.

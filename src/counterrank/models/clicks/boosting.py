@@ -28,6 +28,7 @@ from counterrank.models.clicks.rankings import (
     by_row,
 )
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.learners import threads_for
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -201,12 +202,15 @@ def fit_boosting(
         "random_state": seed,
     }
     trees: list[Any] = []
-    for f in (*range(folds), ALL):
-        used = of[row] != f
-        same = len(np.unique(value[used])) < 2
-        trees.append(
-            float(value[used].mean()) if same else learner(**options).fit(rows[used], value[used])
-        )
+    with threads_for(len(rows)):
+        for f in (*range(folds), ALL):
+            used = of[row] != f
+            same = len(np.unique(value[used])) < 2
+            trees.append(
+                float(value[used].mean())
+                if same
+                else learner(**options).fit(rows[used], value[used])
+            )
     details = {"model": "gradient boosting", "first": first.details, "rows": part.m, **options}
     return BoostedModel(first, tuple(trees), clicks, details)
 

@@ -1,0 +1,106 @@
+"""A policy made of a scorer of one's own, on the rows of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.errors import PolicyError
+from counterrank.policies import Candidates, Policy, parse_policy
+
+Floats = NDArray[np.float64]
+
+#: Takes context (n, d) or None, candidates (n, C) and their features (n, C, p) or None; returns
+#: scores (n, C).
+Score = Callable[[Floats | None, NDArray[Any], Floats | None], Any]
+
+#: Candidates that are scored at a time.
+_CELLS = 500_000
+
+
+def rank_by(log: RankingLog, score: Score, kind: str = "plackett-luce") -> Policy:
+    """Return the policy that ranks a log's candidates by a score of one's own.
+
+    Parameters
+    ----------
+    log
+        The log that it will be evaluated on.
+    score
+        A function `score(context, candidates, features)` that returns a number for each candidate,
+        (n, C). `context` (n, d) are the log's context columns, or None; `candidates` (n, C) its
+        items, by name where they have names, -1 (or None) where a list is shorter; `features`
+        (n, C, p) those of the items, or None. It is called for some rows at a time.
+    kind
+        How scores become rankings: "top", "plackett-luce:temperature=0.5", "epsilon:epsilon=0.1"
+        and so on, as with `--policy`.
+
+    Returns
+    -------
+    Policy
+        A target for `evaluate`, on the rows of this log.
+
+    Raises
+    ------
+    PolicyError
+        The scores have another shape, or are no numbers.
+
+    Examples
+    --------
+    >>> log = RankingLog(action=[[0, 1]], reward=[[1, 0]], propensity=[[.5, .5]], context=[[2.0]])
+    >>> policy = rank_by(log, lambda context, candidates, features: -candidates * context, "top")
+    >>> policy.sample(2, np.random.default_rng(0))[0, 0].tolist()
+    [0, 1]
+    """
+    spec = parse_policy(kind)
+    sets = log.candidates
+    if sets is None:
+        A = log.n_actions
+        table = np.empty((log.n, A))
+        size = max(1, _CELLS // A)
+        for first in range(0, log.n, size):
+            rows = slice(first, min(first + size, log.n))
+            every = np.broadcast_to(np.arange(A), (rows.stop - first, A))
+            table[rows] = _scored(log.take(rows), score, every, first)
+        return spec.bind(scores=table)
+    flat = np.empty(len(sets.items))
+    for rows in sets.blocks(_CELLS):
+        part = log.take(rows)
+        items = _padded(part.candidates)
+        flat[sets.offsets[rows.start] : sets.offsets[rows.stop]] = _scored(
+            part, score, items, rows.start
+        )[items >= 0]
+    return spec.bind(candidates=sets, scores=flat)
+
+
+def _padded(sets: Candidates | None) -> NDArray[np.int64]:
+    assert sets is not None
+    return sets.dense(sets.items.astype(np.float64), -1.0).astype(np.int64)
+
+
+def _scored(log: RankingLog, score: Score, items: NDArray[np.int64], first: int) -> Floats:
+    features = log.features_of(items) if log.item_feature_names else None
+    given = items
+    if log.action_names is not None:
+        # Padding is -1, which finds the last entry.
+        given = np.array([*log.action_names, None], dtype=object)[items]
+    try:
+        found = np.asarray(score(log.context, given, features), dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise PolicyError(f"the score of rows from {first} on is no number: {problem}") from problem
+    if found.shape != items.shape:
+        raise PolicyError(
+            f"the score has shape {found.shape}; it needs one number for each candidate, "
+            f"{items.shape}"
+        )
+    bad = np.isnan(found) & (items >= 0)
+    if bad.any():
+        row, place = np.argwhere(bad)[0]
+        raise PolicyError(
+            f"the score of candidate {place + 1} in row {first + row} is missing (NaN); give every "
+            "candidate a number"
+        )
+    return found

@@ -1,0 +1,124 @@
+"""Rows that are copies of others, but perhaps for one column: they count as evidence twice.
+
+Two rows of the same context show the same page by chance, as often as the logger's probabilities
+say. Rows that agree far more often were delivered twice, or multiplied by a join. A join may change
+one column of them, so each column of the context is left out in turn.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.kernels import hashing
+from counterrank.policies import Policy, Scored
+
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+
+#: A share of rows this large that equal others, and so many times what chance gives, is no chance.
+_SHARE, _TIMES = 0.05, 3.0
+#: Rows looked at for each column that is left out; copies stay together.
+_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How many of the rows equal an earlier one but for one column; None: in every column."""
+
+    share: float
+    column: str | None
+
+
+def copies_of(log: RankingLog) -> Copies | None:
+    """Return the worst case of copies, None where rows repeat no more than chance lets them.
+
+    With units, rows of one unit may be equal: they count as one piece of evidence anyway.
+    """
+    shown, chance = _hash(log.lengths, log.action, log.reward), _chances(log)
+    unit = np.arange(log.n) if log.unit is None else np.unique(log.unit, return_inverse=True)[1]
+    owner = np.asarray(hashing.mixed(np.asarray(unit).reshape(-1).astype(np.uint64)))
+    found = None
+    for column, key in _keys(log):
+        share = _repeated(np.asarray(hashing.mixed(key + shown)), owner)
+        most = max(_SHARE, found.share if found else 0.0)
+        if share > most and share > _TIMES * _by_chance(key, chance):
+            found = Copies(share, column)
+    return found
+
+
+def _repeated(whole: Words, owner: Words) -> float:
+    """Return the share of rows that equal one of another unit."""
+    kept = np.flatnonzero(whole % np.uint64(max(1, len(whole) // _ROWS)) == 0)
+    pairs = np.unique(np.asarray(hashing.mixed(whole[kept] + owner[kept])))
+    return (len(pairs) - len(np.unique(whole[kept]))) / max(len(kept), 1)
+
+
+def _by_chance(key: Words, chance: Floats) -> float:
+    """Return at most which share of rows repeats by chance: each of g - 1 others of the same context
+    shows this page with its probability.
+    """
+    _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
+    others = counts[np.asarray(group).reshape(-1)] - 1.0
+    return float(np.minimum(others * chance, 1.0).mean())
+
+
+def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
+    """Yield a column that is left out, and hashes of what is known of each row before its page is
+    drawn, without it.
+    """
+    parts: dict[str, Words] = {}
+    if log.context is not None:
+        for j, name in enumerate(log.context_names):
+            parts[name] = _hash(None, np.ascontiguousarray(log.context[:, j : j + 1]))
+    scores = _scores(log)
+    if scores is not None:
+        parts["the logger's scores"] = scores
+    total = np.zeros(log.n, np.uint64)
+    for k, part in enumerate(parts.values()):
+        # Turned by its place: equal numbers in two columns must not cancel.
+        total += np.asarray(hashing.mixed(part + np.uint64(k)))
+    yield None, total
+    for k, (name, part) in enumerate(parts.items()):
+        yield name, total - np.asarray(hashing.mixed(part + np.uint64(k)))
+
+
+def _scores(log: RankingLog) -> Words | None:
+    """Return hashes of how the logger was to draw each row; numbers of the shown items alone say
+    what was drawn, and do not count.
+    """
+    logger = log.propensity
+    if isinstance(logger, Scored):
+        sets = logger.candidates
+        parts = [sets.dense(values, 0.0) for values in (sets.items, logger.scores)]
+        return _hash(sets.counts, *parts)
+    table = getattr(logger, "scores", None) if isinstance(logger, Policy) else None
+    table = log.dists.get(LOGGING) if table is None else table
+    if not isinstance(table, np.ndarray) or len(table) != log.n:
+        return None
+    return _hash(None, np.ascontiguousarray(table.reshape(log.n, -1), dtype=np.float64))
+
+
+def _chances(log: RankingLog) -> Floats:
+    """Return how likely each row's page was (n,), or 1 where that is not known."""
+    logger = log.propensity
+    if isinstance(logger, Propensity):
+        if logger.kind == "joint":
+            return np.asarray(logger.values, dtype=np.float64)
+        if logger.kind in ("factored", "prefix"):
+            shown = np.arange(log.K) < log.lengths[:, None]
+            chance: Floats = np.prod(np.where(shown, logger.values, 1.0), axis=1)
+            return chance
+    elif "prefix" in logger.capabilities and (log.lengths == log.K).all():
+        chance = np.exp(logger.prefix_log_prob(log.action)[:, -1])
+        return chance
+    return np.ones(log.n)
+
+
+def _hash(valid: NDArray[np.int64] | None, *arrays: NDArray[np.generic]) -> Words:
+    hashes = hashing.RowHashes(len(arrays[0]))
+    hashes.absorb(valid, *arrays)
+    return hashes.values
