@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.lift.running import FOUR, Row, half_width, held
+from benchmarks.lift.running import FOUR, Row, half_width, held, rounding
 
 #: A lift is known well enough to act on: its half-width, as a share of what the logger earns, or of
 #: the lift itself; as in `benchmarks/verdicts.py`.
 PRECISE, OF_LIFT = 0.05, 0.5
+#: A lift below this part of an A/B test's half-width is none.
+NOTHING = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,10 @@ def measures(rows: Sequence[Row], name: str) -> Measures:
     }
     rivals = {other: e for other, e in errors.items() if other != name and np.isfinite(e)}
     best = min(rivals, key=rivals.__getitem__, default="")
-    true = [one for one in said if abs(one.true_lift) > 2 * one.true_stderr]
-    zero = [one for one in said if abs(one.true_lift) <= 2 * one.true_stderr]
+    zero = [one for one in said if nothing_to_find(one)]
+    true = [
+        one for one in said if abs(one.true_lift) > 2 * one.true_stderr and not nothing_to_find(one)
+    ]
     reliable = [one for one in said if one.verdict == "reliable"]
     deserving = [one for one in said if one.fresh and held(one) and precise(one)]
     nothing = float("nan")
@@ -69,12 +73,17 @@ def measures(rows: Sequence[Row], name: str) -> Measures:
         if said
         else nothing,
         sign=(sum(one.lift * one.true_lift > 0 for one in true), len(true)),
-        better=(sum(one.low > 0 for one in zero), len(zero)),
+        better=(sum(one.low > rounding(one) for one in zero), len(zero)),
         reliable=len(reliable),
         missed=sum(not held(one) for one in reliable),
         deserving=(sum(one.verdict == "reliable" for one in deserving), len(deserving)),
         cpu=_mean([one.cpu for one in mine]),
     )
+
+
+def nothing_to_find(one: Row) -> bool:
+    """Return whether the true lift is known to be a tenth of what an A/B test can see, or less."""
+    return abs(one.true_lift) + 2 * one.true_stderr <= NOTHING * one.test_half_width
 
 
 def precise(one: Row) -> bool:

@@ -82,8 +82,8 @@ UNKNOWN_HITS = "events-on-other-documents"
 MEANING = {
     MISSING_PROPENSITY: "The log has no propensities; they must be estimated before anything else "
     "can be.",
-    REWARD_PER_RANKING: "There is one reward a ranking. It stands at the last item: IPS and RIPS "
-    "use it correctly, IIPS cannot.",
+    REWARD_PER_RANKING: "There is one reward a ranking: it is weighed and modelled by whole rankings "
+    "and has no positions.",
     MISSING_REWARD_ZERO: "Missing rewards were read as 0, as asked.",
     SINGLE_POSITION: "Each row is one item at one position; values are per item shown, not per "
     "page.",

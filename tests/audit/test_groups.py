@@ -52,6 +52,7 @@ def test_the_group_is_named_and_a_small_one_does_not_sink_the_log():
     )
     assert found.status == "warned" and not found.sinks
     assert "where hour is 11" in found.found and found.found.endswith("hour affected: 11")
+    assert "--where \"hour != '11'\"" in found.remedy
 
 
 def test_many_groups_sink_it():

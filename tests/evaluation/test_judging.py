@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from counterrank.audit import Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
@@ -24,7 +25,7 @@ from counterrank.evaluation.judging import (
 )
 from counterrank.weights.diagnostics import mean_weight_test
 from counterrank.weights.moments import moments_of
-from counterrank.weights.thresholds import SIGNIFICANT
+from counterrank.weights.thresholds import FAILED, SIGNIFICANT
 
 
 def estimate(*, value=2.0, half=0.01, lift=0.0, lift_half=0.01, ess=1000.0, n=1000, **more):
@@ -284,3 +285,51 @@ def test_levels_are_ordered():
         meets("certain", "reliable")
     with pytest.raises(ConfigError, match="'sure' is no evidence level"):
         meets("reliable", "sure")
+
+
+@pytest.mark.parametrize("z, status", [(1.6, "pass"), (1.7, "warn"), (2.5, "warn"), (2.6, "fail")])
+def test_a_rival_that_may_well_differ_is_a_doubt(z, status):
+    """Within a tenth of chance and further than half the half-width: 0.03 beside 0.01."""
+    rival = Rival("ips", 0.03, 0.03 / z, usable=True)
+    found = row_of("agreement", rivals=[rival])
+    assert found["status"] == status
+    assert (
+        row_of("agreement", rivals=[Rival("ips", 0.004, 0.004 / z, usable=True)])["status"]
+        == "pass"
+    )
+
+
+@pytest.mark.parametrize(
+    "lift, lifts, status",
+    [
+        (0.05, (-0.01, -0.02), "warn"),
+        (-0.05, (0.01, 0.02), "warn"),
+        (0.05, (-0.01, 0.02), "pass"),
+        (0.05, (-0.01,), "pass"),
+        (0.005, (-0.01, -0.02), "pass"),
+    ],
+)
+def test_weights_that_all_point_the_other_way_are_no_agreement(lift, lifts, status):
+    near = [Rival("ips", 0.06, 0.06, usable=True)]
+    found = row_of("agreement", estimate(lift=lift, lift_half=0.01), rivals=near, lifts=lifts)
+    assert found["status"] == status
+
+
+def test_no_rows_are_named_where_none_would_do():
+    wide = estimate(lift=0.0, lift_half=0.2, allowance=0.1)
+    found = row_of("precision", wide)
+    assert found["status"] == "warn" and found["rows"] is None
+    assert "no number of rows would do: a bias of 0.1 is allowed for" in found["help"]
+    # With an allowance of 0.01 chance may add 0.04: 0.19 of it today, 22.6 times the rows.
+    some = row_of("precision", estimate(lift=0.0, lift_half=0.2, allowance=0.01))
+    assert some["rows"] == round_up(1000 * (0.19 / 0.04) ** 2)
+    absurd = row_of("precision", estimate(lift=0.0, lift_half=5.0))
+    assert absurd["rows"] is None and "no number of rows like these" in absurd["help"]
+
+
+def test_the_cause_goes_before_more_rows():
+    day = Finding("mean-weight-by-day", FAILED, "off on 2026-10-09", remedy="leave that day out")
+    bad = Evidence(estimate(ess=50.0), 1.0, 400, 1000.0, assumption_free=True, failed_audit=[day])
+    said = verdict([bad])
+    assert said["level"] == "insufficient"
+    assert "What would help: leave that day out" in said["summary"] and "more)" in said["summary"]

@@ -174,3 +174,17 @@ def test_planning_is_part_of_the_result(gentle):
         "exploration",
     } == set(result)
     assert result["exploration"][0] == {"epsilon": 0.0, "stderr_ratio": 1.0}
+
+
+def test_plans_name_no_absurd_numbers():
+    """A lift of 0.5 % at a standard error of a hundred times it takes eight billion rankings: nobody's
+    plan.
+    """
+    plan = plan_for(4000, 1.0, logged=1.0, logged_stderr=0.01, level=0.95)
+    rows = {row["relative"]: row["rows"] for row in plan["rows_for"]}
+    assert rows[0.005] is None and rows[0.2] == pytest.approx(4000 * (2.8016 / 0.2) ** 2, rel=1e-3)
+    close = plan_for(4000, 1e-6, logged=1.0, logged_stderr=0.01, level=0.95)
+    assert close["ab_rows"] is None
+    # An allowance just below what is wanted.
+    tight = plan_for(4000, 0.05, logged=1.0, logged_stderr=0.01, level=0.95, allowance=0.0199999)
+    assert {row["relative"]: row["rows"] for row in tight["rows_for"]}[0.02] is None

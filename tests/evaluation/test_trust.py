@@ -229,3 +229,25 @@ def test_other_targets_are_the_same_rows(gentle):
     assert one.log["rows_fingerprint"] == two.log["rows_fingerprint"]
     changed = evaluated(gentle_log(6000, seed=1), estimators=["iips"])
     assert changed.log["rows_fingerprint"] != one.log["rows_fingerprint"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["iips", "rips", "ips"])
+def test_an_estimator_by_name_is_no_more_reliable_than_auto(seed, name):
+    """Items above lower the click below them: IIPS is wrong, and so are its short intervals."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(3000, 6))
+    logger = cr.PlackettLuce(scores)
+    action = logger.sample(3, rng)[:, 0]
+    appeal = np.array([0.1, 0.2, 0.3, 0.5, 0.7, 0.8])[action]
+    left = np.cumprod(np.concatenate([np.ones((3000, 1)), 1 - appeal[:, :-1]], axis=1), axis=1)
+    reward = (rng.random(action.shape) < appeal * left).astype(float)
+    log = cr.RankingLog(action=action, reward=reward, propensity=logger)
+    target = {"new": cr.PlackettLuce(scores + 0.5 * np.arange(6))}
+    alone, auto = (
+        cr.evaluate(
+            log, target, estimators=[one], audit=False, independent_rows=True, target_is_fresh=True
+        )
+        for one in (name, "auto")
+    )
+    assert LEVELS.index(alone.verdict.level) <= LEVELS.index(auto.verdict.level)

@@ -77,7 +77,7 @@ def _value(theta, slots, click):
     N = len(click)
     u, v, su, sv = (np.empty(N) for _ in range(4))
     linear(theta, *slots, u, v)
-    return likelihood(u, v, click, CLICKS, 1.0, su, sv), u, v, su, sv
+    return likelihood(u, v, click, slots[5], CLICKS, 1.0, su, sv), u, v, su, sv
 
 
 @pytest.mark.parametrize("fixed", [False, True])
@@ -129,7 +129,7 @@ def test_slopes_and_curvature_are_those_of_finite_differences():
     N, step = len(shown), 1e-5
     _, _, _, su, sv = _value(theta, slots, shown)
     ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
-    derivatives(su, sv, shown, CLICKS, 1.0, True, ru, rv, huu, huv, hvv)
+    derivatives(su, sv, shown, slots[5], CLICKS, 1.0, True, ru, rv, huu, huv, hvv)
     slope = np.empty(len(theta))
     adjoint(ru, rv, *slots, slope)
     direction = np.random.default_rng(0).normal(size=len(theta))
@@ -154,10 +154,10 @@ def test_fisher_matrix_is_the_mean_of_the_exact_one():
     out = []
     for click in (np.ones(50), np.zeros(50)):
         parts = [np.empty(50) for _ in range(5)]
-        derivatives(su, sv, click, CLICKS, 1.0, True, *parts)
+        derivatives(su, sv, click, np.arange(50), CLICKS, 1.0, True, *parts)
         out.append(np.array(parts[2:]))
     parts = [np.empty(50) for _ in range(5)]
-    derivatives(su, sv, np.ones(50), CLICKS, 1.0, False, *parts)
+    derivatives(su, sv, np.ones(50), np.arange(50), CLICKS, 1.0, False, *parts)
     p = su * sv
     np.testing.assert_allclose(
         p * out[0] + (1 - p) * out[1], np.array(parts[2:]), rtol=1e-9, atol=1e-12
@@ -187,9 +187,9 @@ def test_newton_ends_where_the_slope_is_zero(family, block):
     N = len(shown)
     u, v, su, sv = (np.empty(N) for _ in range(4))
     linear(theta, *slots, u, v)
-    likelihood(u, v, y, family, 0.8, su, sv)
+    likelihood(u, v, y, slots[5], family, 0.8, su, sv)
     parts = [np.empty(N) for _ in range(5)]
-    derivatives(su, sv, y, family, 0.8, True, *parts)
+    derivatives(su, sv, y, slots[5], family, 0.8, True, *parts)
     slope = np.empty(len(theta))
     adjoint(*parts[:2], *slots, slope)
     assert np.abs(slope - precision * (theta - mean)).max() < 1e-3
@@ -203,12 +203,12 @@ def test_numbers_have_the_slopes_of_finite_differences(family):
     su, sv = np.empty(9), np.empty(9)
 
     def value(t):
-        return likelihood(u + t, v, y, family, 0.5, su, sv)
+        return likelihood(u + t, v, y, np.arange(9), family, 0.5, su, sv)
 
     up, here, down = value(1e-4), value(0.0), value(-1e-4)
     value(0.0)
     parts = [np.empty(9) for _ in range(5)]
-    derivatives(su, sv, y, family, 0.5, True, *parts)
+    derivatives(su, sv, y, np.arange(9), family, 0.5, True, *parts)
     assert parts[0].sum() == pytest.approx((up - down) / 2e-4, rel=1e-6)
     assert parts[2].sum() == pytest.approx(-(up - 2 * here + down) / 1e-8, rel=1e-3)
     np.testing.assert_array_equal(parts[2], parts[3])
@@ -244,9 +244,9 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
         return u, v
 
     su, sv = np.empty(N), np.empty(N)
-    likelihood(*mapped(theta), slots.y, family, 0.7, su, sv)
+    likelihood(*mapped(theta), slots.y, slots.row, family, 0.7, su, sv)
     parts = [np.empty(N) for _ in range(5)]
-    derivatives(su, sv, slots.y, family, 0.7, False, *parts)
+    derivatives(su, sv, slots.y, slots.row, family, 0.7, False, *parts)
     _, _, huu, huv, hvv = parts
     u, v = (np.array(part) for part in zip(*(mapped(np.eye(size)[j]) for j in common), strict=True))
     cross = (u * huv) @ v.T

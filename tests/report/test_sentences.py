@@ -230,3 +230,17 @@ def test_advice_is_given_once(model: dict[str, Any]) -> None:
     model["verdict"]["reasons"].append({**both, "check": "ess", "help": "about 9 rows", "rows": 9})
     found = sentences.settle(Reading(model), "clickbait")
     assert found[:4] == ["A logging policy that explores more.", *last, "About 9 rows."]
+
+
+def test_errors_that_cancel_are_not_called_none():
+    """Two arms predicted from each other err in opposite ways: the mean says nothing where none held."""
+    from counterrank.report.validating import sentences as of_validation
+
+    def said(*held):
+        pairs = [{"covered": one, "sign_right": one} for one in held]
+        summary = {"level": 0.95, "bias": 0.001, "bias_low": -0.01, "bias_high": 0.012}
+        return " ".join(of_validation({"summary": summary, "pairs": pairs}))
+
+    assert "0 of 2 intervals held" in said(False, False)
+    assert "No constant error" not in said(False, False) and "cancel" in said(False, False)
+    assert "No constant error was found" in said(True, True, True, False)

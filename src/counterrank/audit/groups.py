@@ -24,13 +24,13 @@ from counterrank.audit.findings import (
 )
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
-from counterrank.data.columns import interval_names
+from counterrank.data.columns import column_of, interval_names
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
 from counterrank.policies import Policy
-from counterrank.texts import in_percent, in_z
+from counterrank.texts import in_percent, in_z, say
 from counterrank.weights.ratios import Ratios
 from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
 
@@ -324,7 +324,7 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
         results[name, kind] = names, table, found
     tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
     findings = [
-        _group_finding(name, kind, names, table, found, tests=tests)
+        _group_finding(name, kind, names, table, found, tests=tests, subject=subject)
         for (name, kind), (names, table, found) in results.items()
     ]
     missing = (
@@ -364,6 +364,7 @@ def _group_finding(
     found: tuple[Floats, Floats, Floats],
     *,
     tests: int,
+    subject: Subject,
 ) -> Finding:
     mean, z, p = found
     check = f"mean-weight-by-{kind}"
@@ -402,8 +403,30 @@ def _group_finding(
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     return Finding(
         check, WARNED if line is PASSED else FAILED, text, cause=cause, sinks=line is FAILED,
-        remedy="leave these groups out, or log the policy that really ran there",
+        remedy=f"leave these groups out{_without(kind, [labels[one] for one in worst], subject)}, or "
+        "log the policy that really ran there",
     )  # fmt: skip
+
+
+#: More groups than this make no condition that people would write.
+_NAMED = 3
+
+
+def _without(kind: str, labels: list[str], subject: Subject) -> str:
+    """Return the condition that leaves groups out, where their labels are values of the column."""
+    column = subject.time if kind == "day" else kind
+    if column is None or len(labels) > _NAMED or any("'" in label for label in labels):
+        return ""
+    try:
+        known = set(column_of(subject.first, column).astype(str).tolist())
+    except CounterrankError:
+        return ""
+    known |= {label for cut in subject.cuts if cut.column == column for label in cut.labels}
+    if not known.issuperset(labels):
+        return ""
+    condition = " and ".join(f"{column} != '{label}'" for label in labels)
+    quoted = f'"{condition}"'
+    return f": {say('--where', quoted, quoted)}"
 
 
 def stretch_names(groups: dict[str, Floats]) -> tuple[list[str], Floats]:

@@ -3,10 +3,11 @@ ranked them.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_at
 from counterrank.data.log import RankingLog
-from counterrank.policies import Scored, candidate_fit
+from counterrank.policies import Scored, candidate_fit, parse_policy
 from counterrank.texts import in_percent, say
 from counterrank.weights.thresholds import FAILED, SIGNIFICANT, WARNED
 
@@ -19,6 +20,14 @@ TESTED = 5.0
 #: Choices that fall on other score ranks than they should: up to this share a significant distance
 #: is a warning.
 TOLERATED = 0.02
+
+
+#: Rows and multiples of the stated temperature at which the one that fits is looked for.
+TEMPERATURE_ROWS = 4096
+TEMPERATURES = 2.0 ** np.linspace(-4, 4, 17)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Scores(Check):
@@ -42,6 +51,9 @@ class Scores(Check):
             few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
             fit = candidate_fit(policy.take(few), batch.action[few])
             sums |= {"choices": np.stack([fit.observed, fit.expected, fit.variance])}
+            if policy.spec.kind == "plackett-luce":
+                sample = slice(0, subject.looked_at(batch.n, TEMPERATURE_ROWS))
+                sums["likelihood"] = _likelihoods(policy.take(sample), batch.action[sample])
             counts = {
                 "fitted": fit.rows,
                 "ineligible": fit.ineligible,
@@ -137,9 +149,40 @@ class Scores(Check):
             f"{in_percent(moved)} of choices are affected",
             cause="another temperature, scores before boosts or filters, or a policy of "
             "another kind",
-            remedy="give the temperature that was drawn with, "
-            f"{say('--logger', 'plackett-luce:temperature=T')}, or log the final scores",
+            remedy=f"{_advised(logger, tally.sums['likelihood'])}, or log the final scores",
         )
+
+
+def _likelihoods(policy: Scored, action: Ints) -> Floats:
+    """Return the log-likelihood of the rankings at each of `TEMPERATURES` times the temperature."""
+    own = float(policy.spec.options["temperature"])
+    found = np.stack(
+        [
+            parse_policy(f"plackett-luce:temperature={own * times!r}")
+            .bind(candidates=policy.candidates, scores=policy.scores)
+            .prefix_log_prob(action)[:, -1]
+            for times in TEMPERATURES.tolist()
+        ]
+    )
+    # A ranking that is impossible is so at every temperature.
+    total: Floats = np.where(np.isfinite(found), found, 0.0).sum(axis=1)
+    return total
+
+
+def _advised(logger: Scored, likelihood: Floats) -> str:
+    """Return the temperature that fits best: the top of a parabola through the three best of the grid,
+    in logarithms.
+    """
+    best = int(likelihood.argmax())
+    if best in (0, len(TEMPERATURES) - 1):
+        given = say("--logger", "plackett-luce:temperature=T")
+        return f"no temperature fits; give the one that was drawn with, {given}"
+    left, top, right = likelihood[best - 1 : best + 2]
+    step = float(np.log(TEMPERATURES[1] / TEMPERATURES[0]))
+    bend = float(left - 2 * top + right)
+    shift = 0.5 * float(left - right) / bend * step if bend else 0.0
+    fits = float(logger.spec.options["temperature"]) * float(TEMPERATURES[best] * np.exp(shift))
+    return f"a temperature of {fits:.3g} fits best: {say('--logger', f'plackett-luce:temperature={fits:.3g}')}"
 
 
 def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: float) -> Finding:

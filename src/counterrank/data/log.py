@@ -13,6 +13,7 @@ from counterrank.data import validation
 from counterrank.data.propensity import Propensity, rows_of
 from counterrank.errors import LogError
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
+from counterrank.texts import REWARD_PER_RANKING
 
 if TYPE_CHECKING:
     import os
@@ -30,13 +31,14 @@ LOGGING = "propensity"
 class RankingLog:
     """n rankings of K positions with rewards, propensities and context.
 
-    `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K); `propensity`
-    an (n, K) array (factored), a `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN
-    for missing; `unit` (n,) of users or sessions whose rows belong together; `behavior` (n,) names
-    of known behaviour; `targets` the candidate policies by name; `dists` whole distributions (n, A)
-    or (n, K, A) by policy name ("propensity" for the logger); `columns` anything else, by name, for
-    segments; `candidates` what each row could have shown, a `Candidates` or a list of lists, with
-    features by candidate; `item_features` those by item.
+    `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K), or (n,) where
+    there is one reward a ranking (`page_reward`); `propensity` an (n, K) array (factored), a
+    `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing; `unit` (n,) of
+    users or sessions whose rows belong together; `behavior` (n,) names of known behaviour; `targets`
+    the candidate policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name
+    ("propensity" for the logger); `columns` anything else, by name, for segments; `candidates` what
+    each row could have shown, a `Candidates` or a list of lists, with features by candidate;
+    `item_features` those by item.
 
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
     >>> log, log.value
@@ -69,6 +71,9 @@ class RankingLog:
     item_features: ItemFeatures | None = None
     #: (n,) indices of the rows in the whole log, when this is a selection of them and no stretch.
     selected: Ints | None = None
+    #: Whether there is one reward a ranking (any click, success, revenue of the page): it depends on
+    #: the page as a whole and stands at the last item only for want of a better place.
+    page_reward: bool = False
 
     if TYPE_CHECKING:
         # What may be given is wider than what is kept: lists and arrays of any kind.
@@ -102,11 +107,16 @@ class RankingLog:
         action = validation.actions(self.action)
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
+        reward, whole = validation.spread_rewards(self.reward, self.lengths, action.shape)
+        put(self, "page_reward", action.shape[1] > 1 and (whole or self.page_reward))
         put(
             self,
             "reward",
-            validation.rewards(self.reward, self.lengths, action.shape, start=self.start),
+            validation.rewards(reward, self.lengths, action.shape, start=self.start),
         )
+        if self.page_reward:
+            validation.page_rewards(self.reward, self.lengths, start=self.start)
+            put(self, "notes", tuple(dict.fromkeys((*self.notes, REWARD_PER_RANKING))))
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
         targets = {
             name: self._probabilities(value, name, positive=False)
@@ -115,7 +125,7 @@ class RankingLog:
         put(self, "targets", targets)
         put(self, "context", validation.context(self.context, self.n))
         put(self, "context_names", self._context_names())
-        put(self, "position_weights", validation.position_weights(self.position_weights, self.K))
+        put(self, "position_weights", self._weights(self.position_weights))
         dists = {
             name: validation.distribution(value, self.n, self.K, name)
             for name, value in self.dists.items()
@@ -274,7 +284,7 @@ class RankingLog:
     def with_position_weights(self, weights: str | ArrayLike) -> Self:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
         part = self.take(slice(0, self.n))
-        object.__setattr__(part, "position_weights", validation.position_weights(weights, self.K))
+        object.__setattr__(part, "position_weights", self._weights(weights))
         return part
 
     def target(self, name: str) -> Probabilities:
@@ -357,6 +367,15 @@ class RankingLog:
         if isinstance(self.propensity, Propensity):
             return self.propensity.kind
         return "factored" if self.propensity.factored else "prefix"
+
+    def _weights(self, given: str | ArrayLike) -> Floats:
+        weights = validation.position_weights(given, self.K)
+        if self.page_reward and not (weights == 1.0).all():
+            raise LogError(
+                "position weights weigh rewards by their position, but this log has one reward a "
+                "ranking; leave the weights out"
+            )
+        return weights
 
     def _context_names(self) -> tuple[str, ...]:
         width = 0 if self.context is None else self.context.shape[1]

@@ -87,6 +87,32 @@ def lengths(action: Ints, *, start: int) -> Ints:
     return result
 
 
+def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[Any, bool]:
+    """Return one reward a ranking (n,) as (n, K), at the last item, and whether there was one; other
+    rewards as they are.
+
+    >>> spread_rewards([2.0, 3.0], np.array([2, 1]), (2, 2))[0].tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
+    if np.ndim(values) != 1 or np.shape(values) != shape[:1]:
+        return values, False
+    found = np.zeros(shape)
+    found[np.arange(shape[0]), length - 1] = _numbers(values, "reward", shape[:1])
+    return found, True
+
+
+def page_rewards(reward: Floats, length: Ints, *, start: int) -> None:
+    """Raise where a log of one reward a ranking has one before the last item."""
+    early = (reward != 0.0) & (np.arange(reward.shape[1]) < length[:, None] - 1)
+    if early.any():
+        row, position = np.argwhere(early)[0]
+        raise LogError(
+            f"row {start + row} has a reward at position {position + 1}, but there is one reward a "
+            "ranking, at its last item; give such rewards as one number a row (n,), or leave "
+            "page_reward out"
+        )
+
+
 def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) -> Floats:
     """Return (n, K) finite rewards, zero in the padding."""
     array = _numbers(values, "reward", shape)

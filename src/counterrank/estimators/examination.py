@@ -385,7 +385,16 @@ def exposure(batch: RankingLog, theta: Floats) -> Floats:
     return seen
 
 
+def _needs_clicks(workspace: Workspace, name: str) -> None:
+    if workspace.first.page_reward:
+        raise EstimatorError(
+            f"'{name}' follows items from position to position, but the log has one reward a ranking, "
+            "which every item of it may have earned; use auto, ips, rips or pi"
+        )
+
+
 def _needs_policy(workspace: Workspace, name: str) -> None:
+    _needs_clicks(workspace, name)
     target = workspace.first.target(workspace.target)
     if isinstance(target, Propensity):
         raise EstimatorError(
@@ -478,6 +487,7 @@ class Interpolated(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return the weights, with a curve that is given or fitted."""
         first = workspace.first
+        _needs_clicks(workspace, self.name)
         if self.width < 1:
             raise ConfigError(f"a window has at least one position, got width {self.width}")
         for policy, whose in (

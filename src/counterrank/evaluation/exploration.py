@@ -276,7 +276,9 @@ def plan_for(
         "detectable_lift": lift,
         "detectable_relative": lift / scale if scale > 0 else math.nan,
         "curve": [{"rows": max(round(n * m), 1), "lift": lift_of(m)} for m in MULTIPLES],
-        "ab_rows": math.ceil(4 * n * (logged_stderr / precision) ** 2) if precision > 0 else None,
+        "ab_rows": _sensible(4 * n * (logged_stderr / precision) ** 2, n)
+        if precision > 0
+        else None,
         "rows_for": [
             {"relative": r, "rows": _rows(n, lift_of, r * scale, allowance)} for r in wanted
         ]
@@ -293,7 +295,7 @@ def _rows(n: int, lift_of: Callable[[float], float], wanted: float, allowance: f
     from scipy.optimize import brentq
 
     if not allowance:
-        return math.ceil(n * (lift_of(1.0) / wanted) ** 2)
+        return _sensible(n * (lift_of(1.0) / wanted) ** 2, n)
 
     def above(logarithm: float) -> float:
         return lift_of(math.exp(logarithm)) - wanted
@@ -302,7 +304,20 @@ def _rows(n: int, lift_of: Callable[[float], float], wanted: float, allowance: f
     ends = [side * 46.0 for side in (-1, 1)]
     if above(ends[0]) <= 0 or above(ends[1]) >= 0:
         return None
-    return math.ceil(n * math.exp(brentq(above, *ends, xtol=1e-9)))
+    return _sensible(n * math.exp(brentq(above, *ends, xtol=1e-9)), n)
+
+
+#: More times as many rows than this are no plan.
+ABSURD = 1000.0
+
+
+def _sensible(rows: float, n: int) -> int | None:
+    """Return a number of rows, None where nobody would log so many.
+
+    >>> _sensible(2500.2, 1000), _sensible(8.1e9, 4000)
+    (2501, None)
+    """
+    return math.ceil(rows) if rows <= ABSURD * n else None
 
 
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -68,6 +68,8 @@ class Evidence:
     #: not fail.
     borrowed: bool = False
     rivals: Sequence[Rival] = ()
+    #: Lifts by all usable weights, whatever they assume.
+    lifts: Sequence[float] = ()
     #: Why there is no assumption to check, when there is none.
     assumption_free: bool = False
     #: Share of the target's probability on items the logger hardly shows, by position; empty when
@@ -86,6 +88,10 @@ class Evidence:
     #: The target was learned from these very rows: its file says so.
     learned_here: bool = False
 
+
+#: A difference to an estimate that assumes less with this p-value is a doubt. One in ten right estimates
+#: meets one: the price of seeing biases that are no larger than the interval.
+DOUBTFUL = 0.1
 
 Reason = dict[str, Any]
 SEVERITY = [PASSED, WARNED, FAILED]
@@ -298,6 +304,11 @@ def agreement(e: Evidence) -> Found:
     names = ", ".join(rival.name for rival in usable)
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
     if not apart:
+        doubts = [rival for rival, value in zip(usable, p, strict=True) if value <= DOUBTFUL]
+        far = [rival for rival in doubts if abs(rival.difference) - allowed > half / 2]
+        if far or _turned(e):
+            yield _doubted(e, far, names)
+            return
         yield Judged(
             PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less"
         )
@@ -315,6 +326,28 @@ def agreement(e: Evidence) -> Found:
         reason,
         f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
     )
+
+
+def _turned(e: Evidence) -> bool:
+    """Return whether the lift is told from zero while all usable weights, two or more, point the other
+    way.
+    """
+    lift = e.estimate.lift
+    told = lift.low > 0 or lift.high < 0
+    return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
+
+
+def _doubted(e: Evidence, far: Sequence[Rival], names: str) -> Judged:
+    advice = f"more rows, or {EXPLORE}, until they agree or clearly differ"
+    if not far:
+        reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
+        return Judged(WARNED, reason, advice)
+    worst = max(far, key=lambda rival: abs(rival.difference))
+    reason = (
+        f"{worst.name} assumes less and may well differ: by {worst.difference:+.4g} ± "
+        f"{worst.stderr:.2g} on the same rows"
+    )
+    return Judged(WARNED, reason, advice)
 
 
 def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
@@ -351,7 +384,16 @@ def precision(e: Evidence) -> Found:
     factor = min(
         (relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf
     )
-    yield Judged(status, reason, *_more(e.estimate.n, factor))
+    allowed = e.estimate.allowance
+    if status != PASSED and allowed > 0:
+        # Rows shorten what chance adds; the bias that is allowed for stays.
+        wanted = max(goal * scale, abs(lift.value) / 2)
+        if wanted <= allowed:
+            told = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
+            yield Judged(status, reason, f"{told}; {EXPLORE}, or an A/B test")
+            return
+        factor = (max(half - allowed, 0.0) / (wanted - allowed)) ** 2
+    yield Judged(status, reason, *_more(e.estimate.n, factor, f", or {EXPLORE}"))
 
 
 def propensities(e: Evidence) -> Found:
@@ -427,8 +469,15 @@ def _more(n: int, factor: float, instead: str = "") -> tuple[str, int | None]:
     """The advice to log more, what would do instead of it, and the number of rows it comes to."""
     if not math.isfinite(factor):
         return f"more rows{instead}", None
+    if factor > ABSURD:
+        other = instead.removeprefix(", or ") or f"{EXPLORE}, or an A/B test"
+        return f"{other}: no number of rows like these would do", None
     needed = round_up(n * factor)
     return f"about {needed:,} rows like these ({_times(factor)} times as many){instead}", needed
+
+
+#: More times as many rows than this are no advice.
+ABSURD = 1000.0
 
 
 def _times(factor: float) -> str:
@@ -507,7 +556,11 @@ def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
     if level == LEVELS[2]:
         return f"The evidence on '{target}' is reliable: all {len(rows)} checks passed."
     worst = FAILED if level == LEVELS[0] else WARNED
-    blamed = [row for row in rows if row["status"] == worst.word]
+    wrong = [row for row in rows if row["status"] != PASSED.word]
+    # What is wrong with the log goes first: more rows of it would not help.
+    firsts = (estimable.__name__, audit.__name__)
+    causes = [row for name in firsts for row in wrong if row["check"] == name]
+    blamed = causes or [row for row in wrong if row["status"] == worst.word]
     others = sum(row["status"] != PASSED.word for row in rows) - 1
     more = f" (and {others} more)" if others else ""
     return (

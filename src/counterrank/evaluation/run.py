@@ -43,6 +43,7 @@ from counterrank.evaluation.judging import (
     path_of,
     rivals,
     scale_of,
+    usable,
     verdict,
     weighed_like,
 )
@@ -226,6 +227,15 @@ def _evidence(
         units=pairs.totals.units,
         outcomes=pairs.effective_outcomes(job),
         rivals=rivals(one, estimates, run.jobs, pairs),
+        lifts=[
+            other.lift.value
+            for other in estimates
+            if other.target == one.target
+            and other.estimator != one.estimator
+            and parse(other.estimator).plain
+            and other.estimable
+            and usable(other)
+        ],
         moments=one.moments if one.moments is not None else others,
         lightest=lightest,
         clustered=run.first.unit is not None,

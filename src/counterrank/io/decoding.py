@@ -114,17 +114,11 @@ class _Rows:
         return values.objects(values.one_chunk(self.table[name]))
 
     def _rewards(self) -> tuple[Floats, list[str]]:
-        field, n = self.spec.fields["reward"], self.table.num_rows
+        field = self.spec.fields["reward"]
         if REWARD_PER_RANKING in self.spec.notes:
-            # The reward of a whole ranking may depend on every item: the last position sees all of
-            # them.
-            found = np.zeros((n, self.spec.K))
-            last = self.spec.K if self.used is None else self.used
-            one = values.column_numbers(self.table, field.name, self.start)
-            found[np.arange(n), last - 1] = one
+            found = values.column_numbers(self.table, field.name, self.start).copy()
         else:
-            found = self._matrix(field)
-        found = self._padded(found, 0.0)
+            found = self._padded(self._matrix(field), 0.0)
         missing = np.isnan(found)
         if self.spec.missing_reward == "zero" and missing.any():
             found[missing] = 0.0

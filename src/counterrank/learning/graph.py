@@ -135,6 +135,7 @@ class _Scorer:
         if isinstance(model, NumberModel):
             return self._mean(model.mean)
         if isinstance(model, AmountModel):
+            assert isinstance(model.clicks, ClickModel)
             both = [self._clicks(model.clicks), self._mean(model.amount)]
             return self.graph.add("Mul", both)
         return self._clicks(model)

@@ -231,11 +231,18 @@ def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
         row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
         needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
         found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
-    if any(row.get("rows") is None for row in rows(plan.get("rows_for"))):
+    unseen = [row for row in rows(plan.get("rows_for")) if row.get("rows") is None]
+    bias = plan.get("allowance_relative")
+    if unseen and known(bias) and bias > 0:
         found.append(
-            f"However many {ranking}s are logged, lifts below about "
-            f"{percent(plan.get('allowance_relative'))} stay within the allowance for bias; more "
-            "exploration or an A/B test can show them."
+            f"However many {ranking}s are logged, lifts below about {percent(bias)} stay within the "
+            "allowance for bias; more exploration or an A/B test can show them."
+        )
+    elif unseen:
+        largest = max(float(row.get("relative") or 0) for row in unseen)
+        found.append(
+            f"Lifts of {percent(largest, digits=1)} or less would take over a thousand times as many "
+            f"{ranking}s; more exploration or an A/B test can show them."
         )
     if known(plan.get("ab_rows")):
         found.append(

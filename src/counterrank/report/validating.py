@@ -40,7 +40,7 @@ def sentences(model: Model) -> list[str]:
     lines = [
         f"{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
         "predictions had the right sign.",
-        _bias(found),
+        _bias(found, missed=judged - held, judged=judged),
     ]
     if found.get("claimed_better"):
         lines.append(
@@ -55,7 +55,7 @@ def sentences(model: Model) -> list[str]:
     return lines
 
 
-def _bias(found: Mapping[str, Any]) -> str:
+def _bias(found: Mapping[str, Any], *, missed: int, judged: int) -> str:
     both = ends(found, "bias_low", "bias_high")
     if both is None:
         return "The mean error is not known: a prediction has no value."
@@ -71,10 +71,11 @@ def _bias(found: Mapping[str, Any]) -> str:
             "propensities, for something that differs between the arms besides the ranking, or for "
             "feedback that one log does not show."
         )
-    return (
-        f"No constant error was found: predictions missed by {size} per ranking on average "
-        f"({reach})."
-    )
+    average = f"predictions missed by {size} per ranking on average ({reach})"
+    # Errors of two arms predicted from each other have opposite signs, and cancel in the mean.
+    if 2 * missed >= judged > 0:
+        return f"The errors cancel on average, but most intervals missed: {average}."
+    return f"No constant error was found: {average}."
 
 
 def lines_of(model: Model) -> list[tuple[str, ...]]:

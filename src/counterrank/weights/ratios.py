@@ -43,7 +43,9 @@ class Ratios:
         are the same.
         """
         whole = self.kind == "policy" or self.rho.shape[1] == 1
-        return SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
+        found = SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
+        # The weight of one item says nothing of a reward that the whole page earned.
+        return found - {"position"} if self.batch.page_reward else found
 
     def part(self, rows: slice) -> "Ratios":
         """Return the ratios of some rows, for products of ratios."""
@@ -121,6 +123,8 @@ class Ratios:
             self._need_independence()
 
     def _need_independence(self) -> None:
+        if self.batch.page_reward:
+            raise PropensityError(_PAGE)
         if self.kind != "factored":
             raise PropensityError(
                 "interaction-order weights need independent positions ('factored' propensities); "
@@ -131,6 +135,8 @@ class Ratios:
         """Raise unless these ratios can give `capability` probabilities."""
         if capability in self.supports:
             return
+        if capability == "position" and self.batch.page_reward:
+            raise PropensityError(_PAGE)
         if isinstance(self.target, BestOf):
             raise self.target.refusal(
                 {"position": "single positions", "prefix": "prefixes"}.get(capability, capability)
@@ -197,6 +203,12 @@ def ratios_of(
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
     weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths, rho)
     return Ratios(kind, rho.T, batch, policy)
+
+
+_PAGE = (
+    "this estimator weighs single items, but the log has one reward a ranking, which every item of it "
+    "may have earned; use auto, ips, rips or pi"
+)
 
 
 def capability_of(mask: Bools) -> str:

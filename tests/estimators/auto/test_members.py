@@ -248,13 +248,20 @@ def test_in_fold_changes_the_fold_and_nothing_else():
 def test_members_are_those_that_ratios_support(kind, K, found):
     names = found.split()
     given = SimpleNamespace(
-        rho=np.empty((0, K)), kind=kind, supports={"position", "prefix", "joint"}
+        rho=np.empty((0, K)),
+        kind=kind,
+        supports={"position", "prefix", "joint"},
+        batch=SimpleNamespace(page_reward=False),
     )
     assert members_of(given, modelled=False) == tuple(names)
     assert members_of(given, modelled=True) == ("models", *names)
-    whole = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports={"joint"})
+    rho, whole_page = np.empty((0, 2)), SimpleNamespace(page_reward=True)
+    whole = SimpleNamespace(rho=rho, kind="dependent", supports={"joint"}, batch=given.batch)
     assert members_of(whole, modelled=False) == ("ips",)
-    none = SimpleNamespace(rho=np.empty((0, K)), kind="dependent", supports=set())
+    # One reward a ranking: nothing stands between the models and the whole of it.
+    page = SimpleNamespace(rho=rho, kind=kind, supports={"prefix", "joint"}, batch=whole_page)
+    assert members_of(page, modelled=True) == ("models", "ips")
+    none = SimpleNamespace(rho=rho, kind="dependent", supports=set(), batch=given.batch)
     assert members_of(none, modelled=True) == ()
 
 

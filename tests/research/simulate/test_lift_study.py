@@ -279,6 +279,14 @@ def test_measures_of_one_cell_worked_by_hand():
     assert m.width == pytest.approx(0.06 / 0.2)
     zero = [said(0, "auto", 0.1, 0.04, true=0.0), said(1, "auto", 0.01, 0.04, true=0.0)]
     assert tables.measures(zero, "auto").better == (1, 2)
+    # A truth that is not known to be zero is neither a lift nor none.
+    unknown = [replace(one, true_stderr=0.05) for one in zero]
+    assert (
+        tables.measures(unknown, "auto").better == tables.measures(unknown, "auto").sign == (0, 0)
+    )
+    # Weights of one leave a rounding, which says nothing.
+    exact = tables.measures([said(0, "ips", 1e-17, 0.0, true=0.0)], "ips")
+    assert (exact.held, exact.better) == (1, (0, 1))
     assert "**shop**" in tables.table(rows, "auto")
 
 

@@ -291,7 +291,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     first, target = workspace.first, workspace.target
     kind = ratios_of(first.take(slice(0, 1)), target).kind
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
-    if kind == "factored" and whole and fits_in_memory(first):
+    # The closed-form models see a reward as that of its position.
+    if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
         training, within = trained(workspace), SETTINGS["close"].value
         close = workspace.once(
             ("close models", target),

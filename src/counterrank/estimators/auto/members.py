@@ -49,7 +49,9 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
     """
     K = ratios.rho.shape[1]
     found = ["iips"] if "position" in ratios.supports else []
-    if ratios.kind == "factored" and K <= LONGEST:
+    if ratios.batch.page_reward:
+        pass  # Between no item and all of them there is nothing: the reward is that of the page.
+    elif ratios.kind == "factored" and K <= LONGEST:
         # Orders need independent positions; without them prefixes are the step between own item and
         # whole ranking.
         found += [f"order-{m}" for m in ORDERS if m < K]

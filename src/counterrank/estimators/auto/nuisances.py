@@ -18,6 +18,8 @@ from counterrank.models import (
     ListModel,
     Rankings,
     RewardModel,
+    context_columns,
+    encoded,
     factored_draws,
     fit_list_models,
     policy_draws,
@@ -235,12 +237,20 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
     models = fit_list_models(
-        rankings, sample.reward, fold, folds=folds, variants=variants, seed=seed
+        rankings,
+        sample.reward,
+        fold,
+        folds=folds,
+        variants=variants,
+        seed=seed,
+        page=sample.page_reward,
+        choice=competition,
     )
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
     power = SETTINGS["likelihood"].value
-    shares = shares_of(losses, int(sample.lengths.sum()), unit, power=power)
+    rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
+    shares = shares_of(losses, rewards, unit, power=power)
     details = [
         {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
     ]
@@ -286,7 +296,30 @@ def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:
     """Return the logged rankings with both policies' scores of every item, where they have scores."""
     extra = scores(batch, target, batch.action[:, None, :])
-    return replace(rankings_of(batch, extra=None if extra is None else extra[:, 0]), bends=True)
+    logged = rankings_of(batch, extra=None if extra is None else extra[:, 0])
+    return replace(logged, bends=True, pool=pool_of(batch, target))
+
+
+def pool_of(batch: RankingLog, target: str) -> Rankings | None:
+    """Return all candidates of each row as rankings; None where they are not known, no more than what
+    is shown, or too many to be seen at once.
+    """
+    sets, most = batch.candidates, SETTINGS["pool"].value
+    if sets is None or batch.page_reward or not batch.K < sets.counts.max(initial=0) <= most:
+        return None
+    items = sets.dense(sets.items, -1).astype(np.int64)
+    extra = scores(batch, target, items[:, None, :])
+    names = batch.item_feature_names
+    return Rankings(
+        items,
+        context_columns(batch),
+        features=encoded(batch.features_of(items), names, batch.categories_of_items)
+        if names
+        else None,
+        extra=None if extra is None else extra[:, 0],
+        bends=True,
+        at=np.full(items.shape, batch.K),
+    )
 
 
 def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:

@@ -51,6 +51,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "on long logs the rows average out what fewer draws leave",
         "reasoned",
     ),
+    "pool": Setting(
+        32,
+        "candidates",
+        "as many a reader may see on one page, whether their rewards are logged or not",
+        "reasoned",
+    ),
     "fold_rows": Setting(
         1_024,
         "rankings",

@@ -12,6 +12,7 @@ from counterrank.errors import EstimatorError
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
+from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, fit_pages
 from counterrank.models.clicks.rankings import (
     ALL,
     History,
@@ -20,6 +21,7 @@ from counterrank.models.clicks.rankings import (
     Rankings,
     Variant,
     by_row,
+    plain_history,
 )
 from counterrank.models.clicks.settings import SETTINGS
 
@@ -65,7 +67,7 @@ _FAR = 20.0
 class AmountModel:
     """Click x amount: the click-history model of "not zero", times the mean amount of a click."""
 
-    clicks: ClickModel
+    clicks: ClickModel | ChoiceModel
     amount: Means
 
     @property
@@ -164,15 +166,6 @@ class NumberModel:
         return np.where(rankings.item >= 0, self.strength(rankings, fold), -np.inf)
 
 
-def plain_history(q: Floats, rankings: Rankings, reward: Floats, alpha: Floats | None) -> History:
-    """Return the history of a model whose expectations do not depend on rewards above."""
-    weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
-    ahead = np.zeros((rankings.m, rankings.K + 1))
-    # What is still to come from slot k on: the same for every history.
-    ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
-    return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
-
-
 def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> Kind:
     """Return which model rewards ask for: 0/1 clicks, nonnegative with zeros, or any numbers.
 
@@ -194,20 +187,30 @@ def fit_list_models(
     folds: int,
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
+    page: bool = False,
+    choice: bool = False,
 ) -> tuple[ListModel, ...]:
     """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the
-    rewards ask for.
+    rewards ask for; `page` says that there is one reward a page, at its last slot. `choice` adds, after
+    them, models in which the items of a page compete for a click, where clicks exclude each other.
 
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
     than the rankings have are left out.
     """
     reward = np.asarray(reward, dtype=np.float64)
+    if page:
+        return fit_pages(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     kind = (
         kind_of(reward, rankings.item >= 0) if reward.shape == rankings.item.shape else Kind.HISTORY
     )
     if kind is Kind.LINEAR:
         return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
-    clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
+    clicks: tuple[ClickModel | ChoiceModel, ...] = fit_history(
+        rankings, reward, fold, folds=folds, variants=variants, seed=seed
+    )
+    shown = rankings.item >= 0
+    if choice and compete((reward != 0.0) & shown, shown):
+        clicks += fit_choices(rankings, reward, fold, folds=folds, seed=seed)
     return (
         clicks
         if kind is Kind.HISTORY
@@ -216,7 +219,7 @@ def fit_list_models(
 
 
 def _with_amounts(
-    clicks: tuple[ClickModel, ...],
+    clicks: tuple[ClickModel | ChoiceModel, ...],
     rankings: Rankings,
     reward: Floats,
     fold: Ints,

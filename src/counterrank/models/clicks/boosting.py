@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import require
-from counterrank.models.clicks.amounts import fit_list_models, plain_history
+from counterrank.models.clicks.amounts import fit_list_models
 from counterrank.models.clicks.fit import checked
 from counterrank.models.clicks.kernels.recursion import table_ahead, table_expected
 from counterrank.models.clicks.model import rivalry
@@ -26,6 +26,7 @@ from counterrank.models.clicks.rankings import (
     Rankings,
     Variant,
     by_row,
+    plain_history,
 )
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
 from counterrank.models.learners import threads_for

@@ -20,6 +20,16 @@ from counterrank.models.clicks.kernels.likelihood import (
     newton,
     slots_of,
 )
+from counterrank.models.clicks.kernels.pages import (
+    CHANCE,
+    CHOICE,
+    NUMBER,
+    TOTAL,
+    page_derivatives,
+    page_likelihood,
+    page_means,
+    page_weights,
+)
 from counterrank.models.clicks.kernels.recursion import reading
 from counterrank.models.clicks.model import (
     ClickModel,
@@ -63,6 +73,9 @@ class Rows:
     traits: Floats
     fold: Ints
     folds: int
+    #: Scale of the likelihood at the start, and whether the rows decide it.
+    dispersion: float = 1.0
+    free: bool = False
 
     @classmethod
     def of(cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> "Rows":
@@ -76,8 +89,20 @@ class Rows:
         x = encoding.context_of(rankings.x)
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
         unbent, traits = encoding.unbent(x), traits_of(encoding, rankings, numbers)
+        dispersion = 1.0
+        if family == CHOICE:
+            # Shares of the most clicks of a page: as many choices, each among the items and nothing.
+            most = max(float(click.sum(axis=1).max()), 1.0)
+            y, dispersion = click / most, 1.0 / most
+            if rankings.page is not None:
+                # Whether what stands beside the page was clicked is not known.
+                y = np.where(shown & (rankings.places >= rankings.page), -1.0, y)
+        sure = family in (CLICKS, CHOICE) or (
+            family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all())
+        )
         return cls(
             rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, traits, fold, folds,
+            dispersion, not sure,
         )  # fmt: skip
 
 
@@ -115,6 +140,9 @@ class Slots:
         cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
         slots_of(rows.numbers, rows.click, rows.lengths, rows.encoding.items, cell, last, own, row)
         k = cell // (rows.rankings.K + 1)
+        if rows.rankings.at is not None:
+            # Before any click, all at the one place beside the page.
+            cell = rows.rankings.at[row, k] * (rows.rankings.K + 1)
         whole = cls(cell, last, own, row, k, rows.y[row, k])
         return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
 
@@ -162,8 +190,8 @@ class Prior:
 
 
 _GROUPS = (
-    "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "extra", "rival",
-    "item", "slope", "bend",
+    "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
+    "rival", "item", "slope", "bend",
 )  # fmt: skip
 _STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
@@ -197,11 +225,25 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
         # Rate = examination x attraction: the rate of clicks over the examination assumed at first.
         attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
         level = float(np.log(attracted / (1 - attracted)))
+    elif rows.family in (CHOICE, CHANCE, TOTAL):
+        level = _level(rows)
     else:
-        level = level if rows.family == NORMAL else float(np.log(max(level, 1e-300)))
+        level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
         spread[0] = SETTINGS["number_sd"].value
     mean[group == _GROUPS.index("constant")] = level
     return Prior(mean, group, spread, _FREE)
+
+
+def _level(rows: Rows) -> float:
+    """Return the constant with which pages of equal slots have the logged mean."""
+    earned = np.maximum(rows.y, 0.0) if rows.family == CHOICE else rows.y
+    mean, length = float(earned.sum(axis=1).mean()), rows.lengths.mean()
+    chance = float(np.clip(mean, 1e-4, 1 - 1e-4))
+    odds = float(np.log(chance / (1 - chance)))
+    if rows.family == CHOICE:
+        return odds - float(np.log(length))
+    weight = float((np.cumsum(page_weights(rows.rankings.K))[rows.lengths - 1]).mean())
+    return (odds if rows.family == CHANCE else float(np.log(max(mean, 1e-300)))) / weight
 
 
 def fit_history(
@@ -242,6 +284,8 @@ def prepared(
         rankings.x[rankings.row],
         features=rankings.features,
         extra=rankings.extra,
+        at=rankings.at,
+        page=rankings.page,
         bends=rankings.bends,
     )
     return Rows.of(family, own, reward, fold, folds)
@@ -321,7 +365,7 @@ def _fitted(
         columns = np.concatenate([common, rivals.apply(felt)], axis=2)
     d, p = x.shape[1] - 1, columns.shape[2] + encoding.products
     prior = prior_of(rows, d, encoding.widths(variant, p))
-    climb = Climb(rows, prior, x)
+    climb = Climb(rows, prior, x, rows.dispersion)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
         rounds, near = int(SETTINGS["rounds"].value), False
@@ -444,10 +488,10 @@ class Climb:
             near = True
             if more:
                 self.prior.update(theta, self.diagonal)
-                if self.rows.family != CLICKS and len(slots.y):
+                if self.rows.free and len(slots.y):
                     u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
                     linear(theta, *linear_map, u, v)
-                    self.dispersion = self._dispersion(slots.y, u + v)
+                    self.dispersion = self._dispersion(slots, u + v)
         return taken
 
     def _diagonal(self, theta: Floats, linear_map: LinearMap, y: Floats) -> Floats:
@@ -457,8 +501,12 @@ class Climb:
         K, items, cell, last, own, row, read, x, columns, context, at, bent, traits = linear_map
         u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
         linear(theta, *linear_map, u, v)
-        likelihood(u, v, y, self.rows.family, self.dispersion, su, sv)
-        derivatives(su, sv, y, self.rows.family, self.dispersion, False, ru, rv, huu, huv, hvv)
+        family = self.rows.family
+        likelihood(u, v, y, row, family, self.dispersion, su, sv)
+        derivatives(su, sv, y, row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
+        if family >= CHOICE:
+            huu = huu + (huv + np.where(y < 0.0, hvv, 0.0)) * su**2
+            hvv = huu
         out = np.empty(len(theta))
         adjoint(huu, hvv, K, items, cell, last, own, row, read**2, x**2, columns**2, context**2, at,
                 bent, traits**2, out)  # fmt: skip
@@ -480,7 +528,8 @@ class Climb:
             # It only scales: some of the slots say it well enough.
             apart = 1 + len(slots.y) // int(SETTINGS["block_slots"].value)
             some = np.flatnonzero(slots.row % apart == 0)
-            k, row = slots.k[some], slots.row[some]
+            row = slots.row[some]
+            k = self.rows.rankings.places[row, slots.k[some]]
             before, N = slots.cell[some] % (K + 1) - 1, len(some)
             z, context = own[:, some], self.rows.unbent[row].T
             design = np.zeros((2 * K + 1 + size + p, N))
@@ -494,24 +543,63 @@ class Climb:
                 [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
             )
             values = theta[common]
-            u = values[: 2 * K + 1] @ design[: 2 * K + 1]
-            v = values[2 * K + 1 :] @ design[2 * K + 1 :]
-            huu = huv = hvv = np.full(N, 1.0 / self.dispersion)
-            if self.rows.family == CLICKS:
-                # The Fisher matrix of s(u) s(v), as in the kernels.
-                miss_u, miss_v = (1.0 / (1.0 + np.exp(np.clip(w, -30.0, 30.0))) for w in (u, v))
-                chance = (1.0 - miss_u) * (1.0 - miss_v)
-                odds = chance / np.maximum(1.0 - chance, 1e-9)
-                huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
-            seen, shown = design[: 2 * K + 1], design[2 * K + 1 :]
-            cross = (seen * huv) @ shown.T
-            block = np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+            together = self.rows.family >= CHOICE
+            block = (
+                self._pages(design, values @ design, slots.y[some], row)
+                if together
+                else self._apart(design, values)
+            )
             block *= len(slots.y) / max(N, 1)
             block[np.diag_indices(len(block))] += self.prior.precision[common]
-            self.inverse = np.linalg.inv(block)
+            self.inverse = np.asarray(np.linalg.inv(block), dtype=np.float64)
         return common, self.inverse
 
-    def _dispersion(self, y: Floats, predicted: Floats) -> float:
-        """Return Pearson's dispersion: the mean squared residual, relative to the mean for amounts."""
-        residual = y - predicted if self.rows.family == NORMAL else y * np.exp(-predicted) - 1.0
+    def _apart(self, design: Floats, values: Floats) -> Floats:
+        """Return the Fisher block of columns (., N) whose slots speak one by one."""
+        first = 2 * self.rows.rankings.K + 1
+        seen, shown = design[:first], design[first:]
+        u, v = values[:first] @ seen, values[first:] @ shown
+        huu: Floats = np.full(len(u), 1.0 / self.dispersion)
+        huv, hvv = huu, huu
+        if self.rows.family == CLICKS:
+            # The Fisher matrix of s(u) s(v), as in the kernels.
+            miss_u, miss_v = (1.0 / (1.0 + np.exp(np.clip(w, -30.0, 30.0))) for w in (u, v))
+            chance = (1.0 - miss_u) * (1.0 - miss_v)
+            odds = chance / np.maximum(1.0 - chance, 1e-9)
+            huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
+        cross = (seen * huv) @ shown.T
+        out: Floats = np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+        return out
+
+    def _pages(self, design: Floats, predicted: Floats, y: Floats, row: Ints) -> Floats:
+        """Return the Fisher block of columns (., N) whose slots speak together by page."""
+        rate, total, slope, own, cross, beside = np.empty((6, len(y)))
+        family, none = self.rows.family, np.zeros(len(y))
+        page_likelihood(predicted, none, y, row, family, self.dispersion, rate, total)
+        page_derivatives(
+            rate, total, y, row, family, self.dispersion, False, slope, own, cross, beside
+        )
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        pages = np.add.reduceat(design * rate, first, axis=1)
+        out: Floats = (design * own) @ design.T + (pages * cross[first]) @ pages.T
+        if family == CHOICE:
+            open_ = np.add.reduceat(design * np.where(y < 0.0, rate, 0.0), first, axis=1)
+            out += (open_ * np.maximum.reduceat(beside, first)) @ open_.T
+        return out
+
+    def _dispersion(self, slots: Slots, predicted: Floats) -> float:
+        """Return Pearson's dispersion: the mean squared residual, relative to the variance that the
+        mean goes with.
+        """
+        y, family = slots.y, self.rows.family
+        if family == NORMAL:
+            residual = y - predicted
+        elif family == GAMMA:
+            residual = y * np.exp(-predicted) - 1.0
+        else:
+            first = np.flatnonzero(np.diff(slots.row, prepend=-1))
+            earned = np.add.reduceat(y, first)
+            sums = np.add.reduceat(predicted * page_weights(self.rows.rankings.K)[slots.k], first)
+            mean, variance = page_means(family, sums)
+            residual = np.divide(earned - mean, np.sqrt(np.maximum(variance, 1e-9)))
         return max(float((residual**2).mean()), 1e-6)

@@ -197,6 +197,9 @@ class Encoding:
     slopes: bool
     #: Columns of the context whose squares follow it.
     squared: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: Whether features and extra numbers also stand multiplied by the logarithm of the place: some
+    #: kinds of items are looked for further down, or trusted there.
+    by_place: bool = False
 
     @classmethod
     def of(cls, rankings: Rankings) -> "Encoding":
@@ -204,8 +207,8 @@ class Encoding:
         shown = rankings.item >= 0
         seen = np.unique(rankings.item[shown])
         scalings = [
-            None if part is None else Scaling.of(part[shown])
-            for part in (rankings.features, rankings.extra)
+            None if part is None else Scaling.of(part[shown], logs=logs)
+            for part, logs in ((rankings.features, rankings.bends), (rankings.extra, False))
         ]
         # Every item has its own slopes in the context while that is few numbers; in large
         # catalogues the context acts through features instead.
@@ -222,6 +225,7 @@ class Encoding:
             scalings[1],
             slopes,
             squared,
+            rankings.bends,
         )
 
     @property
@@ -264,6 +268,12 @@ class Encoding:
         return count if count <= SETTINGS["products"].value else 0
 
     @property
+    def placed(self) -> int:
+        """Number of features that also stand multiplied by the logarithm of the place."""
+        count = 0 if self.features is None or not self.by_place else len(self.features.mean)
+        return count if count <= SETTINGS["placed"].value else 0
+
+    @property
     def bent(self) -> tuple[int, int]:
         """First and number of the columns that the context bends: features with products."""
         bent = 0 if self.features is None or not self.products else len(self.features.mean)
@@ -275,7 +285,8 @@ class Encoding:
             ("context", 0 if self.slopes else len(self.context.mean)),
             ("feature", 0 if self.features is None else len(self.features.mean)),
             ("product", self.products),
-            ("extra", variant.extra),
+            ("place", self.placed),
+            *[("extra", 1), ("place", int(self.by_place))] * variant.extra,
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
 
@@ -283,12 +294,13 @@ class Encoding:
         """Return how many of the `columns` a variant reads: extra numbers come last."""
         found = 0 if self.slopes else len(self.context.mean)
         found += 0 if self.features is None else len(self.features.mean)
-        return found + extra
+        return found + self.placed + (1 + self.by_place) * extra
 
     def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items: the context where items
-        have no slopes in it, features, extra numbers; products of features and context are left to
-        the kernels. Variants with fewer extra numbers share the array and do not read the last ones.
+        have no slopes in it, features, features by place, each extra number and the same by place;
+        products of features and context are left to the kernels. Variants with fewer extra numbers
+        share the array and do not read the last ones.
         """
         if extra > rankings.extras:
             raise EstimatorError(
@@ -299,6 +311,8 @@ class Encoding:
 
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         parts: list[Floats] = []
+        # Less one, about its mean on a page: what a feature does by itself stays with the feature.
+        place = (np.log1p(rankings.places) - 1.0)[:, :, None]
         if not self.slopes:
             own = x[rankings.row]
             parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
@@ -307,9 +321,14 @@ class Encoding:
                 raise EstimatorError(
                     "the model was fitted with item features; these rankings have none"
                 )
-            parts.append(self.features.apply(rankings.features))
+            features = self.features.apply(rankings.features)
+            parts += [features, features * place] if self.placed else [features]
         if self.extra is not None and rankings.extra is not None:
-            parts.append(self.extra.apply(rankings.extra))
+            extra = self.extra.apply(rankings.extra)
+            if self.by_place:
+                both = np.stack([extra, extra * place], axis=-1)
+                extra = both.reshape(*extra.shape[:2], 2 * extra.shape[2])
+            parts.append(extra)
         if not parts:
             return np.empty((rankings.m, rankings.K, 0))
         return np.ascontiguousarray(np.concatenate(parts, axis=2))

@@ -44,8 +44,15 @@ class Rankings:
     features: Floats | None = None
     extra: Floats | None = None
     lookup: Callable[[Ints], Floats] | None = None
-    #: Whether a model may bend with the context: squares of its columns are columns too.
+    #: All that each request could have shown, as rankings of the same requests in any order; None
+    #: where that is not known or too much.
+    pool: "Rankings | None" = None
+    #: Whether a model may bend: squares of the context, and features by place, are columns too.
     bends: bool = False
+    #: The place of each slot (m, K), from 0, where it is not the slot's number; `page` and beyond are
+    #: beside the page.
+    at: Ints | None = None
+    page: int | None = None
     #: Number of items of each ranking (m,).
     lengths: Ints = field(init=False)
     _memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)
@@ -95,6 +102,11 @@ class Rankings:
         return int(self.item.shape[1])
 
     @property
+    def places(self) -> Ints:
+        """The place of each slot (m, K), from 0."""
+        return np.broadcast_to(np.arange(self.K), self.item.shape) if self.at is None else self.at
+
+    @property
     def extras(self) -> int:
         """Number of extra numbers of a slot."""
         return 0 if self.extra is None else self.extra.shape[2]
@@ -121,7 +133,7 @@ class Rankings:
         """Return some of the rankings; the requests stay."""
         assert self.row is not None
         parts: dict[str, Any] = {"item": self.item[rows], "row": self.row[rows]}
-        for name in ("features", "extra"):
+        for name in ("features", "extra", "at"):
             values = getattr(self, name)
             parts[name] = None if values is None else values[rows]
         return replace(self, **parts)
@@ -140,6 +152,39 @@ class Rankings:
             self._memo[key] = make()
         made: Made = self._memo[key]
         return made
+
+
+def with_candidates(rankings: Rankings) -> Rankings:
+    """Return the rankings, each followed by the candidates of its request that it does not show, which
+    stand beside the page.
+
+    >>> pool = Rankings(item=[[1, 2, 3]], x=np.empty((1, 0)))
+    >>> both = with_candidates(Rankings(item=[[3, 1]], x=np.empty((1, 0)), pool=pool))
+    >>> both.item.tolist(), both.places.tolist()
+    ([[3, 1, 2]], [[0, 1, 2]])
+    """
+    pool, K = rankings.pool, rankings.K
+    assert pool is not None and rankings.row is not None
+    whole = pool.take(rankings.row)
+    shown = (whole.item[:, None, :] == rankings.item[:, :, None]).any(axis=1)
+    item = np.concatenate([rankings.item, np.where(shown, -1, whole.item)], axis=1)
+    # Shown items stay in front, padding goes to the end.
+    order = np.argsort(item < 0, axis=1, kind="stable")
+    order = order[:, : int((item >= 0).sum(axis=1).max())]
+    parts: dict[str, Any] = {}
+    for name in ("features", "extra"):
+        own, other = getattr(rankings, name), getattr(whole, name)
+        if own is not None:
+            both = np.concatenate([own, other], axis=1)
+            parts[name] = np.take_along_axis(both, order[:, :, None], axis=1)
+    return replace(
+        rankings,
+        item=np.take_along_axis(item, order, axis=1),
+        at=np.minimum(order, K),
+        page=K,
+        pool=None,
+        **parts,
+    )
 
 
 def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:
@@ -192,25 +237,57 @@ class Scaling:
 
     mean: Floats
     spread: Floats
+    #: The least value (p,) of columns that are read as logarithms, NaN of others; empty: of all.
+    least: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, values: Floats) -> "Scaling":
-        """Return the scaling of values (N, p)."""
+    def of(cls, values: Floats, *, logs: bool = False) -> "Scaling":
+        """Return the scaling of values (N, p); with `logs`, columns like prices become logarithms."""
+        least = _orders(values) if logs else np.empty(0)
+        values = _logged(values, least)
         known = ~np.isnan(values)
         count = np.maximum(known.sum(axis=0), 1)
         mean = np.where(known, values, 0.0).sum(axis=0) / count
         away = np.where(known, values - mean, 0.0)
         spread = np.sqrt((away**2).sum(axis=0) / count)
         # A spread of rounding errors is a constant column.
-        return cls(mean, np.where(spread > 1e-9 * np.maximum(np.abs(mean), 1.0), spread, np.inf))
+        flat = spread <= 1e-9 * np.maximum(np.abs(mean), 1.0)
+        return cls(mean, np.where(flat, np.inf, spread), least)
 
     def apply(self, values: Floats) -> Floats:
         """Return (values - mean) / spread, zero where missing or constant."""
         out = np.empty(values.shape)
         shape = (values.size // max(len(self.mean), 1), len(self.mean))
-        table = np.ascontiguousarray(values, dtype=np.float64).reshape(shape)
+        table = np.ascontiguousarray(_logged(values, self.least), dtype=np.float64).reshape(shape)
         standardise(table, self.mean, 1.0 / self.spread, SETTINGS["far"].value, out.reshape(shape))
         return out
+
+
+def _orders(values: Floats) -> Floats:
+    """Return the least value (p,) of columns that are positive, span more than a decade and lean to the
+    right, as prices and counts do; NaN of others: half their price is to them what half another is.
+
+    >>> _orders(np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [40.0, 4.0]]))
+    array([ 1., nan])
+    """
+    out = np.full(values.shape[1], np.nan)
+    for j, one in enumerate(values.T):
+        known = one[~np.isnan(one)]
+        if len(known) and known.min() > 0.0 and known.max() > 10.0 * known.min():
+            away = known - known.mean()
+            if (away**3).mean() > (away**2).mean() ** 1.5:
+                out[j] = known.min()
+    return out
+
+
+def _logged(values: Floats, least: Floats) -> Floats:
+    """Return values (..., p) with logarithms in the columns that have a least value."""
+    columns = np.flatnonzero(~np.isnan(least))
+    if not len(columns):
+        return values
+    out = values.copy()
+    out[..., columns] = np.log(np.maximum(values[..., columns], least[columns]))
+    return out
 
 
 #: Stands for the model of all rows where a fold is asked for.
@@ -223,6 +300,8 @@ class Kind(StrEnum):
     HISTORY = "history"
     AMOUNT = "amount"
     LINEAR = "linear"
+    CHOICE = "choice"
+    PAGE = "page"
     BOOSTING = "boosting"
     AVERAGE = "average"
 
@@ -302,6 +381,15 @@ class ListModel(Protocol):
         """Return a key to sort by (m, K): log odds of the attraction, plus log amount; -inf in the
         padding.
         """
+
+
+def plain_history(q: Floats, rankings: Rankings, reward: Floats, alpha: Floats | None) -> History:
+    """Return the history of a model whose expectations do not depend on rewards above."""
+    weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
+    ahead = np.zeros((rankings.m, rankings.K + 1))
+    # What is still to come from slot k on: the same for every history.
+    ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
+    return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
 
 
 def by_row(fold: int | Ints, folds: int, m: int) -> Ints:

@@ -82,6 +82,12 @@ SETTINGS: dict[str, Setting[float]] = {
         "start of what the rows then say",
         "reasoned",
     ),
+    "place_sd": Setting(
+        0.1,
+        "logits per standard deviation and e-fold of the place",
+        "start of what the rows then say: features and scores mostly act alike at all places",
+        "reasoned",
+    ),
     "rival_sd": Setting(
         0.2,
         "logits per standard deviation",
@@ -159,6 +165,19 @@ SETTINGS: dict[str, Setting[float]] = {
         "context x feature columns",
         "beyond it features do not bend with the context",
         "reasoned",
+    ),
+    "placed": Setting(
+        32.0,
+        "feature columns",
+        "beyond it features act alike at all places",
+        "reasoned",
+    ),
+    "exclude": Setting(
+        0.5,
+        "of what independent slots have",
+        "below it clicks of a page exclude each other, and a choice among its items is a model worth "
+        "its cost: pages of one click have 0 to .4, readers who go on after a click .7 and more",
+        "six simulated worlds and real news pages",
     ),
     "missed": Setting(
         0.05,

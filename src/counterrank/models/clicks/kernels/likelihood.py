@@ -13,7 +13,7 @@ prior is.
 
 The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential
 (GAMMA: positive amounts with a variance in proportion to the squared mean); their dispersion scales
-the likelihood.
+the likelihood. Families from CHOICE on speak of whole pages (`pages`).
 
 Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked
 above), `last` the item clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d),
@@ -33,6 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.kernels.jit import jit, vector_jit
+from counterrank.models.clicks.kernels.pages import (
+    CHOICE,
+    page_derivatives,
+    page_likelihood,
+    page_product,
+)
 from counterrank.models.clicks.kernels.sigmoid import exponential, sigmoid
 
 Floats = NDArray[np.float64]
@@ -235,14 +241,15 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
 
 
 @jit
-def likelihood(
-    u: Floats, v: Floats, y: Floats, family: int, dispersion: float, su: Floats, sv: Floats
-) -> float:
-    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v), or su the mean
-    of numbers.
+def likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersion: float, su: Floats,
+               sv: Floats) -> float:  # fmt: skip
+    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v), su the mean of
+    numbers, or both what `pages` says.
     """
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
+    if family >= CHOICE:
+        return page_likelihood(u, v, y, row, family, dispersion, su, sv)
     total = 0.0
     for s in range(len(u)):
         su[s] = u[s] + v[s]
@@ -277,13 +284,19 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
 
 
 @jit
-def derivatives(su: Floats, sv: Floats, y: Floats, family: int, dispersion: float, exact: bool, ru: Floats, rv: Floats,
-                huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
+def derivatives(su: Floats, sv: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool, ru: Floats,
+                rv: Floats, huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
     """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the
-    Fisher matrix).
+    Fisher matrix). Families of whole pages have their own part in huu, what slots share in huv and
+    hvv.
     """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
+        return
+    if family >= CHOICE:
+        page_derivatives(su, sv, y, row, family, dispersion, exact, ru, huu, huv, hvv)
+        for s in range(len(su)):
+            rv[s] = ru[s]
         return
     for s in range(len(su)):
         bend = 1.0
@@ -370,10 +383,10 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
     linear(theta, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, u, v)
-    value = likelihood(u, v, y, family, dispersion, su, sv) - _penalty(theta, mean, precision)
+    value = likelihood(u, v, y, row, family, dispersion, su, sv) - _penalty(theta, mean, precision)
     exact = near
     for taken in range(most):
-        derivatives(su, sv, y, family, dispersion, exact, ru, rv, huu, huv, hvv)
+        derivatives(su, sv, y, row, family, dispersion, exact, ru, rv, huu, huv, hvv)
         adjoint(ru, rv, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, slope)  # fmt: skip
         for j in range(P):
             slope[j] -= precision[j] * (theta[j] - mean[j])
@@ -388,7 +401,9 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 break
             linear(direction, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits,
                    du, dv)  # fmt: skip
-            for s in range(N):
+            if family >= CHOICE:
+                page_product(huu, huv, hvv, su, y, row, du, dv)
+            for s in range(0 if family >= CHOICE else N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
                 du[s] = through
@@ -418,7 +433,9 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         promise = 0.5 * _dot(slope, step)
         settled = exact and promise < _LAST * enough
         exact = near or promise < _NEAR
-        if not promise > enough:
+        done = not promise > enough
+        # Where slots speak together a small promise may come from a long step: it is tried like others.
+        if done and family < CHOICE:
             for j in range(P):
                 theta[j] += step[j]
             return value, taken + 1
@@ -429,7 +446,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 ru[s], rv[s] = u[s] + size * du[s], v[s] + size * dv[s]
             for j in range(P):
                 moved[j] = theta[j] + size * step[j]
-            reached = likelihood(ru, rv, y, family, dispersion, su, sv) - _penalty(
+            reached = likelihood(ru, rv, y, row, family, dispersion, su, sv) - _penalty(
                 moved, mean, precision
             )
             # Armijo's rule: a small part of the promised gain must come true.
@@ -441,7 +458,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         value = reached
         for j in range(P):
             theta[j] = moved[j]
-        if settled and size == 1.0:
+        if done or (settled and size == 1.0):
             return value, taken + 1
         for s in range(N):
             u[s], v[s] = ru[s], rv[s]

@@ -296,3 +296,19 @@ def chances(values: Floats, lengths: Ints) -> None:
     for i in range(m):
         for k in range(lengths[i], K):
             values[i, k] = 0.0
+
+
+@jit
+def not_shown(rate: Floats, pool: Ints, row: Ints, item: Ints, lengths: Ints, out: Floats) -> None:
+    """Write the sum of the rates (n, C) of a request's candidates that ranking i of request row[i] does
+    not show (m,).
+    """
+    for i in range(len(item)):
+        r, total = row[i], 0.0
+        for c in range(pool.shape[1]):
+            shown = pool[r, c] < 0
+            for k in range(lengths[i]):
+                shown = shown or item[i, k] == pool[r, c]
+            if not shown:
+                total += rate[r, c]
+        out[i] = total

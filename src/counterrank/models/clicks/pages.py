@@ -1,0 +1,312 @@
+"""Models in which the items of a page act together: a choice among them, and one reward of the whole
+page.
+
+Every slot has h = t_k + v_k, t the place and v what the click models call attraction: context, items,
+features, scores. A reader who makes up to M choices clicks slot k with chance e^h_k / (1 + L + R) at
+each, L the sum of e^h over the page and R that over the candidates beside it, where they are known; one
+stands for what else there is to do. The reward of a page has S = sum_k w_k h_k behind it, w = 1 /
+sqrt(place): mean 1 / (1 + e^-S) where it is between 0 and 1 (any click, reciprocal rank), e^S where it
+is at least 0 (revenue), S where it may be negative.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import EstimatorError
+from counterrank.models.clicks.fit import predictors, prepared
+from counterrank.models.clicks.kernels.pages import (
+    CHANCE,
+    CHOICE,
+    NUMBER,
+    TOTAL,
+    page_means,
+    page_weights,
+)
+from counterrank.models.clicks.kernels.recursion import not_shown
+from counterrank.models.clicks.model import Predictor
+from counterrank.models.clicks.rankings import (
+    ALL,
+    History,
+    Kind,
+    Rankings,
+    Variant,
+    by_row,
+    plain_history,
+    variants_for,
+    with_candidates,
+)
+from counterrank.models.clicks.settings import SETTINGS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: No rate is more than e^20.
+_FAR = 20.0
+
+
+def _summed(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
+    """Return t_k + v_k (m, K); what stands in the padding means nothing."""
+    numbers = by_row(fold, predictor.folds, rankings.m)
+    return predictor(rankings, fold) + predictor.parameters.theta[numbers, : rankings.K]
+
+
+def _refuse_longer(rankings: Rankings, K: int) -> None:
+    if rankings.K > K:
+        raise EstimatorError(
+            f"rankings have {rankings.K} slots, the model was fitted to {K}; cut them"
+        )
+
+
+def _rates(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
+    """Return e^(t_k + v_k) (m, K), zero in the padding."""
+    values = np.exp(np.minimum(_summed(predictor, rankings, fold), _FAR))
+    return np.where(rankings.item >= 0, values, 0.0)
+
+
+def _keys(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
+    return np.where(rankings.item >= 0, predictor(rankings, fold), -np.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoiceModel:
+    """Items of a page compete for at most `budget` clicks."""
+
+    predictor: Predictor
+    budget: float
+    #: Slots of a page, and whether the candidates that it does not show compete too.
+    K: int
+    beside: bool
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+        return Kind.CHOICE
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
+        return self.predictor.variant
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.predictor.folds
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted, for people."""
+        own = {"model": "choice", "budget": self.budget, "beside": self.beside}
+        return own | self.predictor.details
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the expected clicks of each slot (m, K)."""
+        _refuse_longer(rankings, self.K)
+        rate = _rates(self.predictor, rankings, fold)
+        total = 1.0 + self._beside(rankings, fold) + rate.sum(axis=1)
+        out: Floats = self.budget * rate / total[:, None]
+        return out
+
+    def _beside(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the sum of the rates of the candidates that each page does not show (m,)."""
+        out = np.zeros(rankings.m)
+        if not self.beside:
+            return out
+        pool = rankings.pool
+        if pool is None or rankings.row is None:
+            raise EstimatorError("the model was fitted with candidates; these rankings have none")
+        folds = by_row(fold, self.folds, rankings.m)
+        # Rankings of a request share its candidates: each is asked once, by the fit its rows are asked.
+        of_row = np.full(pool.n, self.folds)
+        of_row[rankings.row] = folds
+        if (of_row[rankings.row] != folds).any():
+            raise EstimatorError("rankings of one request must be asked of one fold")
+        wanted = np.unique(rankings.row)
+        some = pool.take(wanted)
+        level = self.predictor.parameters.theta[of_row[wanted], self.K, None]
+        values = self.predictor(some, of_row[wanted]) + level
+        rate = np.where(some.item >= 0, np.exp(np.minimum(values, _FAR)), 0.0)
+        row = np.searchsorted(wanted, rankings.row)
+        not_shown(rate, some.item, row, rankings.item, rankings.lengths, out)
+        return out
+
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
+        """Return expected clicks and their surprises; a reward other than zero is a click."""
+        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
+
+    def along(
+        self,
+        rankings: Rankings,
+        reward: Floats,
+        worth: Floats,
+        fold: int | Ints,
+        alpha: Floats | None,
+    ) -> History:
+        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average.
+
+        Given the clicks above, the choices that are left go to a slot in proportion to its share of
+        what is left.
+        """
+        shown = rankings.item >= 0
+        weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
+        share = self.expected(rankings, fold) / self.budget
+        click = np.where(shown, reward != 0.0, 0.0)
+        left = self.budget - np.cumsum(click, axis=1) + click
+        # Shares of the slots above, taken from one: what stands below or beside.
+        rest = np.maximum(1.0 - np.cumsum(share, axis=1) + share, 1e-12)
+        to_come = np.cumsum((weights * worth * share)[:, ::-1], axis=1)[:, ::-1]
+        ahead = np.zeros((rankings.m, rankings.K + 1))
+        ahead[:, :-1] = left * to_come / rest
+        delta = np.where(shown, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
+        return History(self.budget * share * worth, ahead, delta)
+
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the chance of a click on an item that stands alone (m, K)."""
+        return np.where(
+            rankings.item >= 0, 1.0 / (1.0 + np.exp(-self.predictor(rankings, fold))), 0.0
+        )
+
+    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+        """Return the logarithm of the rate but for the place (m, K), -inf in the padding."""
+        return _keys(self.predictor, rankings, fold)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageModel:
+    """One reward a page, from all its items; it stands at the last of them, as in the log."""
+
+    predictor: Predictor
+    #: Of `kernels.pages`: CHANCE, TOTAL or NUMBER.
+    family: int
+    centre: float
+    unit: float
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+        return Kind.PAGE
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
+        return self.predictor.variant
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.predictor.folds
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was fitted, for people."""
+        return {"model": "page"} | self.predictor.details
+
+    def page(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the expected reward of each page (m,)."""
+        _refuse_longer(rankings, self.predictor.parameters.K)
+        values = np.where(rankings.item >= 0, _summed(self.predictor, rankings, fold), 0.0)
+        mean, _ = page_means(self.family, values @ page_weights(rankings.K))
+        return self.centre + self.unit * mean
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the expected reward of each page at its last slot (m, K)."""
+        out = np.zeros(rankings.item.shape)
+        out[np.arange(rankings.m), rankings.lengths - 1] = self.page(rankings, fold)
+        return out
+
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
+        """Return expected rewards and residuals of the pages, at their last slots."""
+        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
+
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return what each slot's item adds by itself, but for its place (m, K)."""
+        return np.where(rankings.item >= 0, self.predictor(rankings, fold), 0.0)
+
+    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+        """Return what an item adds, as a key to sort by (m, K), -inf in the padding."""
+        return _keys(self.predictor, rankings, fold)
+
+
+def _plain(rankings: Rankings, variants: tuple[Variant, ...] | None) -> tuple[Variant, ...]:
+    """Return the variants without competition: here items compete, or act together, in any case."""
+    given = variants_for(rankings) if variants is None else variants
+    return tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in given))
+
+
+def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
+    """Return whether clicks (m, K) of a page exclude each other: their number varies far less than that
+    of independent slots, or pages with several of them are far fewer than those of such slots.
+
+    >>> one = np.eye(4)[np.arange(400) % 4]
+    >>> compete(one, np.ones((400, 4), dtype=bool)), compete(one[:, ::2], np.ones((400, 2), dtype=bool))
+    (True, True)
+    """
+    m, count = len(click), np.where(shown, click, 0.0).sum(axis=1)
+    p = np.where(shown, click, 0.0).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
+    chance = np.where(shown, np.minimum(p, 1.0 - 1e-9), 0.0)
+    none = np.prod(1.0 - chance, axis=1)
+    one = none * (chance / (1.0 - chance)).sum(axis=1)
+    several = float((1.0 - none - one).sum())
+    varies = float((chance * (1.0 - chance)).sum())
+    few = SETTINGS["exclude"].value
+    return bool(
+        m * count.var() < few * varies
+        # Fewer than a handful of pages would say nothing.
+        or (several >= 10.0 and (count > 1.0).sum() < few * several)
+    )
+
+
+def fit_choices(
+    rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int = 0
+) -> tuple[ChoiceModel, ...]:
+    """Return cross-fitted models of a choice among the items of a page, and among these and the
+    candidates beside it where there is a pool; rewards other than zero are clicks.
+    """
+    pages = [rankings] if rankings.pool is None else [rankings, with_candidates(rankings)]
+    made = []
+    for page in pages:
+        wider = page.K - rankings.K
+        given = np.pad(reward, ((0, 0), (0, wider)))
+        rows = prepared(CHOICE, page, given, fold, folds, seed)
+        (predictor,) = predictors(rows, (Variant(extra=rankings.extras),))
+        made.append(
+            ChoiceModel(predictor, 1.0 / rows.dispersion, rankings.K, beside=page.page is not None)
+        )
+    return tuple(made)
+
+
+def fit_pages(
+    rankings: Rankings,
+    reward: Floats,
+    fold: Ints,
+    *,
+    folds: int,
+    variants: tuple[Variant, ...] | None = None,
+    seed: int = 0,
+) -> tuple[PageModel, ...]:
+    """Return cross-fitted models of one reward a page, which stands at its last slot."""
+    page = np.where(rankings.item >= 0, reward, 0.0).sum(axis=1)
+    least, most, centre, unit = float(page.min()), float(page.max()), 0.0, 1.0
+    standard = reward
+    if least >= 0.0 and most <= 1.0:
+        family = CHANCE
+    elif least >= 0.0:
+        family, unit = TOTAL, float(page.mean())
+        standard = reward / unit
+    else:
+        family, centre = NUMBER, float(page.mean())
+        spread = float(page.std())
+        unit = spread if spread > 1e-12 * max(abs(centre), 1.0) else 1.0
+        standard = np.zeros(reward.shape)
+        last = np.arange(rankings.m), rankings.lengths - 1
+        standard[last] = (page - centre) / unit
+    rows = prepared(family, rankings, standard, fold, folds, seed)
+    return tuple(
+        PageModel(p, family, centre, unit) for p in predictors(rows, _plain(rankings, variants))
+    )
