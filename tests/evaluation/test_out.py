@@ -176,7 +176,7 @@ def test_a_run_of_mlflow(log, tracked):
     assert metrics["new/ips/value"] == one.value and metrics["new/ips/low"] == one.interval(0.95)[0]
     assert metrics["rows"] == 600 and run_.info.status == "FINISHED"
     assert run_.data.tags["counterrank.verdict"] == expected.verdict.level
-    assert run_.data.tags["counterrank.data.fingerprint"] == expected.log["fingerprint"]
+    assert run_.data.tags["counterrank.log_fingerprint"] == expected.log["fingerprint"]
     names = {one.path for one in client.list_artifacts(run_.info.run_id)}
     assert names == {"report.html", "result.json"}
 

@@ -84,7 +84,7 @@ def _tags(result: Evaluation) -> dict[str, str]:
     told = {
         "verdict": result.verdict["level"],
         "summary": result.verdict["summary"],
-        "fingerprint": result.log["fingerprint"],
+        "log_fingerprint": result.log["fingerprint"],
         "targets": ", ".join(dict.fromkeys(one.target for one in result.estimates)),
     }
     return {f"counterrank.{key}": str(value)[:500] for key, value in told.items()}
