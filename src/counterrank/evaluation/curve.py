@@ -1,5 +1,7 @@
 """The position curve of a log, as a file for those who train rankers."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
@@ -9,6 +11,7 @@ import numpy as np
 from counterrank.estimators import fit_examination
 
 if TYPE_CHECKING:
+    from counterrank.data.log import RankingLog
     from counterrank.io import LogLike, OpenOptions
 
 SCHEMA = "counterrank/curve/1"
@@ -49,9 +52,7 @@ class PositionCurve:
         return json.dumps(told, indent=1) + "\n"
 
 
-def position_curve(
-    log: "LogLike", *, seed: int = 0, **reading: "Unpack[OpenOptions]"
-) -> PositionCurve:
+def position_curve(log: LogLike, *, seed: int = 0, **reading: Unpack[OpenOptions]) -> PositionCurve:
     """Return how often each position is looked at, estimated from clicks.
 
     Clicks are taken for examination times relevance; relevance is modelled by items and features.
@@ -102,5 +103,5 @@ def position_curve(
     return PositionCurve(tuple(found.tolist()), tuple(fitted.error.tolist()), int(rows))
 
 
-def _count(batch: "object") -> int:
-    return int(batch.n)  # type: ignore[attr-defined]
+def _count(batch: RankingLog) -> int:
+    return batch.n
