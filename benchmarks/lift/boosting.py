@@ -26,8 +26,8 @@ from benchmarks.lift.cells import TARGET, Floats, Ints, Z
 from counterrank.data.log import LOGGING
 from counterrank.errors import EstimatorError
 from counterrank.estimators import Lift
+from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Policy
-from counterrank.texts import REWARD_PER_RANKING
 from counterrank.weights.ratios import ratios_of
 
 FORMS = ("dm", "diff", "dr")

@@ -31,8 +31,8 @@ from benchmarks.lift.cells import (
     Truth,
     at_last,
 )
+from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Candidates, parse_policy
-from counterrank.texts import REWARD_PER_RANKING
 
 FILE = "news_pages.csv.gz"
 ARTICLES = 9

@@ -11,9 +11,9 @@ import numpy as np
 
 import counterrank as cr
 from benchmarks.lift.cells import TARGET, Case, Floats, Ints, Truth, at_last
+from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Candidates, ItemFeatures, parse_policy
 from counterrank.research.simulate.clicks import linear, subsets
-from counterrank.texts import REWARD_PER_RANKING
 
 Behavior = Literal["position", "reading", "redundancy", "trust", "one click", "carousel"]
 Reward = Literal["clicks", "revenue", "any click", "reciprocal rank"]

@@ -26,7 +26,7 @@ from benchmarks.lift.cells import (
     Truth,
     at_last,
 )
-from counterrank.texts import REWARD_PER_RANKING
+from counterrank.messages import REWARD_PER_RANKING
 
 FILE = "search_log_a.csv.gz"
 #: Sessions that a list needs to be among those the policies choose from, and lists of a query.

@@ -60,7 +60,14 @@ def shop(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
             "reciprocal rank": replace(base, reward="reciprocal rank"),
         }
         out += [
-            _page_cell("shop", f"shop {number} {name}", world, kept, sweep=number < 2)
+            _page_cell(
+                "shop",
+                f"shop {number} {name}",
+                world,
+                kept,
+                # One reward a page varies most between shops.
+                sweep=number == 0 or (number == 1 and world.reward not in ("clicks", "revenue")),
+            )
             for name, world in variants.items()
         ]
     base = replace(SHOP, seed=_seed(draws, 1, 9))
@@ -96,7 +103,7 @@ def close(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
                 leave=0.3 if behavior == "reading" else 0.0,
             )
             name = f"{behavior} {goal:+.0%}" if goal else f"{behavior} lift 0"
-            out.append(_aimed_cell(name, base, goal, kept, sweep=at < 4))
+            out.append(_aimed_cell(name, base, goal, kept, sweep=at < 3))
     return out
 
 
@@ -195,7 +202,7 @@ def factored(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
             "factored",
             f"{cell['id']} {cell['family']} K {cell['options']['K']} n {cell['n']}",
             _factored_case(cell, draws, kept),
-            sweep=cell["n"] <= 8_000,
+            sweep=cell["n"] <= 2_000,
         )
         for cell in found
     ]

@@ -43,10 +43,12 @@ def measures(rows: Sequence[Row], name: str) -> Measures:
     mine = [one for one in rows if one.estimator == name]
     said = [one for one in mine if np.isfinite(one.lift) and np.isfinite(one.low)]
     spoke = {one.log for one in said}
-    errors = {
-        other: _mse([one for one in rows if one.estimator == other and one.log in spoke])
-        for other in dict.fromkeys(one.estimator for one in rows)
-    }
+    # One who was asked about some of the logs only could be the best by luck.
+    asked: dict[str, list[Row]] = {}
+    for one in rows:
+        if one.log in spoke:
+            asked.setdefault(one.estimator, []).append(one)
+    errors = {other: _mse(some) for other, some in asked.items() if len(some) == len(spoke)}
     rivals = {other: e for other, e in errors.items() if other != name and np.isfinite(e)}
     best = min(rivals, key=rivals.__getitem__, default="")
     zero = [one for one in said if nothing_to_find(one)]
@@ -109,7 +111,7 @@ def _ratio(own: float, rivals: Sequence[float]) -> float:
     target that is the logger.
     """
     best = min(rivals, default=float("nan"))
-    return own / best if best > 1e-20 else float("nan")
+    return own / best if best > 1e-12 else float("nan")
 
 
 def geometric(values: Iterable[float]) -> float:
@@ -163,7 +165,7 @@ def against(rows: Sequence[Row], name: str) -> list[str]:
     lines = [_row("MSE / that of", *others), "|" + "---|" * (1 + len(others))]
     for population in dict.fromkeys(p for p, _ in cells):
         pairs = [
-            {other: _ratio(_mse_of(some, name), [_mse_of(some, other)]) for other in others}
+            {other: _paired(some, name, other) for other in others}
             for (p, _), some in cells.items()
             if p == population
         ]
@@ -172,8 +174,15 @@ def against(rows: Sequence[Row], name: str) -> list[str]:
     return lines
 
 
-def _mse_of(rows: Iterable[Row], name: str) -> float:
-    return _mse([one for one in rows if one.estimator == name])
+def _paired(rows: Iterable[Row], name: str, other: str) -> float:
+    """Return the ratio of two MSEs over the logs on which both gave a lift."""
+    said = {
+        who: {one.log: one for one in rows if one.estimator == who and np.isfinite(one.lift)}
+        for who in (name, other)
+    }
+    both = said[name].keys() & said[other].keys()
+    own, its = (_mse([said[who][log] for log in sorted(both)]) for who in (name, other))
+    return _ratio(own, [its])
 
 
 def _line(label: str, m: Measures) -> str:

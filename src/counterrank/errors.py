@@ -2,6 +2,7 @@
 
 CounterrankError (also a ValueError)
  |- LogError              the log itself: a value, a row, a column
+ |   `- MissingColumnError   a column that a user named
  |- PropensityError       what the propensities are or cannot support
  |- PolicyError           a policy that is malformed or lacks a capability
  |- BehaviorError         a behaviour model or tree that does not fit
@@ -17,14 +18,33 @@ CounterrankWarning (a UserWarning): statistical doubts, never exceptions
 
 import importlib
 from types import ModuleType
+from typing import Self
 
 
 class CounterrankError(ValueError):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    >>> problem = LogError("reward is missing in row 3", remedy="drop the row")
+    >>> str(problem), problem.said, problem.remedy
+    ('reward is missing in row 3; drop the row', 'reward is missing in row 3', 'drop the row')
+    """
+
+    def __init__(self, said: str = "", *, remedy: str = "") -> None:
+        """Keep what is wrong apart from what to do about it."""
+        super().__init__(f"{said}; {remedy}" if remedy else said)
+        self.said, self.remedy = said, remedy
+
+    def about(self, what: str) -> Self:
+        """Return this error with the name of what it is about in front."""
+        return type(self)(f"{what}: {self.said}", remedy=self.remedy)
 
 
 class LogError(CounterrankError):
     """A log that cannot be used as it is."""
+
+
+class MissingColumnError(LogError):
+    """A column that a user named and that is not there."""
 
 
 class PropensityError(CounterrankError):

@@ -186,5 +186,5 @@ def test_from_a_file_by_the_command_line(tmp_path, monkeypatch, capsys):
 def test_a_missing_column_of_arms_is_called_that(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("action_1,reward_1,propensity_1,new_1\na,1,0.5,0.5\n")
-    with pytest.raises(LogError, match="there is no column 'WRONG' for the arm"):
+    with pytest.raises(LogError, match="the column of arms: .*there is no column 'WRONG'"):
         cr.validate(path, "WRONG")

@@ -13,6 +13,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.io import adapters as registry
 from counterrank.io import from_obp, read_log, read_vw_ccb, read_vw_slates
+from counterrank.messages import has
 from counterrank.research import datasets
 from counterrank.research.datasets import (
     HEAD,
@@ -191,7 +192,7 @@ def test_vw_ccb(tmp_path):
         [30, 0],
         [30, 0],
     ]
-    assert "actions-by-index" in log.notes and log.columns["event_id"].tolist() == ["e", "e"]
+    assert has(log.notes, "actions-by-index") and log.columns["event_id"].tolist() == ["e", "e"]
 
 
 def test_vw_ccb_ragged_tagged_and_with_targets(tmp_path):
@@ -203,7 +204,7 @@ def test_vw_ccb_ragged_tagged_and_with_targets(tmp_path):
     log = read_vw_ccb(write_events(tmp_path / "log.json", one, two), targets="new")
     assert log.action_names == ("t0", "t2", "t3") and log.action.tolist() == [[1, 0], [2, -1]]
     assert log.targets["new"].values.tolist() == [[0.4, 0.3], [0.7, 1.0]]
-    assert "actions-by-index" not in log.notes
+    assert not has(log.notes, "actions-by-index")
 
 
 def test_vw_plain_json_has_labels_in_the_slots(tmp_path):
@@ -234,7 +235,7 @@ def test_vw_slates(tmp_path):
         write_events(tmp_path / "log.json", event), format="vw-slates", targets="uniform"
     )
     assert log.propensity.kind == "factored" and log.propensity.values.tolist() == [[0.75, 1.0]]
-    assert log.reward.tolist() == [[0, 0.5]] and "reward-per-ranking" in log.notes
+    assert log.reward.tolist() == [[0, 0.5]] and has(log.notes, "reward-per-ranking")
     assert log.targets["uniform"].values.tolist() == [[0.5, 1.0]]
     assert read_vw_slates(tmp_path / "log.json").n == 1
 
@@ -294,7 +295,7 @@ def test_open_bandit(tmp_path):
     assert log.columns["position"].tolist() == [2, 3] and log.targets[
         "uniform"
     ].values.tolist() == [[0.25], [0.25]]
-    assert log.notes == ("single-position-rows",)
+    assert [note.code for note in log.notes] == ["single-position-rows"]
     with pytest.raises(LogError, match="--format open-bandit"):
         read_log(path)
 
@@ -342,7 +343,7 @@ def test_open_bandit_like_logs_have_any_number_of_features(tmp_path):
     assert log.propensity.values.tolist() == [[0.25], [0.5]]
     assert log.context_names == ("position", "user_feature_0", "user_feature_5")
     path.write_text("item_id,position,click\n2,2,0\n3,3,1\n")
-    assert read_open_bandit(path, require_propensity=False).notes[0] == "propensity-missing"
+    assert read_open_bandit(path, require_propensity=False).notes[0].code == "propensity-missing"
     with pytest.raises(LogError, match="no column 'propensity_score'"):
         read_open_bandit(path)
 
@@ -376,7 +377,7 @@ def test_amazon_music(tmp_path):
     assert log.propensity.kind == "position"
     assert log.propensity.values.tolist() == [[0.5, 0.3, 0.5], [0.9, 0.9, 1]]
     assert log.targets["target"].values.tolist() == [[0, 0, 1], [1, 1, 1]]
-    assert log.notes == ("actions-by-index",)
+    assert [note.code for note in log.notes] == ["actions-by-index"]
     # its own weights: 1[both rankings agree at k] / P_kk
     many = log.take(np.repeat([0, 1], 50))
     assert cr.IIPS().estimate(many, "target").value == pytest.approx((1 / 0.5 + 1 / 0.9) / 2)
@@ -453,7 +454,9 @@ def test_real_search_log():
     log = read_log(
         path, columns=columns, context="query,region", require_propensity=False, encode_actions=True
     )
-    assert (log.n, log.K) == (35_064, 10) and log.notes == ("propensity-missing",)
+    assert (log.n, log.K) == (35_064, 10) and [note.code for note in log.notes] == [
+        "propensity-missing"
+    ]
     np.testing.assert_allclose(log.reward.mean(axis=0)[:3], [0.257, 0.249, 0.170], atol=1e-3)
 
 
@@ -484,7 +487,9 @@ def test_kuairand_random_log(tmp_path):
 def test_kuairand_other_reward_and_mixed_rows(tmp_path):
     log = read_kuairand(kuairand(tmp_path / "log.csv", 1, 0, 1), columns="reward=long_view")
     assert (
-        log.n == 2 and log.reward.tolist() == [[1], [1]] and log.notes == ("standard-rows-dropped",)
+        log.n == 2
+        and log.reward.tolist() == [[1], [1]]
+        and [note.code for note in log.notes] == ["standard-rows-dropped"]
     )
 
 
@@ -492,7 +497,9 @@ def test_kuairand_standard_log_has_no_propensities(tmp_path):
     path = kuairand(tmp_path / "log_standard.csv", 0, 0)
     with pytest.raises(PropensityError, match="standard policy"):
         read_log(path, format="kuairand")
-    assert "propensity-missing" in read_log(path, format="kuairand", require_propensity=False).notes
+    assert has(
+        read_log(path, format="kuairand", require_propensity=False).notes, "propensity-missing"
+    )
 
 
 # --- Seznam ---

@@ -140,19 +140,6 @@ def test_public_names():
         assert hasattr(readers, name)
 
 
-def test_every_note_has_a_sentence():
-    from counterrank import texts as notes
-
-    codes = [
-        value
-        for name, value in vars(notes).items()
-        if name.isupper() and isinstance(value, str) and value.replace("-", "").isalpha()
-    ]
-    assert set(codes) == set(notes.MEANING) and len(codes) == 8
-    assert notes.explain("something else") == "something else"
-    assert notes.explain(codes[0]) == f"{codes[0]}: {notes.MEANING[codes[0]]}"
-
-
 def test_the_command_line_says_the_same():
     from counterrank.cli.evaluate import evaluate as command
     from counterrank.cli.options import reading

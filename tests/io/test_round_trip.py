@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from counterrank.io import from_frame, read_log, scan_log
 from counterrank.io.reading import concat
+from counterrank.messages import has
 
 FORMATS = (
     "log.parquet",
@@ -147,7 +148,7 @@ def test_one_reward_a_ranking_stands_at_the_last_item():
         {"action": [[0, 1], [2]], "reward": [3.0, 4.0], "propensity": [[0.5, 0.5], [0.5]]}
     )
     assert log.reward.tolist() == [[0, 3], [4, 0]]
-    assert "reward-per-ranking" in log.notes
+    assert has(log.notes, "reward-per-ranking")
 
 
 def test_joint_propensities_scalar_or_repeated():
@@ -233,13 +234,13 @@ def test_missing_rewards_as_zero():
         "propensity": [[0.5, 0.5], [0.5]],
     }
     log = from_frame(columns, missing_reward="zero")
-    assert log.reward.tolist() == [[0, 1], [0, 0]] and "missing-reward-zero" in log.notes
+    assert log.reward.tolist() == [[0, 1], [0, 0]] and has(log.notes, "missing-reward-zero")
 
 
 def test_without_propensities(kit):
     columns = {name: values for name, values in kit.make().items() if name != "propensity"}
     log = from_frame(columns, require_propensity=False)
-    assert "propensity-missing" in log.notes and (log.propensity.values == 1).all()
+    assert has(log.notes, "propensity-missing") and (log.propensity.values == 1).all()
 
 
 def test_large_and_negative_ids_are_encoded_on_request():

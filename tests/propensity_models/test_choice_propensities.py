@@ -15,6 +15,7 @@ from counterrank.cli.main import main
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.io import read_log, scan_log
+from counterrank.messages import MISSING_PROPENSITY
 from counterrank.policies import Candidates, ItemFeatures, Scored, parse_policy
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.choice import Choices, choice_loss, fit_choice, known_of
@@ -68,7 +69,7 @@ def as_log(rows, *, scored=True, priced=True, more=None):
         targets={"new": new},
         candidates=sets,
         unit=np.array(rows["unit"]),
-        notes=("propensity-missing",),
+        notes=(MISSING_PROPENSITY,),
     )
 
 
@@ -296,7 +297,9 @@ def test_files_streams_and_objects_give_the_same_policy(written):
     expected = estimate_propensities(as_log(rows)).propensity
     policies = {"new": "plackett-luce"}
     read = read_log(path, require_propensity=False, policies=policies)
-    assert read.notes == ("propensity-missing",) and read.propensity.deterministic
+    assert [note.code for note in read.notes] == [
+        "propensity-missing"
+    ] and read.propensity.deterministic
     found = estimate_propensities(read).propensity
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12, rtol=0)
     stream = scan_log(path, targets=("new",), require_propensity=False, policies=policies)

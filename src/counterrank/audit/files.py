@@ -42,7 +42,7 @@ from counterrank.io import (
     read_table,
     resolve,
 )
-from counterrank.texts import say
+from counterrank.messages import say
 from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 
@@ -180,12 +180,8 @@ def _dirty(
     path: str | os.PathLike[str], targets: tuple[str, ...], problem: CounterrankError, *,
     segments: Sequence[str] | str | None, time: str | None, **reading: Any,
 ) -> Audit:  # fmt: skip
-    # Errors end with what to do, after the last semicolon.
-    what, _, remedy = str(problem).rpartition("; ")
-    what = what or str(problem)
-    failed = Finding(
-        "readable", FAILED, what, remedy=remedy if remedy != what else "correct the file"
-    )
+    what, remedy = problem.said, problem.remedy or "correct the file"
+    failed = Finding("readable", FAILED, what, remedy=remedy)
     try:
         wrong, log = repaired(path, targets, **reading)
     except (ConfigError, MissingExtraError):
@@ -193,7 +189,7 @@ def _dirty(
     except (CounterrankError, OSError) as deeper:
         # A file that cannot be opened at all says the same twice, with and without its name.
         cause = "" if str(deeper) in str(problem) else f"a second look did not help: {deeper}"
-        return Audit.of([Finding("readable", FAILED, what, cause=cause, remedy=failed.remedy)])
+        return Audit.of([Finding("readable", FAILED, what, cause=cause, remedy=remedy)])
     rows = Audit.of([failed, *wrong])
     if log is None:
         return rows

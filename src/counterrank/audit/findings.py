@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counterrank import atomic
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
 from counterrank.weights.ratios import Ratios, ratios_of
 from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED, WARNED, Outcome
 
@@ -93,12 +94,12 @@ class Subject:
     @property
     def without_propensities(self) -> bool:
         """The log was read without any: its numbers are a stand-in."""
-        return any(note.startswith("propensity-missing") for note in self.first.notes)
+        return MISSING_PROPENSITY in self.first.notes
 
     @property
     def estimated_propensities(self) -> bool:
         """The log's propensities were estimated from it."""
-        return any(note.startswith("estimated-propensity") for note in self.first.notes)
+        return has(self.first.notes, ESTIMATED)
 
     def looked_at(self, rows: int, most: int) -> int:
         """Return how many rows of a batch are seen by a check that looks at no more than `most`

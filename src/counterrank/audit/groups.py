@@ -29,8 +29,9 @@ from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
+from counterrank.messages import say
 from counterrank.policies import Policy
-from counterrank.texts import in_percent, in_z, say
+from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
 from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
 
@@ -336,8 +337,8 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
         Finding(
             "mean-weight-by-group",
             SKIPPED,
-            f"{missing}; name one with --target or --segment "
-            "(targets=[NAME], segments=[COLUMN] in Python)",
+            f"{missing}; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
+            f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}",
         )
     ]
 
@@ -589,8 +590,8 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
         return (
             "the logged propensities are too small: joint or cumulative probabilities, or a policy "
             "with more candidates than were eligible",
-            "log P(a_k | x) of the item at its own position; see --propensity-kind "
-            "(propensity_kind= in Python)",
+            "log P(a_k | x) of the item at its own position; see "
+            + say("--propensity-kind", python="propensity_kind="),
         )
     if mean < 1:
         return (

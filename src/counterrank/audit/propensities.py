@@ -18,7 +18,8 @@ from counterrank.audit.findings import (
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
-from counterrank.texts import in_percent, say
+from counterrank.messages import say
+from counterrank.texts import in_percent
 from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 Floats = NDArray[np.float64]

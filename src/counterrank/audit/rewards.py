@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Finding, Subject, Tally, listed
 from counterrank.audit.groups import by_stretch, stretch_names
 from counterrank.data.log import RankingLog
-from counterrank.texts import REWARD_PER_RANKING
+from counterrank.messages import REWARD_PER_RANKING
 from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED
 
 Floats = NDArray[np.float64]

@@ -20,8 +20,9 @@ from counterrank.audit.findings import (
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.kernels import hashing
+from counterrank.messages import say
 from counterrank.policies import Scored
-from counterrank.texts import in_percent, say
+from counterrank.texts import in_percent
 from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
@@ -414,7 +415,8 @@ class Logged(Check):
             return self.passed("the log has propensities of the logging policy")
         found, remedy = (
             "the log has no propensities",
-            "--estimate-propensity (estimate_propensity=True in Python) learns them from the context",
+            f"{say('--estimate-propensity', python='estimate_propensity=True')} learns them from the "
+            "context",
         )
         if isinstance(subject.first.propensity, Scored):
             found = "the log has scores of the logger, but no propensities"

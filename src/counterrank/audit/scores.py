@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_at
 from counterrank.data.log import RankingLog
+from counterrank.messages import say
 from counterrank.policies import Scored, candidate_fit, parse_policy
-from counterrank.texts import in_percent, say
+from counterrank.texts import in_percent
 from counterrank.weights.thresholds import FAILED, SIGNIFICANT, WARNED
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.

@@ -4,13 +4,11 @@ been right about our last A/B test?
 
 import shlex
 import sys
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from counterrank.cli.options import (
-    for_commands,
     hand_over,
     html_option,
     json_option,
@@ -182,9 +180,6 @@ def evaluate(log: Any, **options: Any) -> None:
             **_asked_for(options),
             **read,
         )
-    told = {name: for_commands(getattr(result, name)) for name in _ADVISING}
-    flagged = tuple(replace(e, flags=for_commands(e.flags)) for e in result.estimates)
-    result = replace(result, estimates=flagged, **told)
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result.log["words"] = {role: word for role, word in words.items() if word}
@@ -214,8 +209,6 @@ def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-#: Parts of a result that say what to do, and to whom.
-_ADVISING = ("verdict", "audit", "skipped", "planning", "diagnostics")
 #: Options that `evaluation.evaluate` takes under the same name.
 _AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical", "weights_out")
 
@@ -299,9 +292,8 @@ def check(log: Any, **options: Any) -> None:
     asked = {"targets": options["targets"], "segments": options["segments"]}
     with showing_progress():
         found = audit_file(log, **asked, time=options["time_column"], **read)
-    findings = for_commands(found)
-    hand_over(findings, options, findings.to_json, piped=piped)
-    if findings.failed:
+    hand_over(found, options, found.to_json, piped=piped)
+    if found.failed:
         raise click.exceptions.Exit(2)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
-    for_commands,
     hand_over,
     html_option,
     json_option,
@@ -129,7 +128,7 @@ def learn(log: Any, **options: Any) -> None:
     written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
     hand_over(result, options, written, piped=piped)
     if not certified:
-        click.echo(for_commands(str(result.certificate)), err=True)
+        click.echo(str(result.certificate), err=True)
         raise click.exceptions.Exit(1)
 
 

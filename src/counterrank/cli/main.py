@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from counterrank._version import __version__
-from counterrank.cli.options import for_commands
 from counterrank.errors import CounterrankError
+from counterrank.messages import for_commands
 from counterrank.plugins import COMMANDS, found, load
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded
@@ -102,6 +102,7 @@ _EPILOG = """Start with:
 @click.version_option(__version__, prog_name="counterrank")
 def main() -> None:
     """What would a new ranking policy earn? Answers from the logs of the old one."""
+    click.get_current_context().with_resource(for_commands())
 
 
 class _Terminated(BaseException):
@@ -202,7 +203,7 @@ def run() -> None:
 def _told(problem: Exception) -> tuple[str, int]:
     """Return what to say about an exception, and the exit code: 2 where the user can do something."""
     if isinstance(problem, CounterrankError):
-        return f"counterrank: {printable(for_commands(str(problem)))}", 2
+        return f"counterrank: {printable(str(problem))}", 2
     if isinstance(problem, MemoryError):
         return "counterrank: out of memory; give the log as Parquet files, which are streamed", 2
     if isinstance(problem, OSError):

@@ -2,7 +2,6 @@
 terminal, results on stdout or in files.
 """
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -254,25 +253,6 @@ def _from_file(path: str | None) -> dict[str, Any]:
     from counterrank.io import log_table
 
     return log_table(path)
-
-
-def for_commands(told: Any) -> Any:
-    """Return a message, or all messages in dicts and lists of them, without what they say to those
-    who write Python: messages name the option first.
-
-    >>> for_commands("map it with --columns action=items (columns={'action': 'items'} in Python), or rename it")
-    'map it with --columns action=items, or rename it'
-    >>> for_commands({"remedy": ["--logger top (logger='top' in Python)"], "rows": 3})
-    {'remedy': ['--logger top'], 'rows': 3}
-    """
-    if isinstance(told, str):
-        return re.sub(r" \([^()]* in Python\)", "", told)
-    # Verdicts and audits are dicts and lists with a repr of their own, which they keep.
-    if isinstance(told, dict):
-        return type(told)((key, for_commands(value)) for key, value in told.items())
-    if isinstance(told, list | tuple):
-        return type(told)(for_commands(value) for value in told)
-    return told
 
 
 def _plain(text: str) -> str:

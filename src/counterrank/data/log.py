@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.data import validation
 from counterrank.data.propensity import Propensity, rows_of
 from counterrank.errors import LogError
+from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
-from counterrank.texts import REWARD_PER_RANKING
 
 if TYPE_CHECKING:
     import os

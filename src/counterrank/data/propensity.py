@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PropensityError
+from counterrank.messages import row_name
 
 Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
@@ -64,7 +65,8 @@ class Propensity:
     def __post_init__(self) -> None:
         if self.kind not in SUPPORTS:
             raise PropensityError(
-                f"propensity kind '{self.kind}' is unknown; use one of {', '.join(SUPPORTS)}"
+                f"propensity kind '{self.kind}' is unknown",
+                remedy=f"use one of {', '.join(SUPPORTS)}",
             )
         try:
             values = np.ascontiguousarray(self.values, dtype=np.float64)
@@ -110,7 +112,7 @@ def _same_in_every_column(values: Floats) -> Floats:
     if values.shape[1] and not (values == values[:, :1]).all():
         row = int(np.argmax((values != values[:, :1]).any(axis=1)))
         raise PropensityError(
-            f"'joint' propensities need one number a ranking, but row {row} has different ones: "
+            f"'joint' propensities need one number a ranking, but {row_name(row)} has different ones: "
             f"{values[row]}"
         )
     return np.ascontiguousarray(values[:, 0])

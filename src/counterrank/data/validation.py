@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
+from counterrank.messages import row_name, say
 from counterrank.policies import Candidates, Policy
 
 Floats = NDArray[np.float64]
@@ -38,14 +39,15 @@ def actions(values: Any) -> Ints:
         array = _whole_numbers(array)
     if array.dtype.kind not in "iub":
         raise LogError(
-            f"action must hold integer ids, got {array.dtype}; read_log and from_frame encode names"
+            f"action must hold integer ids, got {array.dtype}",
+            remedy="read_log and from_frame encode names",
         )
     # Tables over items (counts, features, scores) are as long as the largest id: a hash as id would
     # ask for all memory.
     if int(array.max()) > _LARGEST_ID:
         raise LogError(
-            f"action has the id {array.max()}; ids number the items from 0. read_log and "
-            "from_frame encode larger ones"
+            f"action has the id {array.max()}",
+            remedy="ids number the items from 0. read_log and from_frame encode larger ones",
         )
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -57,8 +59,8 @@ def _whole_numbers(array: NDArray[Any]) -> Ints:
     if bad.any():
         row, position = np.argwhere(bad)[0]
         raise LogError(
-            f"action is {array[row, position]} at row {row}, position {position + 1}; ids must be "
-            "integers"
+            f"action is {array[row, position]} at {row_name(row)}, position {position + 1}",
+            remedy="ids must be integers",
         )
     return whole.astype(np.int64)
 
@@ -72,17 +74,19 @@ def lengths(action: Ints, *, start: int) -> Ints:
     if row >= 0 and action[row].min() < -1:
         position = int(np.argmax(action[row] < -1))
         raise LogError(
-            f"action is {action[row, position]} at row {start + row}, position {position + 1}; ids "
-            "start at 0 and -1 pads a shorter ranking"
+            f"action is {action[row, position]} at {row_name(start + row)}, position "
+            f"{position + 1}",
+            remedy="ids start at 0 and -1 pads a shorter ranking",
         )
     if row >= 0:
         raise LogError(
-            f"row {start + row} has an item after an empty position: {action[row].tolist()}; move "
-            "padding to the end"
+            f"{row_name(start + row)} has an item after an empty position: {action[row].tolist()}",
+            remedy="move padding to the end",
         )
     if result.min() == 0:
         raise LogError(
-            f"row {start + int(result.argmin())} shows no item at all; drop empty rankings"
+            f"{row_name(start + int(result.argmin()))} shows no item at all",
+            remedy="drop empty rankings",
         )
     return result
 
@@ -123,10 +127,12 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         row, position = divmod(bad, shape[1])
         count = _count_not_finite(array, length)
         raise LogError(
-            f"reward has {count} missing or infinite value{'s' if count > 1 else ''} (first: row "
-            f"{start + row}, position {position + 1}, value {array[row, position]}); drop those "
-            "rows, or say --missing-reward zero (missing_reward='zero' in Python) if no event means "
-            "no reward"
+            f"reward has {count} missing or infinite value{('s' if count > 1 else '')} (first: "
+            f"{row_name(start + row)}, position {position + 1}, value {array[row, position]})",
+            remedy=(
+                f"drop those rows, or say {say('--missing-reward', 'zero')} if no event means "
+                "no reward"
+            ),
         )
     if (length < shape[1]).any():
         # Not in place: it may be the caller's own array.
@@ -176,7 +182,9 @@ def propensities(
     if bad < 0:
         return
     row, position = divmod(bad, values.shape[1])
-    where = f"row {start + row}" + ("" if given.kind == "joint" else f", position {position + 1}")
+    where = f"{row_name(start + row)}" + (
+        "" if given.kind == "joint" else f", position {position + 1}"
+    )
     raise PropensityError(_what_is_wrong(values, used, float(values[row, position]), name, where))
 
 
@@ -213,7 +221,8 @@ def policy(given: Policy, n: int, name: str) -> Policy:
     """Return the policy if it has a row for every ranking (or one for all)."""
     if given.n_rows not in (1, n):
         raise PolicyError(
-            f"policy '{name}' has {given.n_rows} rows, the log has {n}; they must match row by row"
+            f"policy '{name}' has {given.n_rows} rows, the log has {n}",
+            remedy="they must match row by row",
         )
     return given
 
@@ -225,7 +234,8 @@ def candidates(given: Any, n: int) -> Candidates | None:
     sets = given if isinstance(given, Candidates) else Candidates.from_lists(given)
     if sets.n != n:
         raise LogError(
-            f"candidates have {sets.n} rows, the log has {n}; they must match row by row"
+            f"candidates have {sets.n} rows, the log has {n}",
+            remedy="they must match row by row",
         )
     return sets
 
@@ -238,8 +248,11 @@ def context(values: Any, n: int) -> Floats | None:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise LogError(
-            f"context holds something that is no number ({problem}); give categories as codes with "
-            "their labels in `categories`, or read the log from a frame or file, which does that"
+            f"context holds something that is no number ({problem})",
+            remedy=(
+                "give categories as codes with their labels in `categories`, or read the log "
+                "from a frame or file, which does that"
+            ),
         ) from None
     if array.ndim == 1:
         array = array[:, None]
@@ -248,7 +261,8 @@ def context(values: Any, n: int) -> Floats | None:
     if np.isinf(array).any():
         row, feature = np.argwhere(np.isinf(array))[0]
         raise LogError(
-            f"context is infinite at row {row}, column {feature}; use NaN for missing values"
+            f"context is infinite at {row_name(row)}, column {feature}",
+            remedy="use NaN for missing values",
         )
     return array
 
@@ -271,7 +285,7 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     at = first_no_distribution(array.reshape(-1, array.shape[-1]))
     if at >= 0:
         where = np.unravel_index(at, array.shape[:-1])
-        place = f"row {where[0]}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
+        place = f"{row_name(where[0])}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
         raise PropensityError(
             f"'{name}_dist' is not a distribution at {place}: it sums to {array[where].sum():.6g}, "
             f"smallest entry {array[where].min():.6g}"
@@ -371,7 +385,8 @@ def _numbers(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
         raise LogError(f"{name} must hold numbers: {problem}") from problem
     if array.shape != shape:
         raise LogError(
-            f"{name} has shape {array.shape}, but action has {tuple(shape)}; they must match"
+            f"{name} has shape {array.shape}, but action has {tuple(shape)}",
+            remedy="they must match",
         )
     return array
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
+from counterrank.messages import Message, code_of
 from counterrank.weights.diagnostics import ONE_UNIT
 from counterrank.weights.moments import (
     Moments,
@@ -190,7 +191,7 @@ class Estimate:
             by_position=nothing,
             not_estimable=reason,
             lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing),
-            flags=(f"not-estimable: {reason}", *self.flags),
+            flags=(Message("not-estimable", reason), *self.flags),
             evidence=None,
             interval_at=lambda level: (np.nan, np.nan),
         )
@@ -209,6 +210,7 @@ class Estimate:
             "by_position": [{"value": p.value, "stderr": p.stderr} for p in self.by_position],
             "ess": self.ess,
             "flags": list(self.flags),
+            "flag_codes": [code_of(flag) for flag in self.flags],
             "estimable": self.estimable,
         }
         if not self.estimable:

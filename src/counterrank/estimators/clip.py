@@ -16,6 +16,7 @@ from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.doubly_robust import DoublyRobustPlan, need_mean, reward_model
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
+from counterrank.messages import Message
 from counterrank.texts import in_percent
 from counterrank.weights.moments import Moments
 
@@ -61,9 +62,12 @@ class TamedPlan(ContributionPlan):
         # logged stands in, hence "roughly".
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
         self.flags = (
-            f"biased: weights are tamed above {self.limit:.4g}; {in_percent(float(lost.max()))} of the "
-            f"weight is gone at the worst position, a bias of roughly {bound:.2g} if the lost "
-            "rankings earn like the logged ones",
+            Message(
+                "biased",
+                f"weights are tamed above {self.limit:.4g}; {in_percent(float(lost.max()))} of the "
+                f"weight is gone at the worst position, a bias of roughly {bound:.2g} if the lost "
+                "rankings earn like the logged ones",
+            ),
         )
         estimate = super().finish(state)
         estimate.details["limit"] = self.limit
@@ -153,8 +157,11 @@ class SwitchPlan(DoublyRobustPlan):
         """Return the estimate and the share of weight left to the model."""
         lost = float(np.max(1.0 - state.mean("w")))
         self.flags = (
-            f"biased: rankings of weight above {self.limit:.4g} are left to the reward model, "
-            f"{in_percent(lost)} of the weight at the worst position; the bias there is the model's",
+            Message(
+                "biased",
+                f"rankings of weight above {self.limit:.4g} are left to the reward model, "
+                f"{in_percent(lost)} of the weight at the worst position; the bias there is the model's",
+            ),
         )
         estimate = super().finish(state)
         estimate.details["limit"] = self.limit

@@ -15,6 +15,7 @@ from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
+from counterrank.messages import Message
 from counterrank.models import (
     LinearModel,
     Prediction,
@@ -94,8 +95,11 @@ class ModelPlan(ContributionPlan):
         super().__init__(name, workspace, key=("dm", id(model)))
         self.model, self.details = model, {"regression": model.details}
         self.flags = (
-            "model-only: the interval shows how the model's means vary, not how wrong the model "
-            "is; it is too short",
+            Message(
+                "model-only",
+                "the interval shows how the model's means vary, not how wrong the model is; it is too "
+                "short",
+            ),
         )
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:

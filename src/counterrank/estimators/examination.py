@@ -17,6 +17,7 @@ from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.inference import normal_interval
+from counterrank.messages import Message, say
 from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
 from counterrank.policies import Policy, RowRandom, Scored, position_matrix
 from counterrank.weights.moments import Moments
@@ -45,11 +46,14 @@ _DIRECTIONAL = (
     "directional at best: what was not shown is judged by a model of users, which the "
     "log cannot check"
 )
-_LOG_THIS = (
-    "log a swap of two neighbours for some percent of requests, pool several model versions, or "
-    "give a curve measured elsewhere with --position-curve FILE (PositionBased(position_curve=FILE) "
-    "in Python)"
-)
+
+
+def _log_this() -> str:
+    curve = say("--position-curve", "FILE", "PositionBased(position_curve=FILE)")
+    return (
+        "log a swap of two neighbours for some percent of requests, pool several model versions, or "
+        f"give a curve measured elsewhere with {curve}"
+    )
 
 
 def read_position_curve(path: str | os.PathLike[str]) -> Floats:
@@ -204,7 +208,7 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
         )
         raise EstimatorError(
             f"examination cannot be told from relevance at position{'s' if len(worst) > 1 else ''} "
-            f"{', '.join(map(str, worst))}: what stands there was {how}; {_LOG_THIS}"
+            f"{', '.join(map(str, worst))}: what stands there was {how}; {_log_this()}"
         )
     return error
 
@@ -245,7 +249,7 @@ class UserModelPlan(ContributionPlan):
         super().__init__(name, workspace, key=(name, id(fitted)))
         self.fitted = fitted
         self.details = fitted.details
-        self.flags = (f"{name}: {_DIRECTIONAL}",)
+        self.flags = (Message(name, _DIRECTIONAL),)
         self.expect = _EXPECTED[name]
         self.fit_error, self.allowance = self._model_error()
 
@@ -497,8 +501,8 @@ class Interpolated(Estimator):
             if not isinstance(policy, Policy) or "position" not in policy.capabilities:
                 raise EstimatorError(
                     f"'{self.name}' needs the chance of each shown item at other positions, which "
-                    f"{whose} cannot give; give scores and --logger, --policy (logger=, "
-                    "policies= in Python), or whole policies"
+                    f"{whose} cannot give; give scores and {say('--logger', python='logger=')}, "
+                    f"{say('--policy', python='policies=')}, or whole policies"
                 )
         if self.width == 1:
             return InterpolPlan(self.name, workspace, np.ones(first.K), 1)

@@ -13,6 +13,7 @@ from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.masked import WeightPlan, mask_called
+from counterrank.messages import Message
 from counterrank.models import has_distribution, whole_distribution
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import Ratios, ratios_of
@@ -61,8 +62,11 @@ class Marginalised(Estimator):
             weights if isinstance(weights, (int, str)) else np.asarray(weights).tobytes(),
         )
         flag = (
-            "groups: weights compare groups of actions; unbiased only if rewards depend on items "
-            "through their groups",
+            Message(
+                "groups",
+                "weights compare groups of actions; unbiased only if rewards depend on items through "
+                "their groups",
+            ),
         )
         return WeightPlan(
             self.name,

@@ -17,6 +17,7 @@ from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogEr
 from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.names import AGGREGATE_FORMS
+from counterrank.messages import Message
 from counterrank.weights.moments import Moments, moments_of_weights
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
@@ -191,18 +192,21 @@ def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
     if error == 0:
         return ()
     return (
-        "sampled: probabilities of sets of positions come from draws, with relative errors up to "
-        f"{error:.2g}",
+        Message(
+            "sampled",
+            "probabilities of sets of positions come from draws, with relative errors up to "
+            f"{error:.2g}",
+        ),
     )
 
 
-def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> str:
+def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> Message:
     """Say that a mask was enlarged, and by how much."""
     kind = ratios_of(workspace.first, workspace.target).kind
-    return (
-        f"superset: '{kind}' propensities cannot give the wanted probabilities, so "
-        f"{int(usable.sum())} instead of "
-        f"{int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance"
+    return Message(
+        "superset",
+        f"'{kind}' propensities cannot give the wanted probabilities, so {int(usable.sum())} instead "
+        f"of {int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance",
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counterrank import atomic
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError, LogError
+from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
@@ -322,10 +322,9 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
 
     try:
         return in_memory(log, [arm], reading)
-    except LogError as problem:
+    except MissingColumnError as problem:
         # The reader knows the column as a segment, a word that nobody used who asked for an arm.
-        told = str(problem).replace(f"column '{arm}' for segment", f"column '{arm}' for the arm")
-        raise LogError(told) from problem
+        raise problem.about("the column of arms") from problem
 
 
 def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:

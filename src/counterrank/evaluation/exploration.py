@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
+from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
-from counterrank.texts import WHAT_IS_POSSIBLE, say
 from counterrank.weights.ratios import numbers, ratios_of
 
 
@@ -47,7 +47,7 @@ def refuse_deterministic(
         )
     raise PropensityError(
         "every logged propensity is 1: the logging policy is deterministic, or the column holds no "
-        f"propensities. Weights then compare nothing, and no estimate is given. {WHAT_IS_POSSIBLE}"
+        f"propensities. Weights then compare nothing, and no estimate is given. {what_is_possible()}"
     )
 
 

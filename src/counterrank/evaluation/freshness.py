@@ -17,7 +17,7 @@ from counterrank.data.columns import column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Partial, Source, State
 from counterrank.errors import ConfigError, LogError
-from counterrank.texts import say
+from counterrank.messages import say
 
 #: Samples of this many times the rows that are wanted are drawn before too few later rows are too few.
 _MORE = 8
@@ -37,8 +37,8 @@ class Later:
         """Return the filter of what a user gave: a text, a date, a time, or the number of a day."""
         if column is None:
             raise ConfigError(
-                "--target-trained-until (target_trained_until in Python) compares rows with a date: "
-                f"name the column of their time with {say('--time', 'COLUMN')}"
+                f"{say('--target-trained-until', python='target_trained_until')} compares rows with a "
+                f"date: name the column of their time with {say('--time', 'COLUMN')}"
             )
         text = until.isoformat() if isinstance(until, date) else str(until).strip()
         if _number(text) is None and _moment(text) is None:

@@ -15,7 +15,8 @@ from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.passing import Pairing
 from counterrank.evaluation.result import Verdict
 from counterrank.inference import Looks, holm, two_sided
-from counterrank.texts import in_percent, say
+from counterrank.messages import say
+from counterrank.texts import in_percent
 from counterrank.weights.diagnostics import (
     effective_rows,
     effective_rows_by_position,
@@ -156,7 +157,7 @@ def units(e: Evidence) -> Found:
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"{e.units:,} rows are taken as independent, but nothing says whose they are",
             f"name the user or session, {say('--columns', 'unit=COLUMN')}, or say "
-            "--independent-rows (independent_rows=True in Python) if no visitor has two rows",
+            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
         )
         return
     if e.shared_contexts is not None and not e.independent:
@@ -165,7 +166,7 @@ def units(e: Evidence) -> Found:
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
             "rows of one visitor seem to count as many",
             f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row; or say "
-            "--independent-rows (independent_rows=True in Python) if no visitor has two rows",
+            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
         )
         return
     factor = line.reliable / max(e.units, 1)
@@ -429,7 +430,8 @@ def fresh_target(e: Evidence) -> Found:
         yield Judged(
             WARNED,
             f"'{name}' may have been trained on this very log, whose noise would look like a lift",
-            f"if it was not: --target-is-fresh (target_is_fresh=True in Python); if it was: {split}",
+            f"if it was not: {say('--target-is-fresh', python='target_is_fresh=True')}; if it was: "
+            f"{split}",
         )
 
 

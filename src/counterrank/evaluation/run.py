@@ -62,7 +62,7 @@ from counterrank.evaluation.passing import (
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.sensitivity import curve
 from counterrank.evaluation.weighing import refuse_weights, write_weights
-from counterrank.texts import explain
+from counterrank.messages import ESTIMATED, has
 from counterrank.weights.diagnostics import effective_rows, mean_weight_test, weight_report
 from counterrank.weights.moments import Moments
 from counterrank.weights.thresholds import FAILED
@@ -101,7 +101,6 @@ def sensitivity(
 
 
 #: The flag of a log whose propensities were not logged.
-ESTIMATED = "estimated-propensity"
 
 
 def assemble(
@@ -247,7 +246,7 @@ def _evidence(
         or parse(one.basis).interactions(run.first.K) == run.first.K,
         unsupported=() if supported is None else supported["rare_share"],
         practical=run.options.practical,
-        estimated_propensity=any(note.startswith(ESTIMATED) for note in run.first.notes),
+        estimated_propensity=has(run.first.notes, ESTIMATED),
         failed_audit=[
             finding
             for finding in findings
@@ -556,7 +555,7 @@ class Run:
         evaluation.
         """
         states = self.states(total)
-        notes = tuple(explain(note) for note in self.first.notes)
+        notes = self.first.notes
         return tuple(
             _finished(job, states[job.plan.key], notes, total.totals.n) for job in self.jobs
         )

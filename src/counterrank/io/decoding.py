@@ -21,14 +21,14 @@ from counterrank.io import long_format, tables, values
 from counterrank.io.files import expand
 from counterrank.io.long_format import naming_rankings
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
-from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
-from counterrank.texts import (
+from counterrank.messages import (
     MISSING_PROPENSITY,
     MISSING_REWARD_ZERO,
     REWARD_PER_RANKING,
-    listed,
-    suggestion,
+    row_name,
 )
+from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
+from counterrank.texts import listed, suggestion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,7 +51,8 @@ def decode(
     missing = [name for name in spec.columns if name not in present]
     if missing:
         raise LogError(
-            f"column '{missing[0]}' is missing here; columns are {listed(table.column_names)}"
+            f"column '{missing[0]}' is missing here",
+            remedy=f"columns are {listed(table.column_names)}",
         )
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
@@ -188,9 +189,9 @@ class _Rows:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise LogError(
-                f"row {self.start + row}: '{name}' has {mine[row]} entries, "
-                f"'{self.spec.fields['action'].name}' has {action[row]}; they must have one each "
-                "per position"
+                f"{row_name(self.start + row)}: '{name}' has {mine[row]} entries, '"
+                f"{self.spec.fields['action'].name}' has {action[row]}",
+                remedy="they must have one each per position",
             )
 
     def _padded(self, found: Floats, fill: float) -> Floats:
@@ -262,8 +263,10 @@ class Listed:
         """Without a list of candidates every item is one: scores stand by item id."""
         if self.spec.action_names is not None:
             raise LogError(
-                "scores without candidates stand by item id, but these items have names; add a "
-                "column 'candidates' that lists the items in the order of their scores"
+                "scores without candidates stand by item id, but these items have names",
+                remedy=(
+                    "add a column 'candidates' that lists the items in the order of their scores"
+                ),
             )
         first = next(iter(self.parts.scores.values()))
         self.raw = values.entry_counts(
@@ -273,8 +276,9 @@ class Listed:
         if (self.raw != width).any():
             row = int(np.argmax(self.raw != width))
             raise LogError(
-                f"row {self.start + row}: '{first.name}' has {self.raw[row]} scores, but there are "
-                f"{width} items; without a column 'candidates' every item needs a score"
+                f"{row_name(self.start + row)}: '{first.name}' has {self.raw[row]} scores, but "
+                f"there are {width} items",
+                remedy="without a column 'candidates' every item needs a score",
             )
         self.counts, self.kept = self.raw, None
         self.items = np.tile(np.arange(width, dtype=np.int32), len(self.raw))
@@ -286,8 +290,9 @@ class Listed:
         if (counts != self.raw).any():
             row = int(np.argmax(counts != self.raw))
             raise LogError(
-                f"row {self.start + row}: '{field.name}' has {counts[row]} {what}, but there are "
-                f"{self.raw[row]} candidates; give one for each candidate, in their order"
+                f"{row_name(self.start + row)}: '{field.name}' has {counts[row]} {what}, but there "
+                f"are {self.raw[row]} candidates",
+                remedy="give one for each candidate, in their order",
             )
         flat = array.flatten()
         return flat if self.kept is None else flat.filter(pa.array(self.kept))
@@ -303,7 +308,7 @@ class Listed:
     def _place(self, index: int) -> str:
         ends = np.cumsum(self.counts)
         row = int(np.searchsorted(ends, index, side="right"))
-        return f"row {self.start + row}, candidate {index - int(ends[row] - self.counts[row]) + 1}"
+        return f"{row_name(self.start + row)}, candidate {index - int(ends[row] - self.counts[row]) + 1}"
 
 
 def with_saved_policies(log: RankingLog, parts: CandidateSpec) -> RankingLog:
@@ -323,7 +328,8 @@ def _rule(path: str) -> Any:
     rule = load_policy(path)
     if not hasattr(rule, "bind"):
         raise LogError(
-            f"{path} holds a policy of other rows; save a rule that can be bound to a log, as .json"
+            f"{path} holds a policy of other rows",
+            remedy="save a rule that can be bound to a log, as .json",
         )
     return rule
 
@@ -343,7 +349,10 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     _refuse_twice(ids, path)
     features = [name for name in table.column_names if name not in (key, *_INDEX)]
     if not features:
-        raise LogError(f"{path} has no column but '{key}'; add one for each feature")
+        raise LogError(
+            f"{path} has no column but '{key}'",
+            remedy="add one for each feature",
+        )
     size = max(n_items, len(names or ()), int(ids.max(initial=-1)) + 1, 1)
     result = np.full((size, len(features)), np.nan)  # (A, d)
     categories: dict[str, tuple[str, ...]] = {}
@@ -361,7 +370,8 @@ def _item_column(names: list[str], path: str) -> str:
         if name in names:
             return name
     raise LogError(
-        f"{path} has no column '{ITEM}'{suggestion(ITEM, names)}; columns are {listed(names)}"
+        f"{path} has no column '{ITEM}'{suggestion(ITEM, names)}",
+        remedy=f"columns are {listed(names)}",
     )
 
 
@@ -378,7 +388,7 @@ def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, 
 
 
 def _row_of(path: str) -> values.Place:
-    return lambda index: f"row {index} of {path}"
+    return lambda index: f"{row_name(index)} of {path}"
 
 
 def _ids(array: pa.Array, names: tuple[str, ...] | None, path: str) -> Ints:
@@ -395,5 +405,6 @@ def _refuse_twice(ids: Ints, path: str) -> None:
     if len(again):
         one, two = sorted((int(order[again[0]]), int(order[again[0] + 1])))
         raise LogError(
-            f"{path}: rows {one} and {two} are about the same item; keep one row an item"
+            f"{path}: rows {one} and {two} are about the same item",
+            remedy="keep one row an item",
         )

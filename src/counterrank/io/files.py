@@ -21,14 +21,15 @@ import pyarrow as pa
 
 from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError
+from counterrank.messages import say
 from counterrank.texts import suggestion
 
 
 def not_utf8(what: str) -> LogError:
     """Return the error about bytes that are no UTF-8 text."""
     return LogError(
-        f"{what} holds text that is not UTF-8; write it again in UTF-8, with iconv -f latin1 -t "
-        "utf-8, say"
+        f"{what} holds text that is not UTF-8",
+        remedy="write it again in UTF-8, with iconv -f latin1 -t utf-8, say",
     )
 
 
@@ -42,7 +43,7 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
     except CounterrankError as problem:
         if not prefix or what in str(problem):
             raise
-        raise type(problem)(f"{what}: {problem}") from None
+        raise problem.about(what) from None
     except FileNotFoundError:
         raise LogError(f"there is no file {what}") from None
     except PermissionError:
@@ -63,7 +64,8 @@ def _damaged(what: str, problem: BaseException) -> LogError:
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)
     return LogError(
-        f"{what} cannot be read; it is damaged or of another format: {_first_line(problem)}"
+        f"{what} cannot be read",
+        remedy=f"it is damaged or of another format: {_first_line(problem)}",
     )
 
 
@@ -102,8 +104,8 @@ class DataFile:
         """
         if self.stamp is not None and stores.stamp(self.path) != self.stamp:
             raise LogError(
-                f"{self.path} was changed while it was being read; read a copy that nobody writes "
-                "to"
+                f"{self.path} was changed while it was being read",
+                remedy="read a copy that nobody writes to",
             )
 
 
@@ -326,8 +328,11 @@ def _decided(path: str, head: bytes, format: str | None) -> tuple[str, str | Non
         named = "jsonl" if head.lstrip()[:1] == b"{" else None
     if named is None:
         raise LogError(
-            f"{path}: the format of '{name}' is not known; use one of {', '.join(EXTENSIONS)} "
-            "or say --format parquet|arrow|csv|jsonl (format= in Python)"
+            f"{path}: the format of '{name}' is not known",
+            remedy=(
+                f"use one of {', '.join(EXTENSIONS)} or say "
+                f"{say('--format', 'parquet|arrow|csv|jsonl', 'format=')}"
+            ),
         )
     return named, packed
 
@@ -341,7 +346,8 @@ def _named(format: str) -> str:
     if found not in FORMATS:
         known = [*FORMATS, *ALIASES]
         raise LogError(
-            f"format '{format}' is unknown{suggestion(format, known)}; use {', '.join(FORMATS)}"
+            f"format '{format}' is unknown{suggestion(format, known)}",
+            remedy=f"use {', '.join(FORMATS)}",
         )
     return found
 
@@ -382,7 +388,8 @@ class Unpacked:
         if self.count > self.limit:
             raise LogError(
                 f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
-                "size; if that is right, unpack it yourself or convert it to Parquet"
+                "size",
+                remedy="if that is right, unpack it yourself or convert it to Parquet",
             )
         return chunk
 
@@ -502,8 +509,8 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
     size = file.size
     if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
         raise LogError(
-            f"{file.path} has {size} bytes but claims {numbers:,} values; it is damaged or made "
-            "to harm"
+            f"{file.path} has {size} bytes but claims {numbers:,} values",
+            remedy="it is damaged or made to harm",
         )
     _refuse(file, taken, limit())
 

@@ -14,7 +14,7 @@ from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError, require
 from counterrank.io.files import Partitions
 from counterrank.io.where import Where
-from counterrank.texts import say
+from counterrank.messages import say
 
 #: How a log in an Iceberg catalogue is addressed: iceberg:[CATALOGUE/]NAMESPACE.TABLE.
 ICEBERG = "iceberg:"

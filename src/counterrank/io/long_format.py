@@ -1,8 +1,7 @@
 """One row a (ranking, position) turned into one row a ranking."""
 
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.errors import CounterrankError, LogError
+from counterrank.errors import LogError
 from counterrank.io import values
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.messages import naming_rows
 
 Ints = NDArray[np.int64]
 #: The number of a row in its file.
@@ -87,7 +87,8 @@ def _with_candidates(
         row = pc.index(pc.is_null(code), True).as_py()
         raise LogError(
             f"row {first_row + row}: ranking {ranking[row].as_py()!r} shows no item: all its rows "
-            f"lack '{spec.position}'; give the position of what was shown, or drop the ranking"
+            f"lack '{spec.position}'",
+            remedy="give the position of what was shown, or drop the ranking",
         )
     codes = code.to_numpy(zero_copy_only=False).astype(np.int64)
     order = pa.array(np.argsort(codes, kind="stable"))
@@ -114,7 +115,8 @@ def _group(table: pa.Table, spec: LogSpec, row_of: RowOf) -> _Grouping:
     if ranking.null_count:
         row = pc.index(pc.is_null(ranking), True).as_py()
         raise LogError(
-            f"row {row_of(row)}: '{spec.ranking}' is missing; every row needs the id of its ranking"
+            f"row {row_of(row)}: '{spec.ranking}' is missing",
+            remedy="every row needs the id of its ranking",
         )
     encoded = ranking.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -145,8 +147,8 @@ def _positions(table: pa.Table, spec: LogSpec, row_of: RowOf) -> Ints:
     if bad.any():
         row = int(np.argmax(bad))
         raise LogError(
-            f"row {row_of(row)}: '{name}' is {found[row]}; positions are the whole numbers 1, 2, "
-            "..."
+            f"row {row_of(row)}: '{name}' is {found[row]}",
+            remedy="positions are the whole numbers 1, 2, ...",
         )
     return found.astype(np.int64) - spec.first_position
 
@@ -166,16 +168,18 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
         rows = sorted((groups.row_of(int(groups.order[at - 1])), row))
         raise LogError(
             f"ranking {label!r} has position {position[at] + base} twice (rows {rows[0]} and "
-            f"{rows[1]}); keep one row for each position"
+            f"{rows[1]})",
+            remedy="keep one row for each position",
         )
     if position[at] < 0:
         raise LogError(
-            f"row {row}: '{spec.position}' is {position[at] + base} in ranking {label!r}; "
-            f"positions start at {base}"
+            f"row {row}: '{spec.position}' is {position[at] + base} in ranking {label!r}",
+            remedy=f"positions start at {base}",
         )
     raise LogError(
         f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} (row "
-        f"{row}); positions run from {base} without gaps, and the rows of a ranking stand together"
+        f"{row})",
+        remedy=f"positions run from {base} without gaps, and the rows of a ranking stand together",
     )
 
 
@@ -213,7 +217,8 @@ def _constant(table: pa.Table, name: str, spec: LogSpec, groups: _Grouping) -> p
         return None
     raise LogError(
         f"row {groups.row_of(int(groups.order[at]))}: '{name}' is {ordered[at].as_py()!r}, but "
-        f"{spread[at].as_py()!r} elsewhere in the same ranking; it must be one value a ranking"
+        f"{spread[at].as_py()!r} elsewhere in the same ranking",
+        remedy="it must be one value a ranking",
     )
 
 
@@ -256,17 +261,11 @@ def _last_ranking(ids: pa.Array) -> int:
     return int(rows[-1]) + 1 if len(rows) else 0
 
 
-@contextmanager
-def naming_rankings(ids: pa.Array, start: int) -> Iterator[None]:
-    """Say "ranking 'r7'" where an error says "row 7": the ranking's rows stand elsewhere in the
-    file.
-    """
-    try:
-        yield
-    except CounterrankError as problem:
+def naming_rankings(ids: pa.Array, start: int) -> AbstractContextManager[None]:
+    """Say "ranking 'r7'" where an error would say "row 7": its rows stand elsewhere in the file."""
 
-        def named(found: re.Match[str]) -> str:
-            index = int(found[1]) - start
-            return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else found[0]
+    def name(row: int) -> str:
+        index = row - start
+        return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
 
-        raise type(problem)(re.sub(r"\brow (\d+)", named, str(problem), count=1)) from None
+    return naming_rows(name)

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
-from counterrank.errors import ConfigError, LogError, PropensityError
+from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
 from counterrank.io.spec import ROLES, CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, say
 from counterrank.policies import PolicySpec
-from counterrank.texts import MISSING_PROPENSITY, REWARD_PER_RANKING, listed, say, suggestion
+from counterrank.texts import listed, suggestion
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000
@@ -137,12 +138,14 @@ class _Resolver:
             return LogError(
                 f"policy '{name}' has scores in '{shown}_scores', but no probabilities; say how "
                 "it ranks by them, as plackett-luce, softmax, top or another kind: "
-                f"--policy {name}=plackett-luce (policies={{'{name}': 'plackett-luce'}} in Python)"
+                + say(
+                    "--policy", f"{name}=plackett-luce", f"policies={{'{name}': 'plackett-luce'}}"
+                )
             )
         return LogError(
             f"there is no column '{shown}' for the target policy {name}"
-            f"{suggestion(shown, self.names)}, nor '{shown}_1'; columns are {listed(self.names)}. "
-            f"{_map_names({name: 'NAME'})}"
+            f"{suggestion(shown, self.names)}, nor '{shown}_1'",
+            remedy=f"columns are {listed(self.names)}. {_map_names({name: 'NAME'})}",
         )
 
     def no_role(self, role: str) -> LogError:
@@ -154,10 +157,13 @@ class _Resolver:
         if self.usual("position") and not self.is_long:
             wanted = ("ranking", "position", *wanted)
         return LogError(
-            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor "
-            f"'{shown}_1'{also}; columns are {listed(self.names)}. "
-            f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
-            f"{self.known_format()}"
+            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor '"
+            f"{shown}_1'{also}",
+            remedy=(
+                f"columns are {listed(self.names)}. "
+                f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
+                f"{self.known_format()}"
+            ),
         )
 
     def missing(self) -> list[str]:
@@ -282,8 +288,8 @@ class _Resolver:
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
         return LogError(
             f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
-            f"{say('--columns', columns)} to have them put together; if each row is a ranking of "
-            f"its own, say {own}"
+            f"{say('--columns', columns)} to have them put together",
+            remedy=f"if each row is a ranking of its own, say {own}",
         )
 
     @cached_property
@@ -311,17 +317,24 @@ class _Resolver:
         if scored is not None and self.options.require_propensity:
             raise PropensityError(
                 f"there are scores of the logger in '{scored.name}', but no propensities; say how "
-                "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or another "
-                f"kind: {say('--logger', 'plackett-luce')}; if nobody knows, "
-                f"{say('--estimate-propensity', 'plackett-luce')} of evaluate learns it"
+                "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or "
+                f"another kind: {say('--logger', 'plackett-luce')}",
+                remedy=(
+                    f"if nobody knows, {say('--estimate-propensity', 'plackett-luce')} of "
+                    "evaluate learns it"
+                ),
             )
         if self.options.require_propensity or "propensity" in self.options.columns:
             shown = _shown(self.options.column("propensity"))
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
                 f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
-                f"{say('--columns', 'propensity=NAME')}; if none were logged, evaluate "
-                "--estimate-propensity (estimate_propensity=True in Python) estimates them"
+                f"{say('--columns', 'propensity=NAME')}",
+                remedy=(
+                    "if none were logged, evaluate "
+                    f"{say('--estimate-propensity', python='estimate_propensity=True')} "
+                    "estimates them"
+                ),
             )
         return None
 
@@ -439,8 +452,11 @@ class _Resolver:
         key = f"{name}_scores"
         raise LogError(
             f"there is no column '{key}' with the scores of "
-            f"{'the logger' if name == LOGGING else f'policy {name}'}{suggestion(key, self.names)}; "
-            f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
+            f"{('the logger' if name == LOGGING else f'policy {name}')}"
+            f"{suggestion(key, self.names)}",
+            remedy=(
+                f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
+            ),
         )
 
     def has_unshown(self) -> bool:
@@ -506,16 +522,17 @@ class _Resolver:
             kind = self.table.schema.field(name).type
             if not values.is_scalar(kind):
                 raise LogError(
-                    f"column '{name}' holds {kind}; a {role} column needs one value a ranking"
+                    f"column '{name}' holds {kind}",
+                    remedy=f"a {role} column needs one value a ranking",
                 )
         return names
 
     def require(self, name: str, role: str = "") -> None:
         if name not in self.names:
             wanted = f" for {role}" if role else ""
-            raise LogError(
-                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}; columns are "
-                f"{listed(self.names)}"
+            raise MissingColumnError(
+                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}",
+                remedy=f"columns are {listed(self.names)}",
             )
 
 
@@ -555,7 +572,7 @@ def _shown(column: str | tuple[str, ...]) -> str:
 def _map_names(mapping: Mapping[str, str]) -> str:
     wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
     python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
-    return f"Map names with --columns {wanted} (columns={{{python}}} in Python)"
+    return f"Map names with {say('--columns', wanted, f'columns={{{python}}}')}"
 
 
 def _is_beside(name: str) -> bool:

@@ -25,6 +25,7 @@ from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
 from counterrank.io.spec import CandidateSpec, Field, LogSpec, ReadOptions
 from counterrank.io.where import Where
+from counterrank.messages import say
 
 #: More distinct names than this are ids or free text, not a vocabulary.
 MOST_LABELS = 1_000_000
@@ -195,7 +196,7 @@ def _refuse_many(known: set[str], key: str, what: str) -> None:
             + (
                 "use integer ids"
                 if key == ""
-                else "choose other context columns with --context (context= in Python)"
+                else f"choose other context columns with {say('--context', python='context=')}"
             )
         )
 

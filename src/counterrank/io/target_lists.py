@@ -15,8 +15,9 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
+from counterrank.messages import say
 from counterrank.policies import Deterministic, Scored
-from counterrank.texts import listed, say
+from counterrank.texts import listed
 
 Ints = NDArray[np.int64]
 #: The columns of a file of lists.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counterrank.errors import LogError
 from counterrank.io.spec import Field, LogSpec
-from counterrank.texts import say
+from counterrank.messages import row_name, say
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,15 +105,19 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
     if bad.any():
         index = int(np.argmax(bad))
         raise LogError(
-            f"'{name}' is {values[index]} at {place(index)}; ids must be whole numbers or names"
+            f"'{name}' is {values[index]} at {place(index)}",
+            remedy="ids must be whole numbers or names",
         )
     return np.where(missing, -1.0, values).astype(np.int64)
 
 
 def _too_large(name: str) -> LogError:
     return LogError(
-        f"column '{name}' holds ids above {LARGEST_ID:,}; they are encoded when they stand in the "
-        "first rows: say --encode-actions (encode_actions=True in Python)"
+        f"column '{name}' holds ids above {LARGEST_ID:,}",
+        remedy=(
+            "they are encoded when they stand in the first rows: say "
+            f"{say('--encode-actions', python='encode_actions=True')}"
+        ),
     )
 
 
@@ -126,7 +130,8 @@ def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> In
         index = pc.index(unknown, True).as_py()
         raise LogError(
             f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the "
-            f"vocabulary of {len(labels)} was collected; read the data again from the start"
+            f"vocabulary of {len(labels)} was collected",
+            remedy="read the data again from the start",
         )
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -196,8 +201,8 @@ def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
                     else ""
                 )
                 raise LogError(
-                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}; numbers are "
-                    f"wanted{comma}"
+                    f"column '{name}' holds text: '{text[:60]}' at {place(index)}",
+                    remedy=f"numbers are wanted{comma}",
                 ) from None
         raise LogError(f"column '{name}' holds text where numbers are wanted") from None
 
@@ -253,8 +258,8 @@ def parse_lists(array: pa.Array, name: str, start: int) -> pa.Array:
     if (broken := _first_broken(text)) is not None:
         row, cell = broken
         raise LogError(
-            f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a whole list; write [1, "
-            "2, 3] or 1 2 3"
+            f"{row_name(start + row)}: '{name}' is {cell[:60]!r}, which is not a whole list",
+            remedy="write [1, 2, 3] or 1 2 3",
         )
     parts = pc.split_pattern_regex(bare, r"\s*[,;|]\s*|\s+")
     return _without_nothing(parts, bare)
@@ -288,7 +293,7 @@ def _nested(text: pa.Array, name: str, start: int) -> pa.Array:
             rows.append(None if cell is None else json.loads(cell))
         except (ValueError, RecursionError):
             raise LogError(
-                f"row {start + row}: '{name}' is {cell[:60]!r}, which is not a list of lists"
+                f"{row_name(start + row)}: '{name}' is {cell[:60]!r}, which is not a list of lists"
             ) from None
     try:
         return pa.array(rows, type=pa.list_(pa.list_(pa.float64())))
@@ -317,7 +322,7 @@ class Lists:
             ends = np.cumsum(self.lengths)
             row = int(np.searchsorted(ends, index, side="right"))
             position = index - int(ends[row] - self.lengths[row])
-        return f"row {self.start + row}, position {position + 1}"
+        return f"{row_name(self.start + row)}, position {position + 1}"
 
     def spread(self, flat: NDArray[Number], pad: float) -> NDArray[Number]:
         """Return (n, K) with `pad` behind shorter lists; always a fresh, writable array."""
@@ -336,8 +341,9 @@ def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
     if longest > length:
         row = int(counts.argmax())
         raise LogError(
-            f"row {start + row}: '{name}' has {longest} entries, but rankings have {length} "
-            "positions; pad shorter rankings with nulls"
+            f"{row_name(start + row)}: '{name}' has {longest} entries, but rankings have {length} "
+            "positions",
+            remedy="pad shorter rankings with nulls",
         )
     same = len(counts) > 0 and int(counts.min()) == length
     return Lists(array.flatten(), None if same else counts, len(array), length, start)
@@ -364,7 +370,7 @@ def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[F
 
 def column_numbers(table: pa.Table, name: str, start: int) -> Floats:
     """Return one scalar column as floats (n,)."""
-    return floats(one_chunk(table[name]), name, lambda index: f"row {start + index}")
+    return floats(one_chunk(table[name]), name, lambda index: f"{row_name(start + index)}")
 
 
 def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints | None]:
@@ -378,7 +384,7 @@ def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints |
     result = np.empty((table.num_rows, len(field.columns)), dtype=np.int64)  # (n, K)
     for k, name in enumerate(field.columns):
         result[:, k] = item_ids(
-            one_chunk(table[name]), name, spec, lambda index: f"row {start + index}"
+            one_chunk(table[name]), name, spec, lambda index: f"{row_name(start + index)}"
         )
     return result, None
 
@@ -392,7 +398,10 @@ def item_ids(array: pa.Array, name: str, spec: LogSpec, place: Place) -> Ints:
         index = int(np.argmax(result < -1))
         raise LogError(
             f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
-            "ranking; other ids are read with --encode-actions (encode_actions=True in Python)"
+            "ranking",
+            remedy=(
+                f"other ids are read with {say('--encode-actions', python='encode_actions=True')}"
+            ),
         )
     return result
 
@@ -413,14 +422,14 @@ def _distribution(
         return numbers(table, field, spec, start)[0]
     array = as_lists(table[field.name], field.name, start)
     if not is_list(array.type.value_type):
-        return _rows(array, field, lambda row: f"row {start + row}")
+        return _rows(array, field, lambda row: f"{row_name(start + row)}")
     outer = entry_counts(array)
     items = np.full(len(array), spec.K) if used is None else used
     wrong = (outer != items) & (outer != spec.K)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise LogError(
-            f"row {start + row}: '{field.name}' has {outer[row]} lists, the ranking has "
+            f"{row_name(start + row)}: '{field.name}' has {outer[row]} lists, the ranking has "
             f"{items[row]} items"
         )
     return _by_position(array.flatten(), field, outer, items, start)
@@ -445,7 +454,7 @@ def _by_position(inner: pa.Array, field: Field, outer: Ints, items: Ints, start:
 
     def place(index: int) -> str:
         at = int(np.flatnonzero(shown)[index])
-        return f"row {start + row[at]}, position {position[at] + 1}"
+        return f"{row_name(start + row[at])}, position {position[at] + 1}"
 
     # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
     length = int(max(outer.max(initial=0), items.max(initial=0)))
@@ -463,7 +472,7 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
         array = one_chunk(table[name])
 
         def place(index: int) -> str:
-            return f"row {start + index}"
+            return f"{row_name(start + index)}"
 
         if name in spec.categories:
             found = codes(array, spec.categories[name], name, place)
@@ -476,8 +485,8 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
     if infinite.any():
         row, j = np.argwhere(infinite)[0]
         raise LogError(
-            f"context '{spec.context[j]}' is infinite at row {start + row}; use null for missing "
-            "values"
+            f"context '{spec.context[j]}' is infinite at {row_name(start + row)}",
+            remedy="use null for missing values",
         )
     return result
 
@@ -486,7 +495,8 @@ def _seconds(array: pa.Array, name: str) -> NDArray[np.float64]:
     """Points in time as seconds since 1970."""
     if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
         raise LogError(
-            f"context column '{name}' holds {array.type}; numbers, categories or times are wanted"
+            f"context column '{name}' holds {array.type}",
+            remedy="numbers, categories or times are wanted",
         )
     stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
     return np.asarray(stamps.to_numpy(zero_copy_only=False), dtype=np.float64) / 1e6
@@ -502,8 +512,10 @@ def units(
     if array.null_count:
         row = pc.index(pc.is_null(array), True).as_py()
         raise LogError(
-            f"unit '{name}' is missing at row {start + row}; each ranking needs its user or "
-            "session (give anonymous ones an id of their own)"
+            f"unit '{name}' is missing at {row_name(start + row)}",
+            remedy=(
+                "each ranking needs its user or session (give anonymous ones an id of their own)"
+            ),
         )
     return objects(array), _buckets(array)
 

@@ -45,6 +45,7 @@ from counterrank.learning.result import (
 )
 from counterrank.learning.scorer import Scorer, fit_trees
 from counterrank.learning.settings import SETTINGS
+from counterrank.messages import ESTIMATED, has, say
 from counterrank.models import (
     ALL,
     ListModel,
@@ -231,7 +232,7 @@ def _sampler(log: RankingLog, path: str) -> Policy | None:
 
 
 def _refuse_estimated(log: RankingLog, grade: str) -> None:
-    if grade == "free" and any(note.startswith("estimated-propensity") for note in log.notes):
+    if grade == "free" and has(log.notes, ESTIMATED):
         raise LogError(
             "the propensities of this log were estimated, not logged, and grade 'free' rests on "
             "them: log them, or take grade 'assumed', which then assumes that the estimate is right"
@@ -268,15 +269,15 @@ def _audited(log: RankingLog) -> None:
         raise LogError(
             f"{in_percent(copied.share, 0)} of the rows equal another one{but}, far more than the "
             "logger's probabilities allow: each counts as evidence again. Drop rows that were "
-            "delivered twice or multiplied by a join, or say --despite-audit (despite_audit=True "
-            "in Python) to go on all the same"
+            "delivered twice or multiplied by a join, or say "
+            f"{say('--despite-audit', python='despite_audit=True')} to go on all the same"
         )
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(
             f"the audit of this log failed ({told}); a certificate on a wrong log is worth "
-            "nothing. Mend it, or say "
-            "--despite-audit (despite_audit=True in Python) to go on all the same"
+            f"nothing. Mend it, or say {say('--despite-audit', python='despite_audit=True')} to go on "
+            "all the same"
         )
 
 
@@ -318,7 +319,7 @@ def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tu
     if grade == "free":
         raise ConfigError(
             "grade 'free' needs to know how large a reward can be, not how large it was: give "
-            "--reward-range LOW,HIGH (reward_range in Python), or take grade 'assumed'"
+            f"{say('--reward-range', 'LOW,HIGH', 'reward_range')}, or take grade 'assumed'"
         )
     return float(values.min()), float(values.max())
 

@@ -21,6 +21,7 @@ from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
+from counterrank.messages import say
 from counterrank.policies import cut
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Certificate:
                 f"Not certified: {self.name} seems to earn {estimate} per ranking, but nothing says "
                 f"whose the {sum(self.rows[side] for side in ('learn', 'certify')):,} rows are, and "
                 "rows of one visitor say the same thing again. Name the column of users or sessions "
-                "(--unit), or say --independent-rows (independent_rows=True in Python) if no "
+                f"(--unit), or say {say('--independent-rows', python='independent_rows=True')} if no "
                 "visitor has two rows."
             )
         if self.more_rows is None:

@@ -17,6 +17,7 @@ from counterrank.models.clicks.model import (
 from counterrank.models.clicks.rankings import (
     ALL,
     ListModel,
+    PageModel,
     Rankings,
     Scaling,
     Variant,
@@ -43,6 +44,7 @@ from counterrank.models.linear import (
     policy_draws,
     train,
 )
+from counterrank.models.lists import RepeatedLists, fit_lists
 from counterrank.models.mixture import MixtureModel
 from counterrank.models.settings import MOST_LABELS
 
@@ -54,8 +56,10 @@ __all__ = [
     "Encoding",
     "Means",
     "NumberModel",
+    "PageModel",
     "Parameters",
     "Predictor",
+    "RepeatedLists",
     "Scaling",
     "Similarity",
     "number_table",
@@ -84,6 +88,7 @@ __all__ = [
     "fit_learner",
     "fit_linear",
     "fit_list_models",
+    "fit_lists",
     "fits_in_memory",
     "has_distribution",
     "policy_draws",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PolicyError
+from counterrank.messages import row_name
 from counterrank.policies.base import Floats, Ints, Rows
 
 #: Candidates worked on at once: a padded block of scores of this size stays in the last-level
@@ -205,7 +206,8 @@ class Candidates:
         if empty.any():
             row = self.start + int(np.argmax(empty))
             raise PolicyError(
-                f"row {row} has no candidate; drop the row, or list what could have been shown"
+                f"{row_name(row)} has no candidate",
+                remedy="drop the row, or list what could have been shown",
             )
 
     def _check_items(self) -> None:
@@ -217,30 +219,33 @@ class Candidates:
         item = int(self.items[self.offsets[row] + place])
         if item < 0:
             raise PolicyError(
-                f"row {self.start + row}, candidate {place + 1}: {item} is no item; ids start at 0"
+                f"{row_name(self.start + row)}, candidate {place + 1}: {item} is no item",
+                remedy="ids start at 0",
             )
         raise PolicyError(
-            f"row {self.start + row}: item {item} is listed twice among the candidates; list each "
-            "item once"
+            f"{row_name(self.start + row)}: item {item} is listed twice among the candidates",
+            remedy="list each item once",
         )
 
     def _feature(self, name: str, values: Any) -> NDArray[Any]:
         array = np.asarray(values)
         if array.shape != self.items.shape:
             raise PolicyError(
-                f"feature '{name}' has {array.shape[0] if array.ndim else 0} values for "
-                f"{len(self.items)} candidates; give one value a candidate"
+                f"feature '{name}' has {(array.shape[0] if array.ndim else 0)} values for "
+                f"{len(self.items)} candidates",
+                remedy="give one value a candidate",
             )
         if array.dtype.kind not in "fiub":
             raise PolicyError(
-                f"feature '{name}' holds {array.dtype} values; give numbers, or codes with "
-                "`categories`"
+                f"feature '{name}' holds {array.dtype} values",
+                remedy="give numbers, or codes with `categories`",
             )
         if array.dtype.kind == "f" and np.isinf(array).any():
             at = int(np.argmax(np.isinf(array)))
             row = int(np.searchsorted(self.offsets, at, side="right")) - 1
             raise PolicyError(
-                f"row {self.start + row}: feature '{name}' is infinite; use NaN for a missing value"
+                f"{row_name(self.start + row)}: feature '{name}' is infinite",
+                remedy="use NaN for a missing value",
             )
         return np.ascontiguousarray(array)
 
@@ -260,14 +265,14 @@ def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> ND
     counts = np.diff(offsets)
     if len(sizes) != len(counts):
         raise PolicyError(
-            f"'{name}' has {len(sizes)} rows, the candidates {len(counts)}; they must match row "
-            "by row"
+            f"'{name}' has {len(sizes)} rows, the candidates {len(counts)}",
+            remedy="they must match row by row",
         )
     if (sizes != counts).any():
         row = int(np.argmax(sizes != counts))
         raise PolicyError(
-            f"row {row}: '{name}' has {sizes[row]} values for {counts[row]} candidates; give one "
-            "value a candidate"
+            f"{row_name(row)}: '{name}' has {sizes[row]} values for {counts[row]} candidates",
+            remedy="give one value a candidate",
         )
     return np.array([value for row in values for value in row])
 
@@ -297,8 +302,8 @@ class ItemFeatures:
         if np.isinf(table).any():
             item, column = np.argwhere(np.isinf(table))[0]
             raise PolicyError(
-                f"item {item}: feature '{self.names[column]}' is infinite; use NaN for a missing "
-                "value"
+                f"item {item}: feature '{self.names[column]}' is infinite",
+                remedy="use NaN for a missing value",
             )
 
     @property

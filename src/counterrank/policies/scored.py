@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
+from counterrank.messages import row_name
 from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
@@ -175,8 +176,9 @@ class Scored(Policy):
         if (eligible < reach).any():
             row = int(np.argmax(eligible < reach))
             raise PolicyError(
-                f"row {self.candidates.start + row}: a swap among {reach} places needs as many "
-                f"candidates, there are {eligible[row]}; list more candidates or set places="
+                f"{row_name(self.candidates.start + row)}: a swap among {reach} places needs as "
+                f"many candidates, there are {eligible[row]}",
+                remedy="list more candidates or set places=",
             )
 
 
@@ -185,17 +187,17 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != candidates.items.shape:
         raise PolicyError(
-            f"'{name}' has {values.size} values for {len(candidates.items)} candidates; give one "
-            "each"
+            f"'{name}' has {values.size} values for {len(candidates.items)} candidates",
+            remedy="give one each",
         )
     bad = np.isnan(values) | (values == np.inf)
     if bad.any():
         at = int(np.argmax(bad))
         row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
         raise PolicyError(
-            f"row {candidates.start + row}: '{name}' is {values[at]} for item "
-            f"{candidates.items[at]}; scores are "
-            "finite numbers, or -inf for a candidate that is not eligible"
+            f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
+            f"{candidates.items[at]}",
+            remedy="scores are finite numbers, or -inf for a candidate that is not eligible",
         )
     if (values == -np.inf).any():
         # `reduceat` is right only because no row's list is empty, which Candidates refuses.
@@ -203,7 +205,8 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
         if not eligible.all():
             row = candidates.start + int(np.argmin(eligible))
             raise PolicyError(
-                f"row {row}: every '{name}' is -inf, so that nothing could be shown; drop the row"
+                f"{row_name(row)}: every '{name}' is -inf, so that nothing could be shown",
+                remedy="drop the row",
             )
     return values
 

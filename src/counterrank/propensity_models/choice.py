@@ -18,6 +18,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.kernels.jit import jit
+from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Scored, parse_policy
 from counterrank.propensity_models.model import (
     CERTAIN,
@@ -345,10 +346,11 @@ def _note(model: ChoiceModel) -> str:
     if names:
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         parts.append(f"features {shown}" if len(names) > 1 else f"feature {shown}")
-    return (
-        "estimated-propensity: propensities were not logged but estimated (plackett-luce on "
-        f"{' and '.join(parts)}; {FOLDS}-fold, calibrated); intervals include the model's own "
-        "spread, but not reasons for showing an item that the log does not hold"
+    return Message(
+        ESTIMATED,
+        f"propensities were not logged but estimated (plackett-luce on {' and '.join(parts)}; "
+        f"{FOLDS}-fold, calibrated); intervals include the model's own spread, but not reasons for "
+        "showing an item that the log does not hold",
     )
 
 

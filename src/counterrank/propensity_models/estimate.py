@@ -15,6 +15,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source, mapped
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
+from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Enumerated, Policy
 from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
@@ -75,10 +76,11 @@ def _refuse_single(owner: NDArray[np.int64], columns: tuple[str, ...]) -> None:
 
 
 def _note_on_lists(lists: int, groups: int, unseen: float) -> str:
-    return (
-        f"estimated-propensity: each list's frequency ({lists:,} lists in {groups:,} contexts) "
-        f"stands for its propensity; about {in_percent(unseen)} of requests would show a list not seen "
-        "here (Good-Turing), and choices that depended on more than these columns bias the result"
+    return Message(
+        ESTIMATED,
+        f"each list's frequency ({lists:,} lists in {groups:,} contexts) stands for its propensity; "
+        f"about {in_percent(unseen)} of requests would show a list not seen here (Good-Turing), and "
+        "choices that depended on more than these columns bias the result",
     )
 
 

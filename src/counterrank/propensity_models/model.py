@@ -12,7 +12,7 @@ from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError, require
 from counterrank.kernels.hashing import BUCKETS
-from counterrank.texts import WHAT_IS_POSSIBLE
+from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -331,7 +331,7 @@ def with_propensity(
     put(
         part,
         "notes",
-        (*(note for note in log.notes if not note.startswith("propensity-missing")), *notes),
+        (*(note for note in log.notes if note != MISSING_PROPENSITY), *notes),
     )
     return part
 
@@ -464,7 +464,7 @@ def deterministic(what: str, typical: float) -> PropensityError:
     """Return the refusal of a logger whose every choice can be foretold."""
     return PropensityError(
         f"the logging policy looks deterministic: {what} each shown item with probability "
-        f"{typical:.3f}. Other policies cannot be evaluated from it. {WHAT_IS_POSSIBLE}"
+        f"{typical:.3f}. Other policies cannot be evaluated from it. {what_is_possible()}"
     )
 
 
@@ -523,8 +523,9 @@ _USED = {CHOICE: "scores and features of candidates"}
 
 
 def _note_by_position(recipe: Recipe) -> str:
-    return (
-        f"estimated-propensity: propensities were not logged but estimated ({recipe.method}, "
-        f"{FOLDS}-fold, calibrated, by position); intervals include the model's own spread, but "
-        "not reasons for showing an item that the log does not hold"
+    return Message(
+        ESTIMATED,
+        f"propensities were not logged but estimated ({recipe.method}, {FOLDS}-fold, calibrated, by "
+        "position); intervals include the model's own spread, but not reasons for showing an item "
+        "that the log does not hold",
     )

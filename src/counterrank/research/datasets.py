@@ -15,8 +15,9 @@ from counterrank.io import tables, values
 from counterrank.io.files import DataFile, Unpacked, arrow_stream, expand, guard
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.io.spec import UNIFORM, ReadOptions
+from counterrank.messages import BY_INDEX, SINGLE_POSITION, STANDARD_DROPPED, say
 from counterrank.policies import PolicySpec
-from counterrank.texts import BY_INDEX, SINGLE_POSITION, STANDARD_DROPPED, listed
+from counterrank.texts import listed
 
 Ints = NDArray[np.int64]
 
@@ -302,7 +303,8 @@ def _random_rows(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
         raise PropensityError(
             "no row has is_rand = 1: these are videos of the standard policy, whose propensities "
             "were not logged. "
-            "Use the log_random file, or --estimate-propensity (estimate_propensity=True in Python)"
+            "Use the log_random file, or "
+            + say("--estimate-propensity", python="estimate_propensity=True")
         )
     if "propensity" not in random.column_names:
         random = random.append_column("propensity", pa.array(np.full(random.num_rows, 1.0 / POOL)))

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.messages import Message
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
@@ -181,7 +182,9 @@ __all__ = [
 ]
 
 
-ONE_UNIT = "one-unit: a single ranking or unit shows no spread; there is no standard error"
+ONE_UNIT = Message(
+    "one-unit", "a single ranking or unit shows no spread; there is no standard error"
+)
 
 
 def units(moments: Moments) -> int:
@@ -189,7 +192,7 @@ def units(moments: Moments) -> int:
     return moments.n if moments.buckets is None else int((moments.buckets[:, -1] > 0).sum())
 
 
-def weight_flags(moments: Moments) -> tuple[str, ...]:
+def weight_flags(moments: Moments) -> tuple[Message, ...]:
     """Return what a careful analyst would say about these weights."""
     found = []
     few, heavy, large = (
@@ -200,27 +203,26 @@ def weight_flags(moments: Moments) -> tuple[str, ...]:
     if units(moments) < 2:
         found.append(ONE_UNIT)
     elif (ess := effective_rows(moments)) < few:
-        found.append(
-            f"low-ess: only {ess:.0f} of {moments.n} rows carry information; the interval may be "
-            "too short"
+        said = (
+            f"only {ess:.0f} of {moments.n} rows carry information; the interval may be too short"
         )
+        found.append(Message("low-ess", said))
     tail = tail_index(moments)
     if tail > heavy:
-        found.append(
-            f"heavy-tail: the weights' tail index is {tail:.2f} (above {heavy}); rare rows can "
-            "move the estimate"
-        )
+        said = f"the weights' tail index is {tail:.2f} (above {heavy}); rare rows can move the estimate"
+        found.append(Message("heavy-tail", said))
     share = largest_weight_share(moments)
     if share > large and moments.n > 1 / large:
-        found.append(f"one-row: a single ranking carries {in_percent(share, 0)} of the weight")
+        said = f"a single ranking carries {in_percent(share, 0)} of the weight"
+        found.append(Message("one-row", said))
     test = mean_weight_test(moments)
     if not test.passed:
         worst = int(abs(test.z).argmax())
-        found.append(
-            f"mean-weight: weights average {test.mean[worst]:.3g} instead of 1 at position "
-            f"{worst + 1} "
+        said = (
+            f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} "
             f"({in_z(test.z[worst])}); propensities or target probabilities may be wrong"
         )
+        found.append(Message("mean-weight", said))
     return tuple(found)
 
 

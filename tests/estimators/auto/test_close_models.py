@@ -1,7 +1,5 @@
 """Closed-form models that predict about as well as the best, and how much each counts."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.auto import nuisances_for
 from counterrank.estimators.auto.nuisances import ClosedForm, shares_of
-from counterrank.estimators.auto.state import _interactions
 from counterrank.estimators.doubly_robust import trained
 from counterrank.models import fit_close
 from counterrank.research import simulate
@@ -81,50 +78,3 @@ def test_models_of_long_rankings_are_linear_and_alone():
     )  # fmt: skip
     found, _ = nuisances_for(workspace(log))
     assert found is not None and found.shares.tolist() == [1.0]
-
-
-def test_interactions_are_what_the_models_see_beyond_own_position_weights(log):
-    """By the sum over rows that the rewards have left: E_target q - c - w (q - c) at each position."""
-    space = workspace(log)
-    plan = cr.Auto().plan(space)
-    view = View(log, "new")
-    summary, _ = plan.decision(plan.partial(view).state)
-    look = plan.nuisances.outlook(view)
-    w = np.minimum(view.ratios.position(), plan.limit)
-    level = log.reward.mean(axis=0)
-    missed = (look.mean - level - w * (look.q - level)).mean(axis=0)
-    assert summary.interactions == pytest.approx(np.abs(missed).sum(), rel=1e-9)
-    # Pieces of the log add up to the same.
-    parts = [plan.partial(View(log.take(slice(a, a + 500)), "new")).state for a in (0, 500, 1000)]
-    again, _ = plan.decision(parts[0] + parts[1] + parts[2])
-    assert again.interactions == pytest.approx(summary.interactions, rel=1e-9)
-
-
-def test_items_that_do_nothing_to_each_other_are_no_interactions():
-    """A reward of the own item alone, without noise, and weights that average one: nothing missed."""
-    action = np.array([[a, b] for a in (0, 1) for b in (0, 1)] * 100)
-    half, wanted = np.full((400, 2, 2), 0.5), np.tile([0.3, 0.7], (400, 2, 1))
-    shown = np.take_along_axis(wanted, action[..., None], axis=2)[..., 0]
-    log = cr.RankingLog(
-        action=action, reward=1.0 + action, propensity=half[..., 0],
-        targets={"new": cr.Propensity("factored", shown)}, dists={"propensity": half, "new": wanted},
-    )  # fmt: skip
-    plan = cr.Auto().plan(workspace(log))
-    summary, decision = plan.decision(plan.partial(View(log, "new")).state)
-    assert summary.interactions == pytest.approx(0.0, abs=0.02)
-    assert (
-        decision.parts["items change each other"]
-        < 0.01 * decision.parts["target differs from logger"]
-    )
-
-
-def test_interactions_count_positions_that_were_shown_by_the_size_of_their_weight():
-    """Four rows, the second position shown in two of them, the third never; by hand."""
-    state = SimpleNamespace(
-        n=4,
-        alpha=np.array([1.0, -0.5, 2.0]),
-        first=np.array([[4.0, 9.0], [6.0, 9.0], [0.0, 9.0]]),
-        beyond=np.array([[4.0, 2.0, 0.0], [3.0, 4.0, 0.0], [2.0, 1.0, 0.0]]),
-    )
-    # Means 1 and 3; |2 - 1 (4 - 3)| = 1 and |1 - 3 (2 - 4)| = 7.
-    assert _interactions(state) == pytest.approx((1.0 + 0.5 * 7.0) / 4, rel=1e-12)

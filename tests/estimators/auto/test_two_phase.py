@@ -113,7 +113,7 @@ def test_the_estimate_says_so_and_hardly_widens(log, few):
     assert (
         found.flags[1].startswith("sampled-rows: ") and "20.0\u202f% of the 1,500" in found.flags[1]
     )
-    assert [m["member"] for m in found.details["members"]] == ["models", "iips", "rips", "ips"]
+    assert [m["member"] for m in found.details["members"]] == ["models", "aimed", "iips", "ips"]
 
 
 def test_pieces_of_the_log_agree(log, few):

@@ -24,10 +24,12 @@ def test_the_page_compares_with_the_published_values(tmp_path):
     assert list(write_page(tmp_path)) == [f"wrote {tmp_path / 'reproduction.md'}"]
     text = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     assert (
-        "### Over the number of rankings n, figure 3" in text
+        "### Over the number of rankings n, figure 2" in text
         and "length of the ranking" not in text
     )
     assert "| iips | 0.2" in text and "(0.206; 1.00, 0.9" in text
+    assert "| squared bias / V² | 1000 |" in text and "(0.000777) |" in text
+    assert "| variance / V² | 1000 |" in text and "(0.001) |" in text
     assert "**AIPS with the oracle**: no results yet." in text
     assert "## Time" not in text and "<!--" not in text
     assert "[behaviour trees](behavior.md)" in text and "accuracy.md" not in text
@@ -72,7 +74,7 @@ CLASSIC = {"ips": 0.2, "iips": 0.03, "rips": 0.02}
 
 
 def summary(name, mse, x=8000.0):
-    bands = {"mse": (mse / 2, 2 * mse)}
+    bands = dict.fromkeys(published.METRICS, (mse / 2, 2 * mse))
     return Summary(
         x, name, 9, {"mse": mse, "squared_bias": 0.0, "variance": mse}, bands, 0.9, 1.0, 0.1
     )
@@ -128,6 +130,6 @@ def test_the_verdict_weighs_the_interval(found, told):
 def test_an_estimator_that_a_figure_lacks_is_refused():
     assert runner.only(figures.get("data-size"), ["auto", "ips"]).estimators == ("ips", "auto")
     with pytest.raises(
-        ConfigError, match="figure 'noise-behavior' has no estimator 'ips'; it has aips"
+        ConfigError, match="figure 'noise-behavior' has no estimator 'auto'; it has ips"
     ):
-        runner.only(figures.get("noise-behavior"), ["ips"])
+        runner.only(figures.get("noise-behavior"), ["auto"])

@@ -7,14 +7,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.research.paper import figures
-from counterrank.research.paper.figures import FIGURES, Experiment
+from counterrank.research.paper.figures import DEFAULTS, FIGURES, Experiment
 from counterrank.research.paper.results import read_rows, seed_file
-from counterrank.research.paper.runner import run_seeds, seeds_to_run
+from counterrank.research.paper.runner import draw_trial, run_seeds, run_trial, seeds_to_run
 
 SMALL = Experiment(
     name="small",
@@ -116,3 +117,27 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
     resumed = CliRunner().invoke(main, [*line, str(tmp_path)])
     assert resumed.exit_code == 0
     assert "1 of 2 seeds to run" in resumed.output
+
+
+def test_a_formula_without_any_weight_gives_zero():
+    """At epsilon = 0 run 1 logs no ranking that the target shows: IPS is a mean of zeros."""
+    trial = draw_trial("published", {**DEFAULTS, "epsilon": 0.0}, 1)
+    ips, rips, iips = run_trial(trial, ("ips", "rips", "iips"))
+    assert (ips["value"], ips["low"], ips["high"]) == (0.0, 0.0, 0.0)
+    ratios = trial.log.targets["new"].values / trial.log.propensity.values
+    weights = np.cumprod(ratios, axis=1)
+    assert not weights[:, -1].any() and weights[:, 0].any()
+    expected = (weights * trial.log.reward).sum(axis=1)
+    assert rips["value"] == pytest.approx(expected.mean(), rel=1e-12)
+    error = expected.std(ddof=1) / np.sqrt(trial.log.n)
+    assert (rips["high"] - rips["low"]) / 2 == pytest.approx(1.959964 * error, rel=1e-3)
+    assert iips["value"] == pytest.approx((ratios * trial.log.reward).sum(axis=1).mean())
+
+
+def test_noise_figures_have_the_classic_estimators_in_pictures_of_their_own():
+    experiment = figures.get("noise-data-size")
+    assert experiment.estimators[:3] == ("ips", "iips", "rips")
+    drawn = dict(experiment.pictures)
+    assert drawn[""] == experiment.estimators[3:]
+    assert drawn["-small"] == ("ips", "iips", "rips", "aips (oracle .1)")
+    assert drawn["-large"][-1] == "aips (oracle .5)"

@@ -7,9 +7,10 @@ from counterrank.research.paper import figures, special
 from counterrank.research.paper.results import (
     accuracy_table,
     published,
-    published_seconds,
+    published_table,
     summarise,
 )
+from counterrank.research.paper.times import published_seconds, runtime_table
 
 
 def rows(values, truth):
@@ -82,7 +83,33 @@ def test_published_values_are_found_where_they_exist():
     assert published("slate-size", "mse", "ips", 14) == 0.959
     assert published("slate-size", "variance", "ips", 5) is None
     assert published("epsilon", "mse", "ips", 0.0) is None
-    assert published_seconds("aips", 8000) == 167.2
+    assert published_seconds("n", "aips", 8000) == (167.2, 2.556)
+    assert published_seconds("K", "aips", 8000) is None
+
+
+def test_run_times_are_means_with_deviations_beside_the_published():
+    """Two seeds of .1 and .3 s, each after .1 s of drawing: mean .3 with the data, deviation .1414."""
+    seconds = np.array([0.1, 0.3, 1.1, 1.3])
+    found = {
+        "x": np.full(4, 4.0),
+        "estimator": np.array(["ips", "ips", "aips (oracle)", "aips (oracle)"]),
+        "seconds": seconds,
+        "drawing": np.full(4, 0.1),
+    }
+    table = runtime_table(figures.get("runtime-slate-size"), found, compare=True)
+    assert "| ips | 0.3000 (± 0.1414) |\n| published ips | 2.313 (± 0.021) |" in table
+    assert "| relative | 4.33 |\n| published relative | 29.78 |" in table  # 1.3 / .3
+    assert "| ips | 0.2000 (± 0.1414) |" in table.partition("the estimate alone")[2]
+    ours = runtime_table(figures.get("runtime-slate-size"), found, compare=False)
+    assert "published" not in ours and "relative" in ours
+
+
+def test_the_published_relative_row_is_that_of_its_means():
+    table = published_table()["runtime"]
+    for part in table.values():
+        for ips, aips, relative in zip(part["ips"], part["aips"], part["relative"], strict=True):
+            # As printed it may be the mean of ratios: up to .2 % off the ratio of means.
+            assert aips[0] / ips[0] == pytest.approx(relative, rel=0.003)
 
 
 def test_cvar_of_everything_is_the_mean():

@@ -277,6 +277,10 @@ def test_measures_of_one_cell_worked_by_hand():
     assert (m.held, m.sign, m.better) == (2, (2, 3), (0, 0))
     assert (m.reliable, m.missed, m.deserving) == (2, 1, (1, 1))
     assert m.width == pytest.approx(0.06 / 0.2)
+    # Who was asked about one log of three is not the best of all, and is compared on that one.
+    lucky = [*rows, said(0, "lucky", 0.1001, 0.0)]
+    assert tables.measures(lucky, "auto").best == "lgb"
+    assert tables.against([*rows, said(0, "late", 0.11, 0.0)], "auto")[-1].endswith("| 4.00 |")
     zero = [said(0, "auto", 0.1, 0.04, true=0.0), said(1, "auto", 0.01, 0.04, true=0.0)]
     assert tables.measures(zero, "auto").better == (1, 2)
     # A truth that is not known to be zero is neither a lift nor none.

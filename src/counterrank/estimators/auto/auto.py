@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError, EstimatorError
+from counterrank.estimators.auto.aim import Range
 from counterrank.estimators.auto.members import (
     MODELS,
     SAMPLING_STREAM,
@@ -20,6 +21,7 @@ from counterrank.estimators.auto.members import (
     weights_of,
 )
 from counterrank.estimators.auto.nuisances import (
+    TRAINING_STREAM,
     ClosedForm,
     Drawn,
     Nuisances,
@@ -97,6 +99,7 @@ class AutoPlan(Plan[AutoState]):
         look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(near)
         weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
         columns, totals = self._contributions(near.batch, weights, look)
+        aim = self._aim(near, look)
         shown = near.batch.action >= 0
         sums = {
             name: np.array([(w * shown).sum(), ((w * shown) ** 2).sum()]) / self.rate
@@ -108,6 +111,8 @@ class AutoPlan(Plan[AutoState]):
             sums |= {name: np.array([w.sum(), (w**2).sum()]) for name, w in rough.richer.items()}
             columns, totals = rough.corrected(columns, totals, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
+            asked, aim = aim, np.zeros((len(aim), batch.n))
+            aim[:, rows] = asked / self.rate
         own = weights[self.own]
         mean_weight = own.mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
@@ -118,8 +123,9 @@ class AutoPlan(Plan[AutoState]):
         )
         state = AutoState(
             n=batch.n,
+            aims=len(aim),
             **summed(
-                np.ascontiguousarray(columns), totals, controls, batch.position_weights,
+                np.ascontiguousarray(columns), np.concatenate([totals, aim]), controls, batch.position_weights,
                 batch.bucket if self.workspace.by_unit else None,
             ),
             weight=np.array([sums[name][0] for name in self.members]),
@@ -130,9 +136,16 @@ class AutoPlan(Plan[AutoState]):
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
-            beyond=np.stack([shown, own * shown, (look.mean - own * look.q) * shown]).sum(axis=1) / self.rate,
+            volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
         )  # fmt: skip
-        return Part(state, totals[1 : 1 + len(self.members)].T)
+        return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aim]).T)
+
+    def _aim(self, view: View, look: Outlook) -> Floats:
+        """Return the terms of the aimed step (A, n), of none where there are no models."""
+        if self.nuisances is None:
+            return np.empty((0, view.batch.n))
+        residual = (view.batch.reward - look.q) @ view.batch.position_weights
+        return self.nuisances.aim(view, residual)
 
     def _asked(self, batch: RankingLog) -> Ints | None:
         """Return the rows of a batch that models are asked about, drawn by their numbers; None for
@@ -171,8 +184,7 @@ class AutoPlan(Plan[AutoState]):
         return np.stack([batch.reward.T, *members], axis=1), self._totals(batch, weights, look)
 
     def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
-        """Return row totals (T, n): what was earned, the members, the own-position member by each
-        model.
+        """Return row totals (T, n): what was earned, the members, the first of them by each model.
 
         Own-position weights meet the surprises along the history of clicks, which vary less than
         residuals; richer weights are exact for residuals alone.
@@ -186,10 +198,7 @@ class AutoPlan(Plan[AutoState]):
         rows = [base]
         for name, w in weights.items():
             rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
-        own = weights[self.own]
-        rows += [
-            m + np.einsum("nk,nk->n", own, e) for m, e in zip(look.means, look.errors, strict=True)
-        ]
+        rows += [m + e.sum(axis=1) for m, e in zip(look.means, look.errors, strict=True)]
         return np.stack(rows)
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
@@ -234,7 +243,8 @@ class AutoPlan(Plan[AutoState]):
                 "logging propensities near zero or rewards of enormous size"
             )
         summary = summarise(state, self.members, modelled=self.nuisances is not None)
-        return summary, decide(summary, self.allowance)
+        unknown = self.nuisances.unknown if isinstance(self.nuisances, Drawn) else 0.0
+        return summary, decide(summary, self.allowance, unknown)
 
     def finish(self, state: AutoState) -> Estimate:
         """Return value, interval, positions, lift, and what they rest on."""
@@ -243,8 +253,9 @@ class AutoPlan(Plan[AutoState]):
         return estimate_from(state, summary, decision, self.workspace, self.flags, details)
 
     def combination(self, state: AutoState) -> Floats:
-        """Return the weights of the members in the estimate."""
-        return self.decision(state)[1].weights
+        """Return how the estimate combines the row totals of the members and of the aimed step."""
+        summary, decision = self.decision(state)
+        return decision.weights @ summary.terms
 
 
 def _nothing(batch: RankingLog) -> Outlook:
@@ -299,14 +310,19 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
             lambda: fit_close(training, seed=workspace.seed, within=within),
         )
         shares = shares_of(close.losses, close.slots, close.unit)
-        return ClosedForm(close.models, shares, training.layout.F), ()
+        rng = np.random.default_rng([workspace.seed, TRAINING_STREAM])
+        some = training.source.sample(int(SETTINGS["training_rows"].value), rng)
+        with np.errstate(divide="ignore"):
+            span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
+        return ClosedForm(close.models, shares, training.layout.F, span), ()
     if first.K > SETTINGS["longest"].value:
         return None, (_LONG.format(K=first.K, most=int(SETTINGS["longest"].value)),)
     if can_sample(first, target) or has_distribution(first, target):
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
         drawn = _DRAWN.format(kind=kind, draws=found.draws)
         sampled = _SAMPLED.format(share=in_percent(found.rate), n=workspace.source.n or 0)
-        return found, (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        said = (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        return found, (*said, *found.flags)
     return None, (_why(target, kind, factored=kind == "factored"),)
 
 

@@ -37,8 +37,8 @@ Ints = NDArray[np.int64]
 #: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs
 #: we know.
 ORDERS = (2, 3)
-#: The member that rests on the models alone.
-MODELS = "models"
+#: The member that rests on the models alone, and the one with the aimed step (`aim`) on top.
+MODELS, AIMED = "models", "aimed"
 #: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
 LONGEST = 1024
 
@@ -55,7 +55,8 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
         # Orders need independent positions; without them prefixes are the step between own item and
         # whole ranking.
         found += [f"order-{m}" for m in ORDERS if m < K]
-    elif "prefix" in ratios.supports and K > 1:
+    elif "prefix" in ratios.supports and K > 1 and not (modelled and found):
+        # Beside models prefixes add their own bias: people do not only read downwards.
         found.append("rips")
     if "joint" in ratios.supports and (K > 1 or "iips" not in found):
         found.append("ips")
@@ -63,22 +64,20 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
 
 
 def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
-    """Return each member's weights (n, K), those of the smallest ratios cut at `limit`."""
+    """Return each member's weights (n, K), those of own positions cut at `limit`."""
     ratios, out = view.ratios, {}
     whole = np.ones((view.batch.K, view.batch.K), dtype=bool)
     for name in members:
         if name == MODELS:
             out[name] = np.ones(view.batch.action.shape)
         elif name == "iips":
-            out[name] = ratios.position()
+            out[name] = np.minimum(ratios.position(), limit)
         elif name == "rips":
             out[name] = ratios.prefix()
         elif name == "ips":
             out[name] = ratios.full()
         else:
             out[name] = ratios.ordered(whole, parse(name).order or 1)
-    smallest = corrected(members)
-    out[smallest] = np.minimum(out[smallest], limit)
     return out
 
 

@@ -11,17 +11,29 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.log import RankingLog
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.estimators.auto.aim import (
+    SUMS,
+    Range,
+    aim_sums,
+    by_position,
+    log_ratios,
+    logger_draws,
+    page_policy,
+)
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import (
-    ListModel,
+    AmountModel,
+    PageModel,
     Rankings,
+    RepeatedLists,
     RewardModel,
     context_columns,
     encoded,
     factored_draws,
     fit_list_models,
+    fit_lists,
     policy_draws,
     rankings_of,
     squared_loss,
@@ -35,6 +47,7 @@ from counterrank.policies import (
     Scored,
     SlotEpsilonGreedy,
 )
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,6 +71,9 @@ class Outlook:
     delta: Floats
     means: Floats
     errors: Floats
+    #: (n, K) of amounts: what of mean - q is a change in clicks, each worth the mean amount of its
+    #: position. The rest is a change in amounts: both count before they cancel.
+    volume: Floats | None = None
 
 
 class Nuisances(Protocol):
@@ -80,6 +96,9 @@ class Nuisances(Protocol):
         by fit `fold`.
         """
 
+    def aim(self, view: View, residual: Floats) -> Floats:
+        """Return the terms of the aimed step (3, n) from the pages' residuals; (0, n) without one."""
+
 
 def in_fold(batch: RankingLog, fold: int) -> RankingLog:
     """Return the batch as if all rows were of one fold: the delete-a-fold jackknife asks each fit
@@ -99,11 +118,20 @@ class ClosedForm:
     models: tuple[RewardModel, ...]
     shares: Floats
     folds: int
+    span: Range
 
     @property
     def details(self) -> dict[str, Any]:
         """Those of the model that predicts best."""
         return self.models[0].details
+
+    def aim(self, view: View, residual: Floats) -> Floats:
+        """Return the terms of the aimed step, its means exact: positions are independent."""
+        batch = view.batch
+        old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
+        assert old is not None and new is not None
+        shown = batch.action >= 0
+        return aim_sums(*by_position(self.span, new, old, view.ratios.rho, shown), residual)
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
         """Return the average of the models' predictions."""
@@ -121,7 +149,7 @@ class Drawn:
     the target a row.
     """
 
-    models: tuple[ListModel, ...]
+    models: tuple[PageModel, ...]
     shares: Floats
     draws: int
     seed: int
@@ -129,11 +157,34 @@ class Drawn:
     #: Share of the rows that are asked about, and the mean reward of each position (K,) for others.
     rate: float = 1.0
     level: Floats = field(default_factory=lambda: np.zeros(0))
+    #: Log ratios that were logged; None where a policy does not know its rankings' probabilities.
+    span: Range | None = None
+    #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
+    unknown: float = 0.0
+    #: Mean amount of a click at each position (K,) where rewards are amounts, else none.
+    worth: Floats = field(default_factory=lambda: np.zeros(0))
+    #: What has to be said of the models.
+    flags: tuple[str, ...] = ()
 
     @property
     def folds(self) -> int:
         """Number of folds."""
         return self.models[0].folds
+
+    def aim(self, view: View, residual: Floats) -> Floats:
+        """Return the terms of the aimed step, its means over drawn rankings of both policies."""
+        batch = view.batch
+        target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
+        if self.span is None or target is None or logger is None or batch.n == 0:
+            return np.empty((0 if self.span is None else SUMS, batch.n))
+        own = batch.action[:, None, :]
+        drawn = drawn_once(view, self.draws, self.seed)
+        others = logger_draws(batch, logger, self.draws, self.seed)
+        h, by_logger, by_target = (
+            self.span.cut(log_ratios(target, logger, rankings)).mean(axis=1)
+            for rankings in (own, others, drawn)
+        )
+        return aim_sums(h, by_logger, by_target, residual)
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
         """Return the average of the models' predictions."""
@@ -151,9 +202,12 @@ class Drawn:
         asked = np.flatnonzero(self.shares >= least)
         logged, shown = self._logged(view), self._shown(view, size)
         q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
+        volume, shares = np.zeros((n, K)), self.shares[asked] / self.shares[asked].sum()
         for rows, part in logged.parts():
             folds = own[rows]
             for j, model in enumerate(asked):
+                if len(self.worth):
+                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
                 past = self.models[model].history(part, batch.reward[rows], folds, alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
         ahead, owns = np.empty((len(asked), n * size, K)), np.repeat(own, size)
@@ -161,9 +215,19 @@ class Drawn:
             folds = owns[rows]
             for j, model in enumerate(asked):
                 ahead[j, rows] = self.models[model].expected(part, folds)
+                if len(self.worth):
+                    worth = shares[j] * self._worth(int(model), part, folds) / size
+                    np.add.at(volume, np.arange(rows.start, rows.start + part.m) // size, worth)
         ahead.reshape(len(asked), n, size, K).mean(axis=2, out=mean)
-        shares = self.shares[asked] / self.shares[asked].sum()
-        return _averaged(q, mean, errors, alpha, shares)
+        look = _averaged(q, mean, errors, alpha, shares)
+        return replace(look, volume=volume) if len(self.worth) else look
+
+    def _worth(self, model: int, part: Rankings, folds: Ints) -> Floats:
+        """Return the expected clicks of each slot, each worth the mean amount of its position."""
+        one = self.models[model]
+        if isinstance(one, AmountModel):
+            return self.worth * one.clicks.expected(part, folds)
+        return one.expected(part, folds)
 
     @property
     def fold_draws(self) -> int:
@@ -236,7 +300,7 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     rankings = logged_rankings(sample, workspace.target)
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
-    models = fit_list_models(
+    clicks = fit_list_models(
         rankings,
         sample.reward,
         fold,
@@ -246,6 +310,8 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         page=sample.page_reward,
         choice=competition,
     )
+    lists = fit_lists(rankings, sample.reward, fold, folds)
+    models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
     power = SETTINGS["likelihood"].value
@@ -264,7 +330,68 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         {"models": details},
         rate=1.0 if n is None else min(most / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
+        span=logged_span(sample, workspace.target),
+        unknown=0.0 if lists is None else unknown_of(lists, rankings, sample, workspace),
+        **amounts(models[0], rankings, sample.reward, fold),
     )
+
+
+def logged_span(sample: RankingLog, target: str) -> Range | None:
+    """Return the range of the logged rankings' log ratios; None where a policy does not know them."""
+    new, old = (page_policy(sample, name) for name in (target, LOGGING))
+    if new is None or old is None:
+        return None
+    return Range.of(log_ratios(new, old, sample.action[:, None, :])[:, 0])
+
+
+def unknown_of(
+    lists: RepeatedLists, rankings: Rankings, sample: RankingLog, workspace: Workspace
+) -> float:
+    """Return the variance of the change that the means of repeated lists leave unknown."""
+    target, size = workspace.target, draws_for(sample.n)
+    drawn = target_draws(sample, target, size, workspace.seed)
+    return lists.unknown(rankings, rankings.others(drawn, extra=scores(sample, target, drawn)))
+
+
+def amounts(model: Any, rankings: Rankings, reward: Floats, fold: Ints) -> dict[str, Any]:
+    """Return the mean amount of a click at each position, and what has to be said where nothing tells
+    an item's price; nothing of rewards that are no amounts.
+    """
+    if not isinstance(model, AmountModel):
+        return {}
+    paid = (rankings.item >= 0) & (reward > 0.0)
+    worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
+    # As items that nobody has clicked yet: those the target would show have hardly been either.
+    new = replace(rankings, item=np.where(rankings.item >= 0, rankings.item.max() + 1, -1))
+    log, found = np.log(reward[paid]), np.log(model.amount(new, fold)[paid])
+    between = _between(rankings.item[paid], log)
+    told = float(log.var() - (log - found).var())
+    item, count = np.unique(rankings.item[paid], return_counts=True)
+    often = np.isin(rankings.item, item[count >= SETTINGS["often"].value]).sum()
+    same = between <= SETTINGS["same_amount"].value ** 2
+    if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
+        return {"worth": worth}
+    flag = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
+    return {"worth": worth, "flags": (flag,)}
+
+
+_UNKNOWN_AMOUNT = (
+    "amount-unknown: item features tell {told} of how much items differ in what a click earns, so that "
+    "of the target's items is guessed from few clicks; give prices as a feature of the items"
+)
+
+
+def _between(item: Ints, values: Floats) -> float:
+    """Return the variance of values (N,) between items: all of it, less that within items seen twice.
+
+    >>> _between(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]))
+    1.0
+    """
+    _, number, count = np.unique(item, return_inverse=True, return_counts=True)
+    mean = np.bincount(number, values) / count
+    repeats = float((count - 1).sum())
+    within = float(((values - mean[number]) ** 2).sum()) / max(repeats, 1.0)
+    return max(float(values.var()) - within, 0.0)
 
 
 def draws_for(rows: int | None) -> int:

@@ -1,6 +1,4 @@
-"""How `auto` decides, a pure function of means and covariances; and the `Estimate` that follows:
-value, interval, positions, lift, and a plain account of both.
-"""
+"""How `auto` decides: a pure function of means and covariances, and the `Estimate` that follows."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.estimators.auto.members import MODELS
+from counterrank.estimators.auto.members import AIMED, MODELS
 from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue, Workspace
@@ -21,28 +19,31 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+#: A difference within two standard errors is chance (5 % of differences without a bias are larger).
+CHANCE = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A richer member was asked: its difference to the estimate so far, that one's standard error,
-    and how far it led.
+    """A member that trusts the data more: its difference to the estimate so far, and what followed.
 
-    `share` of the difference was taken; the allowance for bias went from `before` to `after`.
+    `stderr` is that of the difference; `share` of the difference was taken; `bound` is the bias that
+    the difference still leaves possible.
     """
 
     member: str
     difference: float
     stderr: float
     share: float
-    before: float
-    after: float
+    bound: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The combination of members (J,) that is the estimate, the bias its interval allows for, and
-    how both came about.
+    """The combination of members (J,) that is the estimate, and the bias its interval allows for.
 
-    `parts` say what the first allowance is made of; `basis` is the member with the largest weight.
+    `parts` say what the allowance is made of; `unknown` is a variance beside that of the members;
+    `basis` is the member with the largest weight.
     """
 
     weights: Floats
@@ -50,98 +51,101 @@ class Decision:
     parts: dict[str, float]
     steps: tuple[Step, ...]
     basis: str
+    unknown: float = 0.0
 
 
-def decide(summary: Summary, allowance: float | None = None) -> Decision:
+def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.0) -> Decision:
     """Return where the evidence leads.
 
-    The estimate starts at the first member, whose bias may be as large as the allowance B. A richer
-    member's difference d, with standard error s, is evidence on that bias: the estimate moves by f
-    = T^2 / (T^2 + s^2 + t^2) of d, where T is the bias one usually has (a part of B, or what d
-    shows beyond chance) and t the one that the member itself usually has, the same part of the most
-    it may have, b. What is left to allow for is (1 - f) B + f b: less where richer weights know,
-    the same where they do not, more where they contradict.
+    The estimate starts at the first member. Each further member trusts the data more and the models
+    less; its difference d to the estimate so far, with standard error s, is evidence on the bias of
+    what went before. Within two standard errors it is chance and nothing moves. Beyond, the estimate
+    moves by f = 1 - (2 s / d)^2 of it, which is nearly all where the evidence is strong. What a step
+    leaves possible is (1 - f) max(|d|, s): the difference that was not taken, or the standard error
+    where that is larger, because the log could not have shown a smaller bias.
     """
     J = len(summary.members)
-    parts = first_allowance(summary) if allowance is None else {"given": float(allowance)}
-    B = first = sum(parts.values())
-    # Without a model nothing says how wrong a member usually is: its own bias counts in full.
-    usually = SETTINGS["usual" if len(summary.models) else "bare-usual"].value
-    counts = usually if len(summary.models) else 1.0
     weights = np.zeros(J)
     weights[0] = 1.0
     steps = []
+    modelled = MODELS in summary.members
     for j in range(1, J):
-        if not summary.seen[j]:
+        # Own-position weights see the own item alone; models see it, and the rest of the page.
+        blind = modelled and summary.members[j] == "iips" and not exact(summary, "iips")
+        if blind or not summary.seen[j]:
             continue
         # The difference to the combination so far, not to the last member: its variance knows how
-        # much of the richer member is in there already.
+        # much of the member is in there already.
         move = np.eye(J)[j] - weights
         d = float(move @ summary.value[1 : 1 + J])
-        s2 = float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move)
-        # What richer weights leave to assume is a share of what the first member assumed; mass that
-        # they cannot reach is assumed in full.
-        own = first * (_remaining(summary.members[j]) + float(summary.unsupported[j]))
-        # E d^2 = bias^2 + s^2: the excess over `evidence` variances is an estimate of the bias
-        # itself.
-        shown = math.sqrt(max(d * d - SETTINGS["evidence"].value * s2, 0.0))
-        # The share below has the least mean squared error when bias and error are independent, with T
-        # in place of the bias that nobody knows.
-        usual = max(usually * B, shown)
-        # Of rewards as small as 1e-200 the square is zero: such a bias moves nothing.
-        share = usual**2 / (usual**2 + s2 + (counts * own) ** 2) if usual**2 > 0 else 0.0
-        # A bound, so it is carried along linearly: |(1 - f) bias + f own bias| <= (1 - f) B + f b.
-        after = (1 - share) * max(B, shown) + share * own
-        steps.append(Step(summary.members[j], d, math.sqrt(max(s2, 0.0)), share, B, after))
-        weights, B = weights + share * move, after
-    return Decision(weights, B, parts, tuple(steps), _basis(summary.members, weights))
+        s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
+        share = taken(d, s)
+        # What the logger never shows has no weight, cut weights have less than they should: that
+        # share of the change stays open.
+        missing = summary.alone if summary.members[j] == "iips" else float(summary.unsupported[j])
+        bound = (1 - share) * max(abs(d), s) + missing * summary.change
+        steps.append(Step(summary.members[j], d, s, share, bound))
+        weights = weights + share * move
+    parts = allowed(summary, steps) if allowance is None else {"given": float(allowance)}
+    whole = math.sqrt(sum(part**2 for part in parts.values()))
+    rests = 1.0 - sum(weights[j] for j in range(J) if exact(summary, summary.members[j]))
+    basis = _basis(summary.members, weights)
+    return Decision(weights, whole, parts, tuple(steps), basis, unknown * rests**2)
+
+
+def taken(difference: float, stderr: float) -> float:
+    """Return the share of a difference that is taken: none within `CHANCE` standard errors.
+
+    >>> taken(1.0, 0.5), taken(1.0, 0.25), taken(0.0, 0.0)
+    (0.0, 0.75, 0.0)
+    """
+    limit = CHANCE * stderr
+    return 1.0 - (limit / difference) ** 2 if abs(difference) > limit else 0.0
+
+
+def exact(summary: Summary, member: str) -> bool:
+    """Return whether a member's weights are those of whole rankings, which assume nothing."""
+    return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
+
+
+def allowed(summary: Summary, steps: list[Step]) -> dict[str, float]:
+    """Return what the bias of the estimate may come from; the parts add in squares.
+
+    The first step says how far the models may be off in the direction of the target. Whole rankings
+    assume nothing, so what they leave possible bounds everything.
+    """
+    if exact(summary, summary.members[0]):
+        return {}
+    whole = [step.bound for step in steps if exact(summary, step.member)]
+    aimed = steps[0].bound if steps else summary.change
+    parts = {"what the log leaves open": aimed}
+    if len(summary.models):
+        parts["models disagree"] = float(np.ptp(summary.models)) / 2
+        # Where nothing was shown the change that the models expect may be wholly wrong.
+        parts["rests on the models alone"] = summary.alone * summary.change
+    total = math.sqrt(sum(part**2 for part in parts.values()))
+    if whole and whole[0] < total:
+        return {"what whole rankings leave open": whole[0]}
+    return {name: part for name, part in parts.items() if part > 0}
 
 
 def _basis(members: tuple[str, ...], weights: Floats) -> str:
     """Return the member whose weights the estimate rests on most: those of one are no weights."""
-    known = [(abs(float(w)), -j) for j, w in enumerate(weights) if members[j] != MODELS]
+    known = [
+        (abs(float(w)), -j) for j, w in enumerate(weights) if members[j] not in (MODELS, AIMED)
+    ]
     return members[-max(known)[1]]
 
 
-def _remaining(member: str) -> float:
-    """Return the share of the first allowance that a member's own bias may have."""
-    return SETTINGS[f"left-{member}"].value if f"left-{member}" in SETTINGS else 0.0
+def stderr(summary: Summary, decision: Decision) -> float:
+    """Return the standard error of the estimate."""
+    return _error(summary, decision, np.concatenate([[0.0], decision.weights]))
 
 
-def first_allowance(summary: Summary) -> dict[str, float]:
-    """Return what the bias of the first member may come from, each part a sentence a person can
-    disagree with.
-    """
-    models, alpha = summary.models, np.abs(summary.alpha)
-    # By position: gains at one and losses at another are both changes that a model can be wrong
-    # about.
-    effect = float(alpha @ np.abs(summary.at[:, 1] - summary.at[:, 0]))
-    if not len(models):
-        # Weights alone see no interaction beyond their own: what richer ones show, noise and all,
-        # may be true.
-        richer = (
-            float(alpha @ np.abs(summary.at[:, 2] - summary.at[:, 1]))
-            if summary.at.shape[1] > 2
-            else 0.0
-        )
-        whole = SETTINGS["bare"].value * effect + richer
-        first = summary.members[0]
-        left = SETTINGS["bare-iips"].value if first == "iips" else _remaining(first)
-        return {"no reward model": left * whole}
-    return {
-        "models disagree": SETTINGS["spread"].value * float(np.ptp(models)) / 2,
-        "target differs from logger": SETTINGS["effect"].value * effect,
-        "items change each other": SETTINGS["interactions"].value * summary.interactions,
-        "rests on the models alone": SETTINGS["alone"].value
-        * summary.alone
-        * abs(float(summary.value[1])),
-    }
-
-
-def stderr(summary: Summary, weights: Floats) -> float:
-    """Return the standard error of a combination of members."""
-    J = len(summary.members)
-    return math.sqrt(max(float(weights @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ weights), 0.0))
+def _error(summary: Summary, decision: Decision, gradient: Floats, scale: float = 1.0) -> float:
+    T = 1 + len(summary.members)
+    variance = float(gradient @ summary.covariance[:T, :T] @ gradient)
+    return math.sqrt(max(variance + decision.unknown * scale**2, 0.0))
 
 
 def estimate_from(
@@ -149,7 +153,7 @@ def estimate_from(
     details: dict[str, Any],
 ) -> Estimate:  # fmt: skip
     """Return the estimate with its bias-aware interval."""
-    value, se = _value(summary, decision), stderr(summary, decision.weights)
+    value, se = _value(summary, decision), stderr(summary, decision)
 
     def interval_at(level: float) -> Interval:
         half = bias_aware_half(se, decision.allowance, level, max(summary.units - 1, 1))
@@ -208,21 +212,19 @@ def _positions(summary: Summary, decision: Decision, value: float) -> tuple[Posi
 def _lift(summary: Summary, decision: Decision, value: float, level: float) -> Lift:
     """Return the paired difference to the logger, and its ratio, with the same allowance for bias."""
     base, df = float(summary.value[0]), max(summary.units - 1, 1)
-    T = 1 + len(summary.members)
-    covariance = summary.covariance[:T, :T]
 
-    def ends(centre: float, gradient: Floats, allowance: float) -> tuple[float, float, float]:
-        se = float(np.sqrt(max(float(gradient @ covariance @ gradient), 0.0)))
-        half = bias_aware_half(se, allowance, level, df)
+    def ends(centre: float, gradient: Floats, scale: float) -> tuple[float, float, float]:
+        se = _error(summary, decision, gradient, scale)
+        half = bias_aware_half(se, decision.allowance * scale, level, df)
         return se, centre - half, centre + half
 
     paired = np.concatenate([[-1.0], decision.weights])
-    se, low, high = ends(value - base, paired, decision.allowance)
+    se, low, high = ends(value - base, paired, 1.0)
     relative = (np.nan, np.nan, np.nan)
     if base > 0:
         # d(V / b) = dV / b - V db / b^2, as for every estimator.
         ratio = np.concatenate([[-value / base**2], decision.weights / base])
-        relative = (value / base - 1, *ends(value / base - 1, ratio, decision.allowance / base)[1:])
+        relative = (value / base - 1, *ends(value / base - 1, ratio, 1.0 / base)[1:])
     own = _positions(summary, decision, value)
     spread = np.sqrt(
         np.maximum(np.einsum("c,kcd,d->k", paired, summary.at_covariance, paired), 0.0)
@@ -248,12 +250,9 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
             "the log and rests on the reward models alone"
         )
     if decision.allowance > 0:
-        first = sum(decision.parts.values())
-        # Parts add up to what was allowed for before weights confirmed or contradicted the models.
-        before = "" if decision.allowance == first else f"{first:.3g} before weights were asked: "
         parts = (f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
         found.append(
-            f"bias-allowance: the interval allows for a bias of {decision.allowance:.3g} ({before}"
+            f"bias-allowance: the interval allows for a bias of {decision.allowance:.3g} ("
             + ", ".join(parts)
             + "; docs/auto.md)"
         )
@@ -281,7 +280,7 @@ def _details(summary: Summary, decision: Decision) -> dict[str, Any]:
         "why": _why(decision),
         "steps": [
             {"towards": s.member, "difference": s.difference, "difference_stderr": s.stderr, "share": s.share,
-             "allowance": s.after}
+             "allowance": s.bound}
             for s in decision.steps
         ],
     }  # fmt: skip
@@ -291,11 +290,12 @@ def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str,
     """Return value and standard error by interaction order; dependent positions have no orders but
     the first.
     """
-    if "rips" in summary.members:
+    K = len(summary.alpha)
+    if K > 2 and "order-2" not in summary.members:
         return []
     by_name = {row["member"]: row for row in table}
-    weighed = [name for name in summary.members if name != MODELS]
-    path = order_path(weighed, len(summary.alpha))
+    weighed = [name for name in summary.members if name not in (MODELS, AIMED)]
+    path = order_path(weighed, K)
     return [
         {"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]}
         for m, name in path

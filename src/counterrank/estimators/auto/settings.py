@@ -57,6 +57,18 @@ SETTINGS: dict[str, Setting[float]] = {
         "as many a reader may see on one page, whether their rewards are logged or not",
         "reasoned",
     ),
+    "same_amount": Setting(
+        0.1,
+        "standard deviation of log amounts between items",
+        "items whose clicks earn about the same need no price",
+        "reasoned",
+    ),
+    "often": Setting(
+        10,
+        "clicks",
+        "an item that was clicked as often has shown what a click on it earns",
+        "reasoned",
+    ),
     "fold_rows": Setting(
         1_024,
         "rankings",

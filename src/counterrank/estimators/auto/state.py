@@ -5,28 +5,31 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.estimators.auto.members import Tails, corrected, independent_squares
+from counterrank.estimators.auto.aim import correction
+from counterrank.estimators.auto.members import AIMED, Tails, independent_squares
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AutoState:
-    """Additive statistics of J members, M models and H mean-zero controls.
+    """Additive statistics of J members, M models, A terms of the aimed step and H controls.
 
     first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the
     members' contributions. total (T,), products (T, T) of row totals: what was earned, J members,
-    the member of own-position weights by each of M models, and H controls. mixed (K, 1+J, H):
-    products at each position with controls. weight (J,), square (J,): sums over positions of weights and their
-    squares; slots: positions shown. tails: what the policies know of the squares; ratio (K,): sums
-    of rho_k^2, where positions are independent. folds (F, J), fold_rows: members' totals by the fit
-    without each fold, on some rows. mean_weight (2,): sum and sum of squares of the rows' mean
-    weight. beyond (3, K): positions shown, and over them the smallest member's weights w and
-    E_target q - w q. buckets (1024, T+1): totals and counts by unit, or empty.
+    the member of own-position weights by each of M models, A terms of the aimed step (`aim`), and H
+    controls of mean zero. mixed (K, 1+J, H): products at each position with controls. weight (J,),
+    square (J,): sums over positions of weights and their squares; slots: positions shown. tails:
+    what the policies know of the squares; ratio (K,): sums of rho_k^2, where positions are
+    independent. folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows.
+    mean_weight (2,): sum and sum of squares of the rows' mean weight. volume (K,): what of the
+    expected change at each position is a change in clicks, where rewards are amounts. buckets (1024, T+1): totals
+    and counts by unit, or empty.
     """
 
     n: int
     alpha: Floats
+    aims: int
     first: Floats
     second: Floats
     total: Floats
@@ -40,16 +43,16 @@ class AutoState:
     folds: Floats
     fold_rows: int
     mean_weight: Floats
-    beyond: Floats
+    volume: Floats
     buckets: Floats
 
     def __add__(self, other: "AutoState") -> "AutoState":
         added = {
             f.name: getattr(self, f.name) + getattr(other, f.name)
             for f in fields(self)
-            if f.name != "alpha"
+            if f.name not in ("alpha", "aims")
         }
-        return AutoState(alpha=self.alpha, **added)
+        return AutoState(alpha=self.alpha, aims=self.aims, **added)
 
 
 def summed(
@@ -59,9 +62,7 @@ def summed(
     alpha: Floats,
     bucket: NDArray[np.int64] | None,
 ) -> dict[str, Floats]:
-    """Return the sums of columns (K, 1+J, n), totals (1+J+M, n) and controls (H, n) as `AutoState`
-    names them.
-    """
+    """Return the sums of columns (K, 1+J, n), totals (1+J+M+A, n) and controls (H, n) by their names."""
     totals = np.concatenate([totals, controls])
     table = np.empty((0, len(totals) + 1))
     if bucket is not None:
@@ -83,12 +84,14 @@ def summed(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """Means and covariances of row totals (T,), (T, T) and at each position (K, 1+J), (K, 1+J,
-    1+J).
+    """Means and covariances of what was earned (entry 0), the members (1..J) and the models (the rest).
 
-    Entry 0 is what was earned, 1..J the members, the rest the models. `seen` (J,): whether a
-    member's weights occurred; `unsupported` (J,): share of the target's mass that a member's
-    weights cannot reach.
+    value (1+J+M,), covariance likewise; at (K, 1+J), at_covariance (K, 1+J, 1+J) at each position.
+    seen (J,): whether a member's weights occurred; unsupported (J,): share of the target's mass that
+    a member's weights cannot reach. alone: share of the target that rests on the reward models
+    alone, 1 - mean cut weight of own positions, or what has no support where these are not known.
+    terms (J, C): each member as a combination of the row totals of a `Part`. volume (K,): what of the
+    change at each position is one in clicks; amounts make the rest.
     """
 
     members: tuple[str, ...]
@@ -102,20 +105,30 @@ class Summary:
     inflation: Floats
     seen: NDArray[np.bool_]
     unsupported: Floats
-    #: Share of the target that rests on the reward model alone: 1 - mean clipped weight.
     alone: float
-    #: What the models say that the smallest weights miss without them, over positions.
-    interactions: float
+    terms: Floats
+    volume: Floats
 
     @property
     def models(self) -> Floats:
         """The own-position member by each model (M,)."""
         return self.value[1 + len(self.members) :]
 
+    @property
+    def change(self) -> float:
+        """The change that the first member expects, before gains and losses cancel.
+
+        Positions count each by itself, and so do clicks and the amounts that they earn.
+        """
+        whole = self.at[:, 1] - self.at[:, 0]
+        return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
+
 
 def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> Summary:
-    """Return means and covariances: clustered by unit, less what controls explain, with the tails
-    that the policies know and the error of the fitted models (delete-a-fold jackknife).
+    """Return means and covariances, clustered by unit.
+
+    They are less what controls explain, with the tails that the policies know and the error of the
+    fitted models (delete-a-fold jackknife).
     """
     n, alpha, J = state.n, state.alpha, len(members)
     at, value = state.first / n, state.total / n
@@ -155,35 +168,51 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         # in full instead of being averaged.
         away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
         covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
-    own = members.index(corrected(members))
-    alone = 1.0 - float(state.weight[own]) / max(state.slots, 1.0) if modelled else 0.0
     unsupported = tails.unsupported / max(tails.rows, 1)
+    alone = float(unsupported.max(initial=0.0)) if modelled else 0.0
+    if modelled and "iips" in members:
+        alone = 1.0 - float(state.weight[members.index("iips")]) / max(state.slots, 1.0)
+    found = Summary(
+        members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
+        max(alone, 0.0), np.eye(J), state.volume / n,
+    )  # fmt: skip
+    return with_aim(found, state.aims) if state.aims else found
+
+
+def with_aim(summary: Summary, aims: int) -> Summary:
+    """Return the summary with the aimed member after the models; the terms of the step are used up."""
+    J, T = len(summary.members), len(summary.value)
+    M = T - 1 - J - aims
+    terms = T - aims
+    coefficients = correction(summary.value[terms:])
+    # Rows: what was earned, models, aimed = models + correction, the other members, each model.
+    through = np.zeros((2 + J + M, T))
+    through[:2, :2] = np.eye(2)
+    through[2, 1], through[2, terms:] = 1.0, coefficients
+    through[3:, 2:terms] = np.eye(J - 1 + M)
+    # At each position the aimed member is that of the models: its correction is of the page.
+    places = np.array([0, 1, 1, *range(2, 1 + J)])
+    again = places[1:] - 1
+    own = np.zeros((1 + J, J + aims))
+    own[0, 0] = 1.0
+    own[1, 0], own[1, J:] = 1.0, coefficients
+    own[2:, 1:J] = np.eye(J - 1)
     return Summary(
-        members,
-        n,
-        units,
-        alpha,
-        value,
-        covariance,
-        at,
-        at_covariance,
-        inflation,
-        seen,
-        unsupported,
-        max(alone, 0.0),
-        _interactions(state) if modelled else 0.0,
+        members=(summary.members[0], AIMED, *summary.members[1:]),
+        n=summary.n,
+        units=summary.units,
+        alpha=summary.alpha,
+        value=through @ summary.value,
+        covariance=through @ summary.covariance @ through.T,
+        at=summary.at[:, places],
+        at_covariance=summary.at_covariance[:, places][:, :, places],
+        inflation=summary.inflation[again],
+        seen=summary.seen[again],
+        unsupported=summary.unsupported[again],
+        alone=summary.alone,
+        terms=own,
+        volume=summary.volume,
     )
-
-
-def _interactions(state: AutoState) -> float:
-    """Return sum_k |alpha_k| |mean(E_target q_k - w_k q_k)|, q_k less the mean reward of its
-    position: what the models see beyond the item that the smallest weights know.
-
-    Less the mean, because weights that do not average one are no interaction.
-    """
-    shown, weight, beyond = state.beyond
-    level = state.first[:, 0] / np.maximum(shown, 1.0)
-    return float(np.abs(state.alpha) @ np.abs(beyond - level * (shown - weight)) / state.n)
 
 
 def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:

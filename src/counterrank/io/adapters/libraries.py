@@ -16,7 +16,7 @@ from counterrank.errors import LogError, PropensityError
 from counterrank.io.files import Unpacked, expand, guard
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.io.spec import UNIFORM, ReadOptions
-from counterrank.texts import BY_INDEX
+from counterrank.messages import BY_INDEX
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

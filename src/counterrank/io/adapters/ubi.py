@@ -25,8 +25,9 @@ from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.io.spec import ReadOptions
+from counterrank.messages import UNANSWERED, UNKNOWN_HITS, say
 from counterrank.policies import PolicySpec
-from counterrank.texts import UNANSWERED, UNKNOWN_HITS, listed, say
+from counterrank.texts import listed
 
 _HITS = ("query_response_hit_ids", "query_response_object_ids")
 #: What a reward is where nobody says otherwise, by the action's name.

@@ -176,7 +176,7 @@ class ChoiceModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PageModel:
+class PageRewardModel:
     """One reward a page, from all its items; it stands at the last of them, as in the log."""
 
     predictor: Predictor
@@ -289,7 +289,7 @@ def fit_pages(
     folds: int,
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
-) -> tuple[PageModel, ...]:
+) -> tuple[PageRewardModel, ...]:
     """Return cross-fitted models of one reward a page, which stands at its last slot."""
     page = np.where(rankings.item >= 0, reward, 0.0).sum(axis=1)
     least, most, centre, unit = float(page.min()), float(page.max()), 0.0, 1.0
@@ -308,5 +308,6 @@ def fit_pages(
         standard[last] = (page - centre) / unit
     rows = prepared(family, rankings, standard, fold, folds, seed)
     return tuple(
-        PageModel(p, family, centre, unit) for p in predictors(rows, _plain(rankings, variants))
+        PageRewardModel(p, family, centre, unit)
+        for p in predictors(rows, _plain(rankings, variants))
     )

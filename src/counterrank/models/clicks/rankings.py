@@ -343,18 +343,11 @@ class History:
     delta: Floats
 
 
-class ListModel(Protocol):
-    """A cross-fitted model of E[y_k | x, a_1..a_K]. `fold` names the fold left out: one number, or
-    one a ranking.
+class PageModel(Protocol):
+    """A cross-fitted model of E[y_k | x, a_1..a_K].
+
+    `fold` names the fold left out: one number, or one a ranking.
     """
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
 
     @property
     def folds(self) -> int:
@@ -371,6 +364,18 @@ class ListModel(Protocol):
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards and surprises of rankings whose rewards (m, K) are known."""
+
+
+class ListModel(PageModel, Protocol):
+    """A page model that also knows what an item is worth by itself."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return what each slot's item is worth by itself (m, K): attraction, times amount; zero in
@@ -401,7 +406,7 @@ def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
     return np.ascontiguousarray(np.where(given == ALL, folds, given))
 
 
-def squared_loss(model: ListModel, rankings: Rankings, reward: Floats, fold: int | Ints) -> Floats:
+def squared_loss(model: PageModel, rankings: Rankings, reward: Floats, fold: int | Ints) -> Floats:
     """Return sum_k (y_k - q_k)^2 (m,): held out where `fold` is the row's own, in the same unit for
     every kind.
     """

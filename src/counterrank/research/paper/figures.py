@@ -1,7 +1,8 @@
 """The figures and tables of the paper: which parameter varies, over which values, for which
 estimators.
 
-One table, read by the command line for its names: nothing heavy is loaded here.
+One table, read by the command line for its names: nothing heavy is loaded here. Figures 1 and 8 and
+table 1 hold no results: a drawing of the tree, one of a web page, and the names of the estimators.
 """
 
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ class Experiment:
     kind: Kind = "accuracy"
     estimators: tuple[str, ...] = ESTIMATORS
     fixed: dict[str, Any] = field(default_factory=dict)
+    #: What is drawn: the end of a picture's name, and the estimators in it; none: one picture of all.
+    pictures: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def label(self) -> str:
@@ -72,67 +75,77 @@ _SIZES = (1000, 2000, 4000, 8000, 16000, 32000)
 _LENGTHS = (4, 6, 8, 10, 12, 14)
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SHARPNESS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+_CLASSIC = ("ips", "iips", "rips")
 _NOISES = ("aips (oracle .1)", "aips (oracle .3)", "aips (oracle .5)")
+#: The three errors side by side, then the smallest and the largest beside the classic estimators.
+_NOISE_PICTURES = (
+    ("", _NOISES),
+    ("-small", (*_CLASSIC, _NOISES[0])),
+    ("-large", (*_CLASSIC, _NOISES[2])),
+)
 _REAL = ("ips", "iips", "rips", "aips (pasif)", "aips", "auto")
 
 _TABLE = (
     Experiment(
-        "data-size", "MSE, bias and variance over the number of rankings (figure 3)", "n", _SIZES
+        "data-size", "MSE, bias and variance over the number of rankings (figure 2)", "n", _SIZES
     ),
-    Experiment("slate-size", "over the length of the ranking (figure 4)", "K", _LENGTHS),
-    Experiment("behavior", "over the behaviour distribution delta (figure 5)", "delta", _SHARES),
-    Experiment("reward-noise", "over the reward noise sigma (appendix)", "sigma", _SHARES),
+    Experiment("slate-size", "over the length of the ranking (figure 3)", "K", _LENGTHS),
+    Experiment("behavior", "over the behaviour distribution delta (figure 4)", "delta", _SHARES),
+    Experiment("reward-noise", "over the reward noise sigma (figure 9)", "sigma", _SHARES),
     Experiment(
-        "epsilon", "over the randomness of the evaluation policy (appendix)", "epsilon", _SHARES
+        "epsilon", "over the randomness of the evaluation policy (figure 10)", "epsilon", _SHARES
     ),
     Experiment(
-        "identifiability", "over the identifiability of behaviour (appendix)", "lam", _SHARPNESS
+        "identifiability", "over the identifiability of behaviour (figure 11)", "lam", _SHARPNESS
     ),
     Experiment(
         "noise-data-size",
-        "AIPS with bias errors .1, .3, .5 over the number of rankings (appendix)",
+        "bias errors .1, .3, .5 over the number of rankings (figures 12, 15, 18)",
         "n",
         _SIZES,
-        estimators=_NOISES,
+        estimators=(*_CLASSIC, *_NOISES),
+        pictures=_NOISE_PICTURES,
     ),
     Experiment(
         "noise-slate-size",
-        "AIPS with bias errors .1, .3, .5 over the length of the ranking (appendix)",
+        "bias errors .1, .3, .5 over the length of the ranking (figures 13, 16, 19)",
         "K",
         _LENGTHS,
-        estimators=_NOISES,
+        estimators=(*_CLASSIC, *_NOISES),
+        pictures=_NOISE_PICTURES,
     ),
     Experiment(
         "noise-behavior",
-        "AIPS with bias errors .1, .3, .5 over delta (appendix)",
+        "bias errors .1, .3, .5 over delta (figures 14, 17, 20)",
         "delta",
         _SHARES,
-        estimators=_NOISES,
+        estimators=(*_CLASSIC, *_NOISES),
+        pictures=_NOISE_PICTURES,
     ),
     Experiment(
         "distribution-delta",
-        "how delta changes the behaviours (appendix)",
+        "how delta changes the behaviours (figure 6)",
         "delta",
         _SHARES,
         "distribution",
     ),
     Experiment(
         "distribution-lambda",
-        "how lambda changes the behaviours (appendix)",
+        "how lambda changes the behaviours (figure 7)",
         "lam",
         _SHARPNESS,
         "distribution",
     ),
     Experiment(
         "runtime-data-size",
-        "run time over the number of rankings (appendix)",
+        "run time over the number of rankings (table 3)",
         "n",
         _SIZES,
         "runtime",
     ),
     Experiment(
         "runtime-slate-size",
-        "run time over the length of the ranking (appendix)",
+        "run time over the length of the ranking (table 4)",
         "K",
         _LENGTHS,
         "runtime",
@@ -140,7 +153,7 @@ _TABLE = (
     Experiment("toy", "strategic variance reduction (table 2)", kind="toy"),
     Experiment(
         "real-world",
-        "squared errors on an A/B log: CDF and CVaR (figure 6)",
+        "squared errors on an A/B log: CDF and CVaR (figure 5)",
         kind="real-world",
         estimators=_REAL,
     ),

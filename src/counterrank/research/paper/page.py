@@ -7,6 +7,7 @@ there.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from textwrap import fill
@@ -14,13 +15,13 @@ from textwrap import fill
 import numpy as np
 
 from counterrank import atomic
-from counterrank.research.paper import figures, results, special
+from counterrank.research.paper import figures, results, special, times
 from counterrank.research.paper.figures import ESTIMATORS, FIGURES
 from counterrank.research.paper.results import (
     Summary,
     accuracy_table,
+    accuracy_tables,
     read_rows,
-    runtime_table,
     seeds_in,
     summarise,
 )
@@ -144,23 +145,21 @@ def _main_figure(out: Path, figure: str) -> str:
     named = f"{figures.get(figure).label}, {title[2].removesuffix(')')}"
     of_the_paper = {c.summary.estimator for c in compared}
     ours = [s for s in every if s.estimator not in of_the_paper]
-    parts = [*_beside_published(out, figure, compared), *_ours_alone(ours, compared)]
+    parts = [*_beside_published(out, figure, of_the_paper), *_ours_alone(ours, compared)]
     return "\n".join([f"### Over the {named}\n", *parts])
 
 
-def _beside_published(
-    out: Path, figure: str, compared: Sequence[results.Comparison]
-) -> Iterator[str]:
-    """Yield the table of the paper's estimators over the published runs."""
-    theirs = {(c.summary.estimator, c.summary.x): c for c in compared}
-    names = {name for name, _ in theirs}
+def _beside_published(out: Path, figure: str, names: set[str]) -> Iterator[str]:
+    """Yield the tables of the paper's estimators over the published runs, one a metric."""
     runs = results.summaries(out, figure, most=results.PUBLISHED_RUNS)
     shown = [s for s in runs if s.estimator in names]
-    if shown:
-        yield _runs(shown) + "\n"
-        yield results.grid(
-            "MSE / V²", shown, lambda s: _compared(s, theirs.get((s.estimator, s.x)))
-        )
+    if not shown:
+        return
+    yield _runs(shown) + "\n"
+    for metric, title in results.TITLES.items():
+        found = [c for c in results.comparisons(out, metric) if c.figure == figure]
+        theirs = {(c.summary.estimator, c.summary.x): c for c in found}
+        yield results.grid(title, shown, partial(_compared, theirs, metric))
 
 
 def _ours_alone(ours: Sequence[Summary], compared: Sequence[results.Comparison]) -> Iterator[str]:
@@ -183,9 +182,17 @@ def _with_band(summary: Summary) -> str:
     return f"{summary.metrics['mse']:.3g} ({low:.3g} to {high:.3g})"
 
 
-def _compared(summary: Summary, found: results.Comparison | None) -> str:
-    """Return our value beside the published one, or alone where that is hidden in the plot."""
-    return f"{summary.metrics['mse']:.3g}" if found is None else results.cell(found)
+def _compared(
+    theirs: dict[tuple[str, float], results.Comparison], metric: str, summary: Summary
+) -> str:
+    """Return our value beside the published one, or alone where that is hidden in the plot.
+
+    Only the MSE has room for the interval of the ratio.
+    """
+    found, ours = theirs.get((summary.estimator, summary.x)), f"{summary.metrics[metric]:.3g}"
+    if found is None:
+        return ours
+    return results.cell(found) if metric == "mse" else f"{ours} ({found.published:.3g})"
 
 
 def _oracle_at(compared: Sequence[results.Comparison], x: float) -> results.Comparison | None:
@@ -215,12 +222,10 @@ def time(out: Path) -> str:
     for name in ("runtime-data-size", "runtime-slate-size"):
         seeds = seeds_in(out / name, "published")
         if seeds:
-            found = summarise(read_rows(out / name, "published", seeds), common_truth=True)
-            table = runtime_table(figures.get(name), found, compare=True)
+            rows = read_rows(out / name, "published", seeds)
             parts += [
-                f"CPU seconds, {FIGURES[name]}, {len(seeds)} seeds (in brackets: of the published "
-                "time):\n",
-                table,
+                f"CPU seconds, {FIGURES[name]}: mean and deviation over {len(seeds)} seeds.\n",
+                times.runtime_table(figures.get(name), rows, compare=True),
             ]
     if not parts:
         return ""
@@ -244,7 +249,7 @@ def _whole(out: Path) -> str:
     )
     here = (rows["x"] == 8000) & (rows["estimator"] == "aips (oracle)")
     one = float(np.median((rows["seconds"] + rows["drawing"])[here]))
-    theirs = results.published_seconds("aips", 8000) or np.nan
+    theirs, _ = times.published_seconds("n", "aips", 8000) or (np.nan, np.nan)
     return (
         fill(
             f"One whole trial, the data and all {len(ESTIMATORS)} estimators, takes "
@@ -383,10 +388,12 @@ def tables(out: Path, preset: str, *, leave_out: set[str]) -> str:
 
 def _table(out: Path, name: str, preset: str, seeds: list[int]) -> str:
     experiment, rows = figures.get(name), read_rows(out / name, preset, seeds)
-    if experiment.kind in ("accuracy", "runtime"):
-        make = accuracy_table if experiment.kind == "accuracy" else runtime_table
-        common = preset == "published"
-        return make(experiment, summarise(rows, common_truth=common), compare=common)
+    common = preset == "published"
+    if experiment.kind == "accuracy":
+        found = summarise(rows, common_truth=common)
+        return accuracy_tables(experiment, found, compare=common)
+    if experiment.kind == "runtime":
+        return times.runtime_table(experiment, rows, compare=common)
     return special.table(experiment, rows)
 
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-METRICS = ("mse", "squared_bias", "variance")
+#: What is measured, and what tables and pictures call it.
+TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
+METRICS = tuple(TITLES)
 _RESAMPLES = 400
 
 
@@ -151,7 +153,8 @@ PUBLISHED_RUNS = 300
 
 
 @cache
-def _table() -> dict[str, Any]:
+def published_table() -> dict[str, Any]:
+    """Return the published figures and run times."""
     text = (
         files("counterrank.research.paper")
         .joinpath("data/published_figures.json")
@@ -167,7 +170,7 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     >>> published("data-size", "mse", "iips", 8000)
     0.204
     """
-    table = _table()
+    table = published_table()
     # One curve was published, whichever way its runs were made.
     estimator = estimator.replace(", cached", "")
     if figure not in table["x"] or estimator not in table[figure][metric]:
@@ -178,33 +181,26 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     return value
 
 
-def published_seconds(estimator: str, n: float) -> float | None:
-    """Return the published run time at K = 8."""
-    table = _table()["runtime"]
-    if estimator not in table or n not in table["n"]:
-        return None
-    return float(table[estimator][table["n"].index(n)])
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The MSE of one estimator at one point: ours, the published one, their ratio with a 95 %
+    """The error of one estimator at one point: ours, the published one, their ratio with a 95 %
     interval.
     """
 
     figure: str
     summary: Summary
     published: float
+    metric: str = "mse"
 
     @property
     def ratio(self) -> float:
         """Ours divided by the published."""
-        return self.summary.metrics["mse"] / self.published
+        return self.summary.metrics[self.metric] / self.published
 
     @property
     def interval(self) -> tuple[float, float]:
         """The ratio's 95 % interval over seeds."""
-        low, high = self.summary.bands["mse"]
+        low, high = self.summary.bands[self.metric]
         return low / self.published, high / self.published
 
     def within(self, share: float) -> bool:
@@ -234,14 +230,14 @@ def summaries(
     )
 
 
-def comparisons(out: Path) -> list[Comparison]:
+def comparisons(out: Path, metric: str = "mse") -> list[Comparison]:
     """Return every comparison that the results in a folder allow, over the published runs."""
     found = []
     for figure in MAIN:
         for summary in summaries(out, figure, most=PUBLISHED_RUNS):
-            theirs = published(figure, "mse", summary.estimator, summary.x)
+            theirs = published(figure, metric, summary.estimator, summary.x)
             if theirs is not None:
-                found.append(Comparison(figure, summary, theirs))
+                found.append(Comparison(figure, summary, theirs, metric))
     return found
 
 
@@ -272,7 +268,8 @@ def verdict(found: Sequence[Comparison], names: Iterable[str], share: float) -> 
 def cell(comparison: Comparison) -> str:
     """Return ours, then the published value and the ratio with its interval in brackets."""
     c = comparison
-    return f"{c.summary.metrics['mse']:.3g} ({c.published:.3g}; {c.ratio:.2f}, {_span(c.interval)})"
+    ours = c.summary.metrics[c.metric]
+    return f"{ours:.3g} ({c.published:.3g}; {c.ratio:.2f}, {_span(c.interval)})"
 
 
 def _span(interval: tuple[float, float]) -> str:
@@ -294,38 +291,26 @@ def grid(title: str, found: Sequence[Summary], show: Callable[[Summary], str]) -
     return "\n".join(lines) + "\n"
 
 
-def accuracy_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
-    """Return MSE / V^2 by estimator and value; to `compare`, the published value and our ratio to
-    it in brackets.
+def accuracy_tables(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
+    """Return a table of MSE, one of squared bias and one of variance."""
+    return "\n".join(
+        accuracy_table(experiment, found, compare=compare, metric=metric) for metric in METRICS
+    )
+
+
+def accuracy_table(
+    experiment: Experiment, found: Sequence[Summary], *, compare: bool, metric: str = "mse"
+) -> str:
+    """Return a metric / V^2 by estimator and value; to `compare`, the published value and our ratio
+    to it in brackets.
     """
-    return grid("estimator", found, lambda s: _cell(experiment, s, compare))
+    return grid(TITLES[metric], found, lambda s: _cell(experiment, s, metric, compare))
 
 
-def _cell(experiment: Experiment, summary: Summary, compare: bool) -> str:
-    ours = summary.metrics["mse"]
-    theirs = published(experiment.name, "mse", summary.estimator, summary.x) if compare else None
+def _cell(experiment: Experiment, summary: Summary, metric: str, compare: bool) -> str:
+    ours = summary.metrics[metric]
+    theirs = published(experiment.name, metric, summary.estimator, summary.x) if compare else None
     return f"{ours:.3g}" if theirs is None else f"{ours:.3g} ({theirs:.3g}, x{ours / theirs:.2f})"
-
-
-def runtime_table(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
-    """Return median CPU seconds of one estimate; to `compare`, how many times less that is than
-    published.
-    """
-    return grid("estimator", found, lambda s: _time_cell(experiment, s, compare))
-
-
-def _time_cell(experiment: Experiment, summary: Summary, compare: bool) -> str:
-    theirs = _published_time(experiment, summary.estimator, summary.x) if compare else None
-    gain = "" if theirs is None else f" (1/{theirs / max(summary.seconds, 1e-6):,.0f})"
-    return f"{summary.seconds:.4f}{gain}"
-
-
-def _published_time(experiment: Experiment, name: str, x: float) -> float | None:
-    """Return the published seconds of what this estimator corresponds to: IPS, and AIPS however its
-    tree is grown.
-    """
-    same = {"ips": "ips", "aips (oracle)": "aips", "aips": "aips"}.get(name)
-    return published_seconds(same, x) if same and experiment.parameter == "n" else None
 
 
 def as_csv(found: Sequence[Summary]) -> str:
@@ -355,7 +340,6 @@ _STYLES = {
     "auto": ("#000000", "*"),
 }
 _EXTRA = ("#56B4E9", "#F0E442", "#0072B2", "#D55E00")
-_TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
 
 
 def style(name: str, index: int) -> tuple[str, str]:
@@ -393,8 +377,19 @@ def plot_accuracy(
     experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str
 ) -> list[Path]:
     """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the
-    published values.
+    published values. A figure of several pictures draws each.
     """
+    paths = []
+    for ending, names in experiment.pictures or (("", experiment.estimators),):
+        shown = [s for s in summaries if s.estimator in names]
+        if shown:
+            paths += _picture(experiment, shown, folder, preset, experiment.name + ending)
+    return paths
+
+
+def _picture(
+    experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str, file: str
+) -> list[Path]:
     fig, axes = figure_and_axes(3)
     names = list(dict.fromkeys(s.estimator for s in summaries))
     for axis, metric in zip(axes, METRICS, strict=True):
@@ -411,7 +406,7 @@ def plot_accuracy(
                 list(experiment.values), [f"{int(v) // 1000}k" for v in experiment.values]
             )
         axis.set_xlabel(experiment.label)
-        axis.set_title(_TITLES[metric])
+        axis.set_title(TITLES[metric])
         axis.grid(alpha=0.25)
     fig.legend(
         *axes[0].get_legend_handles_labels(),
@@ -419,7 +414,7 @@ def plot_accuracy(
         ncols=min(len(names), 7),
         frameon=False,
     )
-    return save(fig, folder, experiment.name)
+    return save(fig, folder, file)
 
 
 def _draw_line(axis: Any, points: Sequence[Summary], metric: str, look: tuple[str, str]) -> None:

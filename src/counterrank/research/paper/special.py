@@ -183,11 +183,19 @@ def toy_rows() -> list[dict[str, Any]]:
 
 
 def toy_table(columns: dict[str, NDArray[Any]]) -> str:
-    """Return the table as Markdown."""
+    """Return the table as Markdown, the printed numbers in brackets."""
     lines = ["| AIPS with the | bias | variance | MSE |\n|---|---|---|---|"]
-    for i in range(2):
-        cells = " | ".join(f"{abs(columns[key][i]):.2f}" for key in ("bias", "variance", "mse"))
-        lines.append(f"| {columns['estimator'][i]} | {cells} |")
+    printed = (
+        (0.0, PRINTED["true_variance"]),
+        (PRINTED["bias"], PRINTED["wrong_variance"]),
+    )
+    for i, (bias, variance) in enumerate(printed):
+        theirs = (bias, variance, bias**2 + variance)
+        cells = [
+            f"{abs(columns[key][i]):.2f} ({value:.2f})"
+            for key, value in zip(("bias", "variance", "mse"), theirs, strict=True)
+        ]
+        lines.append(f"| {columns['estimator'][i]} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,129 @@
+"""The step that is aimed at the difference of the two policies.
+
+Models shrink what they learn towards a common mean. A target is chosen because it prefers what did
+well, so what was shrunk away is what it earns, and all models err in the same direction. That
+direction is known: h = log P_target(page) / P_logger(page). One slope of the page's residual e on h
+is fitted and never shrunk. With t = h - E_logger[h | x], which has mean zero whatever the context,
+
+    slope = mean(t e) / mean(t h),    correction = slope x mean(E_target[h | x] - h).
+
+It is the targeting step of targeted learning (van der Laan & Rubin 2006) with one covariate of low
+variance in the place of the weight: its noise does not grow with the length of the ranking. h is
+cut to the range that was logged: beyond it a line would extrapolate.
+
+The three sums below are all it needs, so it works on streams; errors follow by the delta method
+from the covariance of the sums, by unit where there are some.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.models import whole_distribution
+from counterrank.policies import Factored, Policy, RowRandom
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Share of the logged log ratios that are cut at each end: a tail of one in twenty.
+TAIL = 0.05
+#: Number of sums: mean(t e), mean(t h), mean(E_target h - h).
+SUMS = 3
+#: The random stream of the logger's rankings; it follows the seed.
+LOGGER_STREAM = 104
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Log ratios that were logged, without their tails."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, logged: Floats) -> "Range":
+        """Return the range of logged log ratios; ratios of zero count as the lowest.
+
+        >>> Range.of(np.arange(101.0))
+        Range(low=5.0, high=95.0)
+        """
+        finite = logged[np.isfinite(logged)]
+        if not len(finite):
+            return cls(0.0, 0.0)
+        low, high = np.quantile(finite, [TAIL, 1.0 - TAIL])
+        return cls(float(low), float(high))
+
+    def cut(self, values: Floats) -> Floats:
+        """Return the values, cut to the range."""
+        out: Floats = np.clip(np.nan_to_num(values, nan=0.0), self.low, self.high)
+        return out
+
+
+def aim_sums(h: Floats, by_logger: Floats, by_target: Floats, residual: Floats) -> Floats:
+    """Return the three sums' terms of each row (3, n) from h and its means under both policies."""
+    t = h - by_logger
+    return np.stack([t * residual, t * h, by_target - h])
+
+
+def correction(sums: Floats) -> Floats:
+    """Return the coefficients (3,) that make the correction of the sums' means.
+
+    correction = g d / v for g = mean(t e), v = mean(t h), d = mean(E_target h - h). The coefficients
+    are its derivatives, and sum to the correction itself because it is of degree one.
+
+    >>> float(correction(np.array([0.5, 2.0, 4.0])) @ [0.5, 2.0, 4.0])
+    1.0
+    """
+    g, v, d = sums
+    if not v > 0.0:
+        return np.zeros(SUMS)
+    return np.array([d / v, -g * d / v**2, g / v])
+
+
+def page_policy(batch: RankingLog, name: str) -> Policy | None:
+    """Return a policy that can be drawn from and knows its rankings' probabilities; None if not."""
+    policy = batch.propensity if name == LOGGING else batch.target(name)
+    if isinstance(policy, Policy):
+        return policy if {"sample", "prefix"} <= policy.capabilities else None
+    whole = whole_distribution(batch, name)
+    return None if whole is None else Factored(whole)
+
+
+def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
+    """Return log P_target / P_logger of whole rankings (n, S, K): (n, S).
+
+    A ranking that only one of the two shows has an infinite one: the range cuts it.
+    """
+    out = np.empty(rankings.shape[:2])
+    for s in range(rankings.shape[1]):
+        own = np.ascontiguousarray(rankings[:, s])
+        with np.errstate(invalid="ignore"):
+            out[:, s] = target.prefix_log_prob(own)[:, -1] - logger.prefix_log_prob(own)[:, -1]
+    return out
+
+
+def logger_draws(batch: RankingLog, logger: Policy, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings drawn from the logger, as long as the logged ones."""
+    each = size * (batch.n // logger.n_rows)
+    rng = RowRandom(batch.numbers, [seed, LOGGER_STREAM])
+    drawn = logger.sample(batch.K, rng, size=each).reshape(batch.n, size, batch.K)
+    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
+
+
+def by_position(
+    span: Range, new: Floats, old: Floats, logged: Floats, shown: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
+    """Return h and its exact means under logger and target (n,) where positions are independent.
+
+    h sums log ratios over the positions `shown` (n, K); `logged` (n, K) are those of the shown
+    items, `new` and `old` (n, 1 or K, A) the distributions.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cut = span.cut(np.log(new) - np.log(old))
+        h = np.where(shown, span.cut(np.log(logged)), 0.0).sum(axis=1)
+    by_logger, by_target = (
+        np.where(shown, (whole * cut).sum(axis=2), 0.0).sum(axis=1) for whole in (old, new)
+    )
+    return h, by_logger, by_target

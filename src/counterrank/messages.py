@@ -1,0 +1,154 @@
+"""Messages as data: a code for scripts, words for people, and how an option is written.
+
+A flag of an estimate, a note of a log and the reason of a skipped estimator are a `Message`; errors
+carry a remedy apart from what is wrong. Nothing here or elsewhere reads its own sentences again.
+Codes are stable; docs/messages.md lists them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Self
+
+#: Whether messages are written for the command line. Of the process, because rows are read in
+#: threads, which would not see a context of the caller.
+_for_commands = False
+
+
+class Message(str):
+    """Words for people that begin with a code for scripts.
+
+    >>> flag = Message("low-ess", "only 12 of 900 rows carry information")
+    >>> flag.code, flag.text, str(flag)
+    ('low-ess', 'only 12 of 900 rows carry information', 'low-ess: only 12 of 900 rows carry information')
+    """
+
+    __slots__ = ("code", "text")
+
+    code: str
+    text: str
+
+    def __new__(cls, code: str, text: str) -> Self:
+        """Return the message whose words are "code: text"."""
+        message = super().__new__(cls, f"{code}: {text}")
+        message.code, message.text = code, text
+        return message
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override] # how it is copied
+        return self.code, self.text
+
+    def __repr__(self) -> str:
+        return f"Message({self.code!r}, {self.text!r})"
+
+
+def code_of(said: str) -> str:
+    """Return the code of a message; none of words that somebody else wrote.
+
+    >>> code_of(Message("one-row", "...")), code_of("measured twice")
+    ('one-row', '')
+    """
+    return said.code if isinstance(said, Message) else ""
+
+
+def has(said: Iterable[str], code: str) -> bool:
+    """Return whether a message with this code is among them."""
+    return any(code_of(one) == code for one in said)
+
+
+def say(option: str, value: str = "", python: str | None = None) -> str:
+    """Return how an option is given: on the command line, and in Python for those who write it.
+
+    >>> say("--logger", "top")
+    "--logger top (logger='top' in Python)"
+    >>> say("--encode-actions", python="encode_actions=True")
+    '--encode-actions (encode_actions=True in Python)'
+    >>> with for_commands():
+    ...     say("--logger", "top")
+    '--logger top'
+    """
+    command = f"{option} {value}".rstrip()
+    if _for_commands:
+        return command
+    key = option.lstrip("-").replace("-", "_")
+    return f"{command} ({python or f'{key}={value!r}'} in Python)"
+
+
+@contextmanager
+def for_commands() -> Iterator[None]:
+    """Write messages for the command line: options are not spelled for Python as well."""
+    global _for_commands
+    before, _for_commands = _for_commands, True
+    try:
+        yield
+    finally:
+        _for_commands = before
+
+
+_ROW_NAME: ContextVar[Callable[[int], str] | None] = ContextVar("row_name", default=None)
+
+
+def row_name(row: object) -> str:
+    """Return how a message calls a row of the log.
+
+    >>> row_name(7)
+    'row 7'
+    >>> with naming_rows(lambda row: f"ranking 'r{row}'"):
+    ...     row_name(7)
+    "ranking 'r7'"
+    """
+    name = _ROW_NAME.get()
+    return f"row {row}" if name is None else name(int(str(row)))
+
+
+@contextmanager
+def naming_rows(name: Callable[[int], str]) -> Iterator[None]:
+    """Call rows by another name, where their number in the file is not that in the log."""
+    token = _ROW_NAME.set(name)
+    try:
+        yield
+    finally:
+        _ROW_NAME.reset(token)
+
+
+MISSING_PROPENSITY = Message(
+    "propensity-missing",
+    "The log has no propensities; they must be estimated before anything else can be.",
+)
+REWARD_PER_RANKING = Message(
+    "reward-per-ranking",
+    "There is one reward a ranking: it is weighed and modelled by whole rankings and has no "
+    "positions.",
+)
+MISSING_REWARD_ZERO = Message("missing-reward-zero", "Missing rewards were read as 0, as asked.")
+SINGLE_POSITION = Message(
+    "single-position-rows",
+    "Each row is one item at one position; values are per item shown, not per page.",
+)
+STANDARD_DROPPED = Message(
+    "standard-rows-dropped",
+    "Rows of the standard policy have no propensities and were left out.",
+)
+BY_INDEX = Message(
+    "actions-by-index",
+    "Actions are known only by their index in each event: good for weights, not for reward models.",
+)
+UNANSWERED = Message(
+    "queries-without-hits", "Queries without hits show nothing to rank and were left out."
+)
+UNKNOWN_HITS = Message(
+    "events-on-other-documents",
+    "Some events name documents that are not among the hits of their query; they are counted "
+    "nowhere.",
+)
+#: The code of propensities that were estimated from the log.
+ESTIMATED = "estimated-propensity"
+
+
+def what_is_possible() -> str:
+    """Return what can be done with a log whose policy did not explore."""
+    return (
+        "What is possible: (1) if the same context was shown different lists over time, estimate "
+        f"the propensities: {say('--estimate-propensity', 'by-list:COLUMNS')}; (2) show a random "
+        "list, or swap neighbouring items at random, for a few percent of requests and log the "
+        "probabilities; (3) an A/B test"
+    )

@@ -1,0 +1,211 @@
+"""A reward model of rankings that repeat: each shown list has a mean of its own.
+
+Search logs show few lists to many people. What such a list earns needs no model of its items: it is
+the mean of its rows, drawn towards the mean of its context as far as its rows are few. With N rows
+of a list, noise of variance sigma^2 within lists and lists that differ by tau^2,
+
+    E[y_k | list] = m_k + N / (N + sigma^2 / tau^2) (mean of y_k - m_k),
+
+m_k the mean of the context, drawn towards that of the log in the same way. sigma^2 / tau^2 comes
+from the page totals by maximum likelihood (empirical Bayes: Efron & Morris 1975; Robinson 1991).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.models.clicks.rankings import History, Rankings, by_row
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Ratios tau^2 / sigma^2 that are tried: from lists that hardly differ to lists that are all that matters.
+RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """Sorted 64-bit keys of contexts and of lists in their context, known from the fitted rows.
+
+    `told_apart` says whether the same items in another context are another list.
+    """
+
+    context: NDArray[np.uint64]
+    lists: NDArray[np.uint64]
+    told_apart: bool
+
+    @classmethod
+    def of(cls, rankings: Rankings, *, told_apart: bool) -> "Keys":
+        """Return the keys of these rankings."""
+        context, lists = hashed(rankings, told_apart=told_apart)
+        return cls(np.unique(context), np.unique(lists), told_apart)
+
+    def numbers(self, rankings: Rankings) -> tuple[Ints, Ints]:
+        """Return the number of each ranking's context and list; -1 for one that is not known."""
+        context, lists = hashed(rankings, told_apart=self.told_apart)
+        return _find(self.context, context), _find(self.lists, lists)
+
+
+def hashed(
+    rankings: Rankings, *, told_apart: bool
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return a 64-bit hash of each ranking's context (m,), and of context and items (m,).
+
+    Where contexts are not told apart there is one for all rows.
+    """
+    assert rankings.row is not None
+    n, d = rankings.x.shape
+    context = np.zeros(n, np.uint64)
+    if told_apart and d:
+        known = np.ascontiguousarray(np.nan_to_num(rankings.x, nan=np.inf))
+        context = _mixed(known.view(np.uint64), context)
+    own = context[rankings.row]
+    return own, _mixed(rankings.item.astype(np.uint64), own)
+
+
+def _mixed(columns: NDArray[np.uint64], state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the state after taking in each column in turn (splitmix64: Steele et al. 2014)."""
+    state = state.copy()
+    for column in columns.T:
+        state ^= column + np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return state
+
+
+def _find(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> Ints:
+    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    out: Ints = np.where(known[at] == asked, at, -1)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatedLists:
+    """Means of contexts and lists, fitted once without each fold.
+
+    `mean` (F + 1, L + 1, K) is the expected reward at each position of each list, for unknown lists
+    (the last) that of the whole log; `by_context` (F + 1, C, K) is that of an unknown list of a
+    known context. `own` (L,) is the context of each list. `spread` is the variance between lists of
+    a page's total, `kept` (L,) the share of a list's own mean that the model keeps.
+    """
+
+    keys: Keys
+    mean: Floats
+    by_context: Floats
+    spread: float
+    kept: Floats
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return len(self.mean) - 1
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the expected reward of each position (m, K), zero in the padding."""
+        context, lists = self.keys.numbers(rankings)
+        fit = by_row(fold, self.folds, rankings.m)
+        means = np.where(
+            (lists < 0)[:, None] & (context >= 0)[:, None],
+            self.by_context[fit, context],
+            self.mean[fit, lists],
+        )
+        return np.where(rankings.item >= 0, means, 0.0)
+
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
+        """Return expected rewards; their surprises are plain residuals."""
+        q = self.expected(rankings, fold)
+        weight = np.ones(rankings.K) if alpha is None else alpha
+        ahead = np.zeros((rankings.m, rankings.K + 1))
+        ahead[:, :-1] = np.cumsum((weight * q)[:, ::-1], axis=1)[:, ::-1]
+        return History(q, ahead, np.where(rankings.item >= 0, weight * (reward - q), 0.0))
+
+    def unknown(self, logged: Rankings, drawn: Rankings) -> float:
+        """Return the variance of the change that list means leave unknown.
+
+        With d_l the share of list l among the drawn rankings less that among the logged ones, a list
+        of which the share `kept` is known contributes d_l^2 spread (1 - kept).
+        """
+        _, before = hashed(logged, told_apart=self.keys.told_apart)
+        _, after = hashed(drawn, told_apart=self.keys.told_apart)
+        known, number = np.unique(np.concatenate([before, after]), return_inverse=True)
+        share = np.bincount(number[logged.m :], minlength=len(known)) / drawn.m
+        share -= np.bincount(number[: logged.m], minlength=len(known)) / logged.m
+        at = _find(self.keys.lists, known)
+        kept = np.where(at >= 0, self.kept[at], 0.0)
+        return float(self.spread * (share**2 * (1.0 - kept)).sum())
+
+
+def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> RepeatedLists | None:
+    """Return the model of repeated lists; None where fewer than half of the rows share their list.
+
+    Without repeats nothing tells how much lists differ. Contexts that are different in every row
+    hide repeats, so lists are then compared without them.
+    """
+    for told_apart in (True, False):
+        keys = Keys.of(rankings, told_apart=told_apart)
+        _, lists = keys.numbers(rankings)
+        counts = np.bincount(lists, minlength=len(keys.lists))
+        if counts[counts > 1].sum() >= rankings.m / 2:
+            return _fitted(keys, rankings, reward, fold, folds)
+    return None
+
+
+def _fitted(
+    keys: Keys, rankings: Rankings, reward: Floats, fold: Ints, folds: int
+) -> RepeatedLists:
+    c, lists = keys.numbers(rankings)
+    own = np.zeros(len(keys.lists), dtype=np.int64)
+    own[lists] = c
+    mean = np.empty((folds + 1, len(keys.lists) + 1, rankings.K))
+    by_context = np.empty((folds + 1, len(keys.context), rankings.K))
+    spread, kept = 0.0, np.zeros(len(keys.lists))
+    for left_out in range(folds + 1):
+        rows = np.flatnonzero(fold != left_out)
+        y = reward[rows]
+        level = np.broadcast_to(y.mean(axis=0) if len(rows) else 0.0, (1, rankings.K))
+        above = _shrunk(y, c[rows], len(keys.context), level[np.zeros(len(rows), np.int64)])
+        by_context[left_out] = level + above.effect
+        below = _shrunk(y, lists[rows], len(keys.lists), by_context[left_out][c[rows]])
+        mean[left_out, :-1] = by_context[left_out][own] + below.effect
+        mean[left_out, -1] = level
+        spread, kept = below.spread, below.kept
+    details = {"kind": "repeated lists", "lists": len(keys.lists), "spread": spread}
+    return RepeatedLists(keys, mean, by_context, spread, kept, details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shrunk:
+    effect: Floats
+    spread: float
+    kept: Floats
+
+
+def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> _Shrunk:
+    """Return shrunken differences (size, K) of group means to their prior.
+
+    One ratio for all positions, found on the page totals, so that the positions add up to the total.
+    """
+    count = np.bincount(group, minlength=size).astype(float)
+    away = y - prior
+    sums = np.stack([np.bincount(group, column, size) for column in away.T], axis=1)
+    total = away.sum(axis=1)
+    by_group = sums.sum(axis=1)
+    several = count > 1
+    free = float((count[several] - 1).sum())
+    squares = np.bincount(group, total**2, size)
+    within = float((squares[several] - by_group[several] ** 2 / count[several]).sum())
+    noise = within / free if free else 0.0
+    seen = count > 0
+    if noise <= 0.0 or not seen.any():
+        return _Shrunk(np.zeros((size, y.shape[1])), 0.0, np.zeros(size))
+    variance = RATIOS[:, None] + 1.0 / count[seen]
+    squared = (by_group[seen] / count[seen]) ** 2 / noise
+    ratio = float(RATIOS[np.argmin((np.log(variance) + squared / variance).sum(axis=1))])
+    kept = count * ratio / (1.0 + count * ratio)
+    return _Shrunk(sums / np.maximum(count, 1.0)[:, None] * kept[:, None], ratio * noise, kept)

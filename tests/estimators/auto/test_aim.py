@@ -1,0 +1,152 @@
+"""The aimed step: exact where everything can be enumerated, and right where models are wrong."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.data.source import MemorySource
+from counterrank.estimators.auto.aim import (
+    Range,
+    aim_sums,
+    by_position,
+    correction,
+    log_ratios,
+    logger_draws,
+    page_policy,
+)
+from counterrank.estimators.auto.auto import AutoPlan
+from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.base import View, Workspace
+
+WIDE = Range(-50.0, 50.0)
+
+
+def enumerated(policy, K, A):
+    """Every ranking without repeats, and its probability."""
+    pages = np.array(list(itertools.permutations(range(A), K)))
+    return pages, np.exp(policy.take(np.zeros(len(pages), np.int64)).prefix_log_prob(pages)[:, -1])
+
+
+def test_a_residual_along_the_log_ratio_is_corrected_exactly():
+    """f = b h + c(x) with any c: the slope is b, and the correction b (E_target h - E_logger h)."""
+    K, A, b = 2, 4, 0.37
+    rng = np.random.default_rng(3)
+    terms, weights, wanted = [], [], 0.0
+    for context in range(3):
+        new, old = (cr.PlackettLuce(rng.normal(size=(1, A))) for _ in range(2))
+        pages, p0 = enumerated(old, K, A)
+        p1 = enumerated(new, K, A)[1]
+        h = np.log(p1 / p0)
+        means = [np.full(len(h), p @ h) for p in (p0, p1)]
+        terms.append(aim_sums(h, *means, b * h + 10.0 * context))
+        weights.append(p0 / 3)
+        wanted += b * (p1 - p0) @ h / 3
+    sums = np.concatenate(terms, axis=1) @ np.concatenate(weights)
+    assert correction(sums) @ sums == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_coefficients_are_the_derivatives():
+    sums = np.array([0.3, 1.7, -0.8])
+    value = lambda s: s[0] * s[2] / s[1]  # noqa: E731
+    assert correction(sums) @ sums == pytest.approx(value(sums), rel=1e-12)
+    for j in range(3):
+        step = 1e-6 * np.eye(3)[j]
+        slope = (value(sums + step) - value(sums - step)) / 2e-6
+        assert correction(sums)[j] == pytest.approx(slope, rel=1e-8)
+    assert correction(np.array([0.3, 0.0, 1.0])).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_log_ratios_are_those_of_whole_rankings():
+    rng = np.random.default_rng(1)
+    new, old = (cr.PlackettLuce(rng.normal(size=(5, 4))) for _ in range(2))
+    pages = rng.permuted(np.tile(np.arange(4), (5, 3, 1)), axis=2)[:, :, :2]
+    found = log_ratios(new, old, pages)
+    for i, s in np.ndindex(5, 3):
+        page, p = pages[i, s], []
+        for policy in (new, old):
+            left = np.exp(policy.scores[i])
+            p.append(left[page[0]] / left.sum() * left[page[1]] / (left.sum() - left[page[0]]))
+        assert found[i, s] == pytest.approx(np.log(p[0] / p[1]), abs=1e-12)
+
+
+def test_rankings_of_one_policy_alone_are_cut_to_what_was_logged():
+    span = Range.of(np.array([*np.linspace(-1, 1, 201), -np.inf]))
+    assert (span.low, span.high) == pytest.approx((-0.9, 0.9))
+    assert span.cut(np.array([np.inf, -np.inf, np.nan, 0.2])).tolist() == pytest.approx(
+        [0.9, -0.9, 0, 0.2]
+    )
+    assert Range.of(np.array([np.inf])) == Range(0.0, 0.0)
+
+
+def test_independent_positions_have_exact_means():
+    rng = np.random.default_rng(5)
+    new, old = (rng.dirichlet(np.ones(3), size=(4, 2)) for _ in range(2))
+    shown = np.array([[True, True], [True, True], [True, False], [True, True]])
+    span = Range(-0.4, 0.6)
+    logged = rng.uniform(0.2, 3.0, size=(4, 2))
+    h, by_logger, by_target = by_position(span, new, old, logged, shown)
+    ratio = np.clip(np.log(new / old), -0.4, 0.6)
+    for i in range(4):
+        places = np.flatnonzero(shown[i])
+        assert h[i] == pytest.approx(np.clip(np.log(logged[i, places]), -0.4, 0.6).sum(), abs=1e-12)
+        pairs = [(old, by_logger), (new, by_target)]
+        for whole, mean in pairs:
+            assert mean[i] == pytest.approx(
+                sum(whole[i, k] @ ratio[i, k] for k in places), abs=1e-12
+            )
+
+
+def shrunk_world(n, seed, effect=0.5):
+    """Rewards that follow the target's taste, which no model that sees ids alone can learn at n = 600."""
+    rng = np.random.default_rng(seed)
+    A, K = 400, 3
+    taste = rng.normal(size=A)
+    candidates = np.stack([rng.choice(A, 8, replace=False) for _ in range(n)])
+    scores = np.full((n, A), -np.inf)
+    np.put_along_axis(scores, candidates, 0.0, axis=1)
+    wanted = np.full((n, A), -np.inf)
+    np.put_along_axis(wanted, candidates, 0.7 * taste[candidates], axis=1)
+    old, new = cr.PlackettLuce(scores), cr.PlackettLuce(wanted)
+    action = old.sample(K, rng)[:, 0] if old.sample(K, rng).ndim == 3 else old.sample(K, rng)
+    reward = effect * taste[action] + rng.normal(size=action.shape)
+    drawn = new.sample(K, np.random.default_rng(1), size=20).reshape(n, 20, K)
+    lift = effect * (taste[drawn].sum(axis=2).mean() - taste[action].sum(axis=1).mean())
+    return cr.RankingLog(action=action, reward=reward, propensity=old), new, lift
+
+
+def test_the_aimed_member_finds_what_models_shrink_away():
+    log, new, lift = shrunk_world(1500, 2)
+    found = cr.Auto().estimate(log, new)
+    by_name = {row["member"]: row["value"] - log.value for row in found.details["members"]}
+    assert abs(by_name["aimed"] - lift) < 0.5 * abs(by_name["models"] - lift) or (
+        abs(by_name["models"] - lift) < 2 * found.lift.stderr
+    )
+    assert found.lift.low <= lift <= found.lift.high
+
+
+def test_the_sums_of_the_pass_are_those_of_the_rows():
+    log, new, _ = shrunk_world(300, 4)
+    log = log.with_targets({"new": new})
+    workspace = Workspace(MemorySource(log), "new")
+    nuisances = fit_drawn(workspace)
+    plan = AutoPlan(workspace, nuisances, (), None)
+    view = View(log, "new")
+    state = plan.partial(view).state
+    look = nuisances.outlook(view)
+    e = (log.reward - look.q).sum(axis=1)
+    policies = page_policy(log, "new"), page_policy(log, "propensity")
+    cut = nuisances.span.cut
+    h = cut(log_ratios(*policies, log.action[:, None]))[:, 0]
+    others = logger_draws(log, policies[1], nuisances.draws, 0)
+    by_logger = cut(log_ratios(*policies, others)).mean(axis=1)
+    t = h - by_logger
+    first = len(state.total) - state.aims
+    assert state.aims == 3
+    np.testing.assert_allclose(state.total[first : first + 2], [t @ e, t @ h], rtol=1e-9)
+    summary = plan.decision(state)[0]
+    c = correction(state.total[first:] / log.n) @ (state.total[first:] / log.n)
+    models, aimed = summary.value[1], summary.value[2]
+    assert summary.members[:2] == ("models", "aimed")
+    assert aimed - models == pytest.approx(c, rel=1e-9)
