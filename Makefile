@@ -8,7 +8,7 @@ UV := $(shell command -v uv)
 # A variable, because a comma would end an argument of $(call).
 EVERYTHING := .[all,docs,dev]
 
-.PHONY: setup demo test lint types docs bench fuzz mutation guarantees audit dist versions lock clean
+.PHONY: setup demo check test lint types docs bench fuzz mutation guarantees audit dist versions lock clean
 
 setup: $(VENV)/.complete
 
@@ -45,6 +45,10 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+
+# Between two edits: all but what needs a browser, a cluster, a notebook or minutes of fitting.
+check: lint types
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --quick -m "not browser and not cluster and not slow" tests
 
 # Clusters and the browser start slowly, so the suite runs in two processes, a file at a time, each
 # with one thread of BLAS and OpenMP: more would wait for each other on two cores. The order of the

@@ -1,9 +1,9 @@
 """CPU time of the behaviour tree as multiples of a plain NumPy IPS: python benchmarks/tree.py [rows
 ...].
 
-8 positions, 6 candidates, 5 features, depth 5, cross-fitted, grown on at most 200,000 rows, one
-thread. "fit" grows the trees, "apply" turns them into the estimate on all rows; both are compared
-with IPS on the same arrays.
+8 positions, 6 candidates, 5 features, depth 5, grown on at most 200,000 rows, one thread. "fit"
+grows the trees, "apply" turns them into the estimate on all rows; both are compared with IPS on the
+same arrays.
 """
 
 import sys
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.behavior import BehaviorTree, Candidate, Limits, fit_cross_fitted
+from counterrank.behavior import BehaviorTree, Candidate, Limits, fit_source
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
@@ -48,8 +48,8 @@ def measure(n: int, tree: BehaviorTree) -> None:
     target, logging = drawn.target, drawn.propensity
     times = 9 if n <= 100_000 else 3
     base = best_of(lambda: numpy_ips(target, logging, log.reward), 3 * times)
-    model = fit_cross_fitted(source, "new", seed=0, tree=tree)  # compiles
-    fit = best_of(lambda: fit_cross_fitted(source, "new", seed=0, tree=tree), times)
+    model = fit_source(source, "new", seed=0, tree=tree)  # compiles
+    fit = best_of(lambda: fit_source(source, "new", seed=0, tree=tree), times)
     apply(model, log)
     use = best_of(lambda: apply(model, log), times)
     limit = 60 if n <= 10_000 else 10

@@ -3,6 +3,7 @@ waits for one at the end; and a Java that does not compile for days to come.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,17 @@ def place(nodeid: str) -> int:
     """Return where the file of a test stands in the order; all others come after these."""
     file = nodeid.partition("::")[0].removeprefix("tests/")
     return LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the longest files")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not config.getoption("--quick"):
+        return None
+    file = collection_path.as_posix().rpartition("/tests/")[2]
+    return True if file in LONGEST or file in ("browser", "docs", "ordinary", "release") else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,7 +26,6 @@ from benchmarks.lift.cells import TARGET, Floats, Ints, Z
 from counterrank.data.log import LOGGING
 from counterrank.errors import EstimatorError
 from counterrank.estimators import Lift
-from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Policy
 from counterrank.weights.ratios import ratios_of
 
@@ -67,7 +66,7 @@ class Boosting:
 
     @property
     def _whole(self) -> bool:
-        return REWARD_PER_RANKING in self.log.notes
+        return self.log.page_reward
 
     @cached_property
     def _weights(self) -> Floats:

@@ -31,7 +31,6 @@ from benchmarks.lift.cells import (
     Truth,
     at_last,
 )
-from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Candidates, parse_policy
 
 FILE = "news_pages.csv.gz"
@@ -239,7 +238,7 @@ class Readers:
             context_names=("device", "age", "interest", "hour"),
             categories={"device": pages.devices},
             unit=pages.user[rows],
-            notes=(REWARD_PER_RANKING,) if self.setting.reward in PAGE_REWARDS else (),
+            page_reward=self.setting.reward in PAGE_REWARDS,
         )
 
 

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 
 import counterrank as cr
-from benchmarks.lift.cells import TARGET, Case, Floats, Ints, Truth, at_last
-from counterrank.messages import REWARD_PER_RANKING
+from benchmarks.lift.cells import PAGE_REWARDS, TARGET, Case, Floats, Ints, Truth, at_last
 from counterrank.policies import Candidates, ItemFeatures, parse_policy
 from counterrank.research.simulate.clicks import linear, subsets
 
@@ -188,8 +187,6 @@ class World:
 
     def rewards(self, items: Ints, clicks: Floats, rng: np.random.Generator) -> Floats:
         """Return what a log has (n, K): by place, or one of the page at the last."""
-        from benchmarks.lift.cells import PAGE_REWARDS
-
         if self.pages.reward == "revenue":
             # Lognormal noise of mean one: nobody pays exactly the price of the catalogue.
             noise = np.exp(0.4 * rng.standard_normal(clicks.shape) - 0.08)
@@ -224,7 +221,7 @@ class World:
             item_features=ItemFeatures(table, names),
             context=visits.x,
             unit=visits.user,
-            notes=(REWARD_PER_RANKING,) if pages.reward in ("any click", "reciprocal rank") else (),
+            page_reward=pages.reward in PAGE_REWARDS,
         )
 
     def retrain(self, visits: Visits, items: Ints, clicks: Floats) -> None:

@@ -26,7 +26,6 @@ from benchmarks.lift.cells import (
     Truth,
     at_last,
 )
-from counterrank.messages import REWARD_PER_RANKING
 
 FILE = "search_log_a.csv.gz"
 #: Sessions that a list needs to be among those the policies choose from, and lists of a query.
@@ -237,7 +236,7 @@ class Replay:
             context=query[:, None].astype(float),
             context_names=("query",),
             categories={"query": tuple(f"q{q}" for q in range(len(self.traffic)))},
-            notes=(REWARD_PER_RANKING,) if self.setting.reward in PAGE_REWARDS else (),
+            page_reward=self.setting.reward in PAGE_REWARDS,
         )
 
 

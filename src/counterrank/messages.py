@@ -132,6 +132,10 @@ BY_INDEX = Message(
     "actions-by-index",
     "Actions are known only by their index in each event: good for weights, not for reward models.",
 )
+TIES_DROPPED = Message(
+    "tied-rows-dropped",
+    "Rows in which equal scores decide what the logger would show were left out, as asked.",
+)
 UNANSWERED = Message(
     "queries-without-hits", "Queries without hits show nothing to rank and were left out."
 )

@@ -17,7 +17,7 @@ def planted(
     width: int = 3,
     unit: bool = False,
 ) -> RankingLog:
-    """Return a log whose rewards depend on the own item where x_0 <= 0.3, and on all items
+    """Return a log whose rewards depend on the own item where x_0 <= 0.3, and on pairs of items
     elsewhere.
 
     With `categorical`, x_0 holds codes 0..5 and the first group is {1, 4}. `missing` is the share
@@ -33,9 +33,8 @@ def planted(
         gone = rng.random(n) < missing
         x[gone, 0], alone[gone] = np.nan, False
     action = rng.integers(2, size=(n, K))
-    together = 6.0 * action.all(axis=1, keepdims=True) - 3.0 * (
-        action.sum(axis=1, keepdims=True) == 1
-    )
+    others = action.sum(axis=1, keepdims=True) - action
+    together = 3.0 * (2.0 * action - 1.0) * others
     # A large reward where the own item matters: weighing all items there is what costs variance.
     reward = np.where(alone[:, None], 8.0 + 2.0 * action, together) + 0.2 * rng.normal(size=(n, K))
     return RankingLog(
@@ -55,18 +54,15 @@ def make_log() -> Callable[..., RankingLog]:
 
 
 def naive_score(
-    y: np.ndarray, choice: np.ndarray, containing: np.ndarray, kappa: float, *, n_apply: int
+    y: np.ndarray, choice: np.ndarray, value: float, kappa: float, *, n_apply: int
 ) -> float:
-    """Return Var + max_j max(0, D_j^2 - kappa Var(D_j)) of an assignment choice (n,), from rows y
+    """Return Var + max(0, (V - value)^2 - kappa Var) of an assignment choice (n,), from rows y
     (n, M).
     """
     n = len(y)
     own = y[np.arange(n), choice]
-    worst = 0.0
-    for j in range(y.shape[1]):
-        gap = np.where(containing[j, choice], own - y[:, j], 0.0)
-        worst = max(worst, gap.mean() ** 2 - kappa * gap.var() / n)
-    return float(own.var() / n_apply + worst)
+    bias = max((own.mean() - value) ** 2 - kappa * own.var() / n, 0.0)
+    return float(own.var() / n_apply + bias)
 
 
 @pytest.fixture

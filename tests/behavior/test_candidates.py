@@ -21,7 +21,7 @@ def test_sets_hold_distinct_models_with_the_own_item(kind, K):
 def test_the_papers_sets():
     assert [c.name for c in cr.candidates(8, "paper")] == ["S", "R6", "R3", "C2", "C1", "I1"]
     assert [c.name for c in cr.candidates(8, "published")] == ["S", "R6", "R3", "C3", "C2", "I1"]
-    assert [c.label for c in cr.candidates(8)] == ["S", "C", "I", "S, order 2", "S, order 3"]
+    assert [c.label for c in cr.candidates(8)] == ["S", "C", "I"]
     # With four positions C3 is S, and appears once.
     assert "C3" not in [c.name for c in cr.candidates(4, "published")]
 

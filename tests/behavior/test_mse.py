@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import BehaviorTree, GoldenshlugerLepski, Limits, Oracle, Slope
+from counterrank.behavior import BehaviorTree, DirectBias, Limits, Oracle
+from counterrank.behavior.estimates import FEASIBLE, mse_estimate
 from counterrank.behavior.growing import rows_of
-from counterrank.behavior.objective import FEASIBLE, mse_estimate
 from counterrank.behavior.pasif import odds_scale
 from counterrank.behavior.settings import ORACLE_NOISE_STREAM
 from counterrank.errors import BehaviorError
@@ -53,21 +53,22 @@ def own(y, choice):
     return y[np.arange(len(choice)), choice]
 
 
-@pytest.mark.parametrize("kappa", [0.0, 1.0, 3.0])
-def test_gl(log, choice, kappa):
-    y, score, _ = scored(log, GoldenshlugerLepski(kappa), choice)
-    v, d = own(y, choice), own(y, choice) - y[:, 0]
-    expected = v.var() / log.n + max(0.0, d.mean() ** 2 - kappa * d.var() / log.n)
+def test_pairs(log, choice):
+    y, score, position = scored(log, "pairs", choice)
+    v = own(y, choice)
+    by_pairs = position.memory.data.by_pairs[:, 2].mean()
+    assert score == pytest.approx(v.var() / log.n + (v.mean() - by_pairs) ** 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.5])
+def test_direct_bias_with_its_bound(log, choice, delta):
+    """Su et al. (2020): the direct estimate of the bias plus Bernstein's bound on its error."""
+    y, score, _ = scored(log, DirectBias(delta), choice)
+    v, dense = own(y, choice), y[:, 0]
+    few = np.log(2 / delta) / log.n
+    bound = np.sqrt(2 * (dense**2).mean() * few) + 2 * np.abs(dense).max() * few / 3
+    expected = v.var() / log.n + (abs((v - dense).mean()) + bound) ** 2
     assert score == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("z", [0.01, 100.0])
-def test_slope(log, choice, z):
-    y, slope, _ = scored(log, Slope(z), choice)
-    v, d = own(y, choice), own(y, choice) - y[:, 0]
-    apart = np.sqrt(v.var() / log.n) + np.sqrt(y[:, 0].var() / log.n)
-    plain = v.var() / log.n
-    assert slope == (np.inf if abs(d.mean()) > z * apart else pytest.approx(plain))
 
 
 def test_known_values(env, log, choice):
@@ -147,5 +148,5 @@ def test_values_for_too_few_positions_are_refused(log):
 def test_names_that_need_values_or_are_unknown_say_so(log):
     with pytest.raises(BehaviorError, match=r"pass Oracle\(values"):
         BehaviorTree(mse="oracle").fit(log, "new")
-    with pytest.raises(BehaviorError, match="did you mean 'slope'"):
-        BehaviorTree(mse="slop").fit(log, "new")
+    with pytest.raises(BehaviorError, match="did you mean 'pasif'"):
+        BehaviorTree(mse="pas-if").fit(log, "new")

@@ -1,5 +1,7 @@
 """The split search against brute force over every feature, threshold and pair of models."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,24 +11,18 @@ from counterrank.behavior.growing import Features, Grower, bin_order, confirm, r
 from counterrank.behavior.objective import Objective, least_score
 from counterrank.behavior.settings import Limits
 
-CONTAINING = np.array(
-    [[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool
-)  # model 0 contains 1 contains 2
+VALUE = 2.3
 
 
-def objective(n: int, *, kappa: float = 1.0, overlap: bool = False) -> Objective:
-    against = CONTAINING & ~np.eye(3, dtype=bool)
+def objective(n: int, *, kappa: float = 1.0) -> Objective:
     return Objective(
         models=3,
         n_grow=n,
         n_apply=2 * n,
         tails=np.ones(3),
-        compare=np.array([0, 1]),
-        against=against[:2],
+        value=VALUE,
         contrast=(0, 2),
         kappa=kappa,
-        overlap=overlap,
-        widths=np.zeros(2),
     )
 
 
@@ -72,7 +68,7 @@ def test_best_split_is_the_best_of_all(score_of_naive, seed, kappa):
     n = len(y)
 
     def score(choice):
-        return score_of_naive(y, choice, CONTAINING, kappa, n_apply=2 * n)
+        return score_of_naive(y, choice, VALUE, kappa, n_apply=2 * n)
 
     root = min(score(np.full(n, m)) for m in range(3))
     best = root
@@ -194,20 +190,16 @@ def reachable(grower):
     return found
 
 
-def test_slope_refuses_contradicted_models():
-    # Model 2 is far from models 0 and 1 on every row: no rule may choose it, however small its
-    # variance.
-    rng = np.random.default_rng(0)
-    y = np.stack([rng.normal(1, 2, 400), rng.normal(1, 1, 400), rng.normal(9, 0.1, 400)], axis=1)
-    codes = np.ones((400, 1), dtype=np.uint8)
-    grower = grown(y, codes, objective(400, kappa=3.0, overlap=True), max_depth=0)
-    assert grower.tree[3, 0] in (0, 1)
-    assert np.isfinite(grower.score)
+def test_a_margin_counts_a_bias_more():
+    plain, wide = objective(50), replace(objective(50), margin=0.5)
+    totals = np.array([2.0, 5.0])
+    assert plain.goal.score(totals) == pytest.approx(1 / 100 + 0.3**2 - 1 / 50)
+    assert wide.goal.score(totals) == pytest.approx(1 / 100 + 0.8**2 - 1 / 50)
 
 
 def test_scores_are_only_found_below_what_is_asked():
-    totals = np.array([1.0, 3.0, 0.4, 0.1, 0.5, 0.2]).reshape(1, 1, -1)
-    goal, nothing = objective(50).goal, np.zeros((1, 1, 6))
+    totals = np.array([1.0, 3.0]).reshape(1, 1, -1)
+    goal, nothing = objective(50).goal, np.zeros((1, 1, 2))
     full = goal.score(totals)
     assert goal.best(totals, nothing, below=full * 1.01) == (full, 0, 0, 0)
     assert goal.best(totals, nothing, below=full) == (full, -1, -1, -1)
@@ -219,7 +211,7 @@ def test_least_score_is_the_least_of_every_pair(different):
     """Small whole numbers tie often: the first of them wins."""
     rng = np.random.default_rng(0)
     for _ in range(50):
-        left, right = rng.integers(0, 4, (2, 5, 3, 6)).astype(float)
+        left, right = rng.integers(0, 4, (2, 5, 3, 2)).astype(float)
         goal = objective(50, kappa=float(rng.integers(0, 3))).goal
         best, place = np.inf, (-1, -1, -1)
         for i, a, b in np.ndindex(5, 3, 3):
@@ -248,9 +240,8 @@ def test_categories_are_split_by_set():
     dense = rng.normal(0, 3, n) + 5.0 * special
     y = np.stack([dense, rng.normal(0, 0.1, n)], axis=1)
     goal = Objective(
-        models=2, n_grow=n, n_apply=n, tails=np.ones(2), compare=np.array([0]), against=np.array([[False, True]]),
-        contrast=(0, 1),
-    )  # fmt: skip
+        models=2, n_grow=n, n_apply=n, tails=np.ones(2), value=5.0 * special.mean(), contrast=(0, 1)
+    )
     grower = Grower(goal, Limits(max_depth=1, min_leaf=50), np.array([6]), np.array([True]))
     grower.grow(rows_of(goal, y, np.ones(n), codes))
     assert grower.tree[0, 0] == 0

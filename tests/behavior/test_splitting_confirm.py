@@ -38,19 +38,17 @@ def random_tree(rng: np.random.Generator, models: int = 3, features: int = 2) ->
 def random_scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return a tree, the channels (nodes, M, C) of its nodes, a rule and targets."""
     rng = np.random.default_rng(seed)
-    tree, pairs = random_tree(rng), 2 ** int(rng.integers(0, 3))
-    channels = rng.integers(-8, 9, (tree.shape[1], 3, 2 + 2 * pairs)) / 8
+    tree, replicates = random_tree(rng), int(rng.choice([0, 1, 2, 4]))
+    channels = rng.integers(-8, 9, (tree.shape[1], 3, 2 + replicates)) / 8
     channels[..., 1] += 4
-    channels[..., 2 + pairs :] += 4
     for at in range(tree.shape[1] - 1, -1, -1):
         if (
             tree[0, at] >= 0 and rng.random() < 0.5
         ):  # as in a true tree: then a tie where the models are the same
             channels[at] = channels[tree[1, at]] + channels[tree[2, at]]
-    rule = np.array(
-        [rng.integers(0, 2), rng.integers(0, 2), rng.integers(0, 9) / 4, 1.0, 1 / 64, 1 / 32]
-    )
-    return tree, channels, rule, rng.integers(0, 17, (2, pairs)) / 8
+    value, kappa, margin = rng.integers(0, 9, 3) / 4
+    rule = np.array([rng.integers(0, 2), value, kappa, 1.0, 1 / 64, 1 / 32, margin])
+    return tree, channels, rule, rng.integers(0, 17, replicates) / 8
 
 
 def naive_leaves(tree: np.ndarray, at: int = 0) -> list[int]:
@@ -64,17 +62,11 @@ def naive_score(
 ) -> float:
     """Return the score of the tree's assignment, from the formula of `tree.objective`."""
     total = np.sum([channels[at, tree[3, at]] for at in naive_leaves(tree)], axis=0)
-    overlap, mean, kappa, lam, per_applied, per_grown = rule
-    raw, second = np.split(total[2:], 2)
-    gap, spread = raw - targets[0], max(total[1] - total[0] ** 2, 0.0)
-    noise = np.maximum(second - raw**2, 0.0) * per_grown
-    if overlap:
-        penalty = np.where(
-            np.abs(gap) > kappa * (np.sqrt(spread * per_grown) + targets[1]), np.inf, 0.0
-        )
-    else:
-        penalty = np.maximum(gap**2 - kappa * noise, 0.0)
-    return float(lam * spread * per_applied + (penalty.mean() if mean else penalty.max()))
+    held, value, kappa, lam, per_applied, per_grown, margin = rule
+    spread = max(total[1] - total[0] ** 2, 0.0)
+    bias = max((abs(total[0] - value) + margin) ** 2 - kappa * spread * per_grown, 0.0)
+    others = ((total[2:] - targets) ** 2).mean() if len(targets) else 0.0
+    return float(lam * spread * per_applied + (bias if held else 0.0) + others)
 
 
 def changed(tree: np.ndarray, at: int, *, model: int | None = None) -> np.ndarray:
@@ -132,14 +124,11 @@ def test_each_row_walks_down_and_is_added_at_its_leaf(seed):
     codes = rng.integers(0, BINS, (n, 2)).astype(np.uint8)
     y, use = rng.integers(-4, 5, (n, 2)) / 4, rng.integers(0, 2, n).astype(float)
     weight, other = rng.integers(0, 3, (2, n)) / 2, rng.integers(-4, 5, (n, 2)) / 4
-    pairs = np.array([[0, 0], [1, 1], [0, 1]])
     index = rng.permutation(n)[:140]
     goal = Objective(
-        models=2, n_grow=n, n_apply=n, tails=np.ones(2), replicates=weight, averaged=other,
-        compare=np.array([0]), against=np.array([[False, True]]),
-    )  # fmt: skip
+        models=2, n_grow=n, n_apply=n, tails=np.ones(2), replicates=weight, averaged=other
+    )
     rows = growing.rows_of(goal, y, use, codes[index], index)
-    assert rows.pairs.tolist() == pairs.tolist()
     grower = growing.Grower(goal, Limits(), np.array([BINS, BINS]), np.zeros(2, dtype=bool))
     grower.tree, grower.count = tree, tree.shape[1]
     grower.goes_left = rng.random((tree.shape[1], BINS)) < 0.5
@@ -148,8 +137,7 @@ def test_each_row_walks_down_and_is_added_at_its_leaf(seed):
         at = 0
         while tree[0, at] >= 0:
             at = tree[1 if grower.goes_left[at, codes[i, tree[0, at]]] else 2, at]
-        products = [y[i, a] * y[i, b] for a, b in pairs]
-        own = use[i] * np.array([1, *y[i], *products])
+        own = use[i] * np.array([1, *y[i], *y[i] ** 2])
         for f in range(2):
             expected[at, f, codes[i, f]] += [*own, *np.outer(weight[:, i], other[i]).ravel()]
     ends = naive_leaves(tree, 0)
@@ -267,9 +255,9 @@ def test_compacted_is_the_same_tree_without_the_rest(seed):
 
 @seeds
 def test_each_row_comes_to_the_leaf_that_a_walk_finds(seed):
-    """Numbers, categories, missing and unknown values, and a forest for each fold."""
+    """Numbers, categories, missing and unknown values, a tree for each position."""
     rng = np.random.default_rng(seed)
-    trees = [random_tree(rng) for _ in range(4)]  # two folds, two positions
+    trees = [random_tree(rng) for _ in range(2)]
     starts = np.cumsum([0, *(tree.shape[1] for tree in trees)])
     nodes = np.concatenate([tree[[0, 1, 2, 0]].T for tree in trees])
     for tree, first in zip(trees, starts, strict=False):
@@ -282,15 +270,14 @@ def test_each_row_comes_to_the_leaf_that_a_walk_finds(seed):
     candidates = cr.candidates(2)[:3]
     forest = Forest(
         candidates=tuple(candidates), context_names=("x", "c"), categories={"c": ("a", "b", "d", "e")},
-        roots=starts[:4].reshape(2, 2), nodes=nodes, threshold=threshold, missing_left=missing, sets=sets,
-        model=model, facts=np.zeros((len(nodes), 5)), mse="gl", n_grown=1,
+        roots=starts[:2], nodes=nodes, threshold=threshold, missing_left=missing, sets=sets,
+        model=model, facts=np.zeros((len(nodes), 5)), mse="pairs", n_grown=1,
     )  # fmt: skip
     context = np.column_stack([rng.normal(size=60), rng.integers(0, 4, 60)])
     context[rng.random((60, 2)) < 0.2] = np.nan
-    fold = rng.integers(0, 8, 60)
     expected = np.empty((60, 2), dtype=np.int64)
     for i, k in np.ndindex(60, 2):
-        at = forest.roots[fold[i] % 2, k]
+        at = forest.roots[k]
         while nodes[at, 0] >= 0:
             value, left = context[i, nodes[at, 0]], missing[at]
             if nodes[at, 0] == 0 and not np.isnan(value):
@@ -299,10 +286,10 @@ def test_each_row_comes_to_the_leaf_that_a_walk_finds(seed):
                 left = sets[nodes[at, 3] - 1, int(value)]
             at = nodes[at, 1 if left else 2]
         expected[i, k] = model[at]
-    assert (forest.choice(context, 60, fold) == expected).all()
+    assert (forest.choice(context, 60) == expected).all()
     half = np.full((60, 2), 0.5)
     log = cr.RankingLog(action=rng.integers(0, 2, (60, 2)), reward=half, propensity=half)
     ratios = ratios_of(log.with_targets({"new": rng.random((60, 2))}), "new")
     masks = np.stack([c.mask for c in candidates])
     weights = ratios.by_choice(masks, expected)
-    np.testing.assert_allclose(forest.weights(context, ratios, fold), weights, rtol=1e-12)
+    np.testing.assert_allclose(forest.weights(context, ratios), weights, rtol=1e-12)

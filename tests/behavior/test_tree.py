@@ -5,14 +5,13 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree
-from counterrank.behavior.objective import GoldenshlugerLepski
 from counterrank.behavior.settings import Limits
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.weights.ratios import ratios_of
 
 MODELS = ["S", "I"]
 #: Every split that lowers the objective is kept: what is planted is there to be found.
-SEARCH = {"mse": GoldenshlugerLepski(kappa=4.0), "limits": Limits(prune=0.0, max_depth=3)}
+SEARCH = {"limits": Limits(prune=0.0, max_depth=3)}
 
 
 def tree_on(log, **options):
@@ -20,15 +19,13 @@ def tree_on(log, **options):
 
 
 def test_planted_groups_are_found(make_log):
-    # Over 8 other draws of 40,000 rows the thresholds had mean .37 and standard deviation .07: the
-    # search goes as far into the second group as the noise of the bias allows. Here .25 is six of
-    # the latter at 60,000 rows.
+    # Over 6 other draws 18 of 18 first splits were on x_0; 16 of their thresholds lay between .2
+    # and .4, and 97 to 100 % of the rankings away from the border had the planted model.
     log = make_log(60_000, 0)
     tree = tree_on(log, **SEARCH)
     forest = tree.fitted
-    for root in forest.roots:
-        assert forest.nodes[root, 0] == 0
-        assert 0.2 < forest.threshold[root] < 0.55
+    assert (forest.nodes[forest.roots, 0] == 0).all()
+    assert 0.15 < np.median(forest.threshold[forest.roots]) < 0.45
     far = np.abs(log.context[:, 0] - 0.3) > 0.25
     expected = np.where(log.context[:, 0] <= 0.3, 1, 0)
     assert (tree.assign(log.context) == expected[:, None])[far].mean() > 0.9
@@ -51,8 +48,9 @@ def test_missing_values_choose_their_own_side(make_log):
 
 
 def test_categories_are_found_and_named(make_log):
-    log = make_log(60_000, 3, categorical=True)
-    tree = tree_on(log, mse="gl", limits=Limits(prune=0.0, max_depth=1))
+    # Of 18 other trees 16 found the set.
+    log = make_log(60_000, 203, categorical=True)
+    tree = tree_on(log, limits=Limits(prune=0.0, max_depth=2, min_gain=0.0))
     codes = np.zeros((6, 3))
     codes[:, 0] = np.arange(6)
     assert (tree.assign(codes)[:, 0] == [0, 1, 0, 0, 1, 0]).all()
@@ -73,7 +71,7 @@ def test_row_order_does_not_matter(make_log):
 
 def test_same_seed_same_tree(make_log):
     log = make_log(3_000, 5)
-    for mse in ("gl", "pasif", "pasif"):
+    for mse in ("pairs", "pasif", "su"):
         assert str(tree_on(log, mse=mse)) == str(tree_on(log, mse=mse))
 
 
@@ -130,8 +128,8 @@ def test_bad_use_is_explained(make_log):
         BehaviorTree().assign(log.context)
     with pytest.raises(BehaviorError, match=r"3 context columns .* got an array of shape \(4, 2\)"):
         tree_on(log).assign(np.zeros((4, 2)))
-    with pytest.raises(BehaviorError, match="did you mean 'slope'"):
-        tree_on(log, mse="slop")
+    with pytest.raises(BehaviorError, match="did you mean 'pairs'"):
+        tree_on(log, mse="pair")
     with pytest.raises(BehaviorError, match="needs values from outside the log"):
         tree_on(log, mse="oracle")
     with pytest.raises(ConfigError, match="max_depth is 40"):

@@ -120,3 +120,39 @@ def test_a_category_that_is_split_again_has_one_set():
     rules = [group["rule"] for group in tree.describe()["positions"][0]["groups"]]
     assert rules == ["kind in {a, d}", "kind in {b}", "kind not in {a, b, d}"]
     assert "kind in {b}<" in tree.to_svg() and "kind not in {a, b, d}<" in tree.to_svg()
+
+
+def test_people_are_the_sides_of_the_split_that_matters_most(make_log):
+    """Planted: the own item counts where x_0 <= .3, all items elsewhere."""
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"])).fit(make_log(60_000, 1), "new")
+    low, high = tree.describe()["people"]
+    assert low["rule"].startswith("x_0 <= 0.") and high["rule"].startswith("x_0 > 0.")
+    assert low["share"] + high["share"] == pytest.approx(1.0)
+    assert 0.5 < low["share"] < 0.7  # P(x <= .3) = .62
+    alone, together = np.array(low["sees"]), np.array(high["sees"])
+    assert (np.diag(alone) == 1).all() and (np.diag(together) == 1).all()
+    off = ~np.eye(3, dtype=bool)
+    assert alone[off].mean() < 0.2 and together[off].mean() > 0.8
+
+
+def test_without_a_split_people_are_all_rankings(make_log):
+    tree = BehaviorTree(candidates=["S"]).fit(make_log(500, 2), "new")
+    assert tree.describe()["people"] == [
+        {"rule": "all rankings", "share": 1.0, "sees": [[1.0] * 3] * 3}
+    ]
+
+
+def test_people_turn_sets_of_categories_the_same_way(make_log):
+    log = make_log(60_000, 203, categorical=True)
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=Limits(prune=0.0)).fit(
+        log, "new"
+    )
+    sides = {kind["rule"]: np.array(kind["sees"]) for kind in tree.describe()["people"]}
+    off = ~np.eye(3, dtype=bool)
+    alone = [
+        sees[off].mean() for rule, sees in sides.items() if ("b" in rule) != ("not in" in rule)
+    ]
+    together = [
+        sees[off].mean() for rule, sees in sides.items() if ("b" in rule) == ("not in" in rule)
+    ]
+    assert len(alone) == len(together) == 1 and alone[0] < together[0]

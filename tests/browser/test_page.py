@@ -201,6 +201,19 @@ def test_nothing_scrolls_sideways(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_no_table_is_cut_on_a_phone(show: Callable[..., Shown], model: dict[str, Any]) -> None:
+    page = show(model, width=400).page
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    wider = page.eval_on_selector_all(
+        ".scroll", "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+    )
+    tables = page.locator("table")
+    assert tables.count() > 3 and wider == 0
+    # Below each other, each cell says what it is.
+    first = page.locator("table.wide td").first
+    assert first.evaluate("one => getComputedStyle(one, '::before').content") not in ("none", "")
+
+
 def test_hostile_names_are_inert(show: Callable[..., Shown], model: dict[str, Any]) -> None:
     shown = show(json.loads(json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])))
     page = shown.page

@@ -96,6 +96,30 @@ def test_warmup_holds_for_scores_too(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+def test_the_demo_compiles_nothing_after_warmup(tmp_path):
+    """By the kernels' signatures: what an earlier run has left on disk hides nothing."""
+    code = f"""
+import gc
+from click.testing import CliRunner
+from numba.core.dispatcher import Dispatcher
+from counterrank.cli.main import main
+from counterrank.research.demo import run
+
+def known():
+    kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
+    return {{(one.py_func.__module__, one.py_func.__name__, sig) for one in kernels for sig in one.overloads}}
+
+done = CliRunner().invoke(main, ["warmup"])
+assert done.exit_code == 0, done.output
+before = known()
+run({str(tmp_path)!r}, n=1500)
+assert before and known() == before, known() - before
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def told(monkeypatch):
     """What is known of the cache belongs to one test."""

@@ -77,8 +77,9 @@ def test_looks_at_far_fewer_rows_than_planned():
 @pytest.mark.parametrize(("scale", "word"), [(1e-200, "vanish"), (1e100, "overflow")])
 def test_rewards_whose_squares_are_no_numbers(scale, word):
     half = np.full((4, 2), 0.5)
+    log = cr.RankingLog(action=np.zeros((4, 2), int), reward=half * scale, propensity=half)
     with pytest.raises(LogError, match=word):
-        cr.RankingLog(action=np.zeros((4, 2), int), reward=half * scale, propensity=half)
+        cr.evaluate(log, {"new": half})
 
 
 def test_weights_without_spread_have_no_z():

@@ -203,11 +203,11 @@ def test_two_targets_that_are_the_same_are_not_ranked(model: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(
     ("flags", "name"),
-    [([], "with a reward model"), (["weights-only: no model"], "with mean-zero controls")],
+    [([], "with a reward model"), (["weights-only"], "with mean-zero controls")],
 )
 def test_the_second_path_is_called_what_it_is(model: dict[str, Any], flags, name) -> None:
     best = next(e for e in model["estimates"] if e["target"] == "clickbait")
-    best["flags"] = flags
+    best["flag_codes"] = flags
     best["details"] = {"order_path": [{"order": k, "value": 1.0, "stderr": 0.1} for k in (1, 2)]}
     drawn = path_drawing(Reading(model), "clickbait")
     assert drawn is not None and name in drawn.names

@@ -9,7 +9,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import Oracle
-from counterrank.behavior.objective import FEASIBLE, mse_estimate
+from counterrank.behavior.estimates import FEASIBLE, mse_estimate
 from counterrank.testing import check_mse_estimate, random_log
 from counterrank.testing.mse import interacting_log
 
@@ -33,7 +33,7 @@ class Hopeful:
     streams: bool = True
 
     def objective(self, position):
-        return replace(mse_estimate("gl").objective(position), kappa=1e9)
+        return replace(mse_estimate("pairs").objective(position), kappa=1e9)
 
 
 @dataclass(frozen=True)

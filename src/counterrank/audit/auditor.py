@@ -38,6 +38,7 @@ FURTHER: tuple[Check, ...] = (
     rows.Duplicates(),
     rows.Rewards(),
     rows.Units(),
+    rows.Context(),
 )
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
@@ -51,6 +52,7 @@ _WITHOUT_PROPENSITIES = (
     rows.Rewards,
     rows.Units,
     rows.Robots,
+    rows.Context,
     rewards.LostRewards,
     scores.Scores,
 )

@@ -22,7 +22,7 @@ from counterrank.data.log import RankingLog
 from counterrank.kernels import hashing
 from counterrank.messages import say
 from counterrank.policies import Scored
-from counterrank.texts import in_percent
+from counterrank.texts import in_percent, listed
 from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
@@ -303,6 +303,42 @@ class Units(Check):
                 remedy="drop robots and default ids; with few units intervals are only rough",
             )
         return self.passed("no unit has a large share of the rankings")
+
+
+class Context(Check):
+    """Values of context columns that are missing."""
+
+    name = "context"
+    most = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count missing values by column."""
+        if batch.context is None or not batch.context_names:
+            return Tally()
+        missing = np.isnan(batch.context).sum(axis=0)
+        return Tally(sums={"missing": missing, "rows": np.array([batch.n])})
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn of every column with holes: models fill them in, in silence."""
+        if not tally.sums:
+            return []
+        rows, missing = tally.count("rows"), tally.sums["missing"]
+        order = np.argsort(-missing, kind="stable")
+        holes = [
+            f"{subject.first.context_names[j]} in {in_percent(missing[j] / rows)}"
+            for j in order
+            if missing[j]
+        ]
+        if not holes:
+            return self.passed("no value of the context is missing")
+        return self.finds(
+            WARNED,
+            f"values of the context are missing: {listed(holes, most=5)} of {rows:,} rankings",
+            cause="a join that found nothing, or a field that is not always known",
+            remedy="reward models read a missing number as the column's mean and a missing category "
+            "as its first; if that is wrong, add a column that says whether it was known, or leave "
+            f"the column out: {say('--context', 'COLUMNS')}",
+        )
 
 
 class Robots(Check):

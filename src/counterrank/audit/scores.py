@@ -23,6 +23,8 @@ TESTED = 5.0
 TOLERATED = 0.02
 
 
+#: In fewer rows pages may show all there is by chance.
+FEW_ROWS = 20
 #: Rows and multiples of the stated temperature at which the one that fits is looked for.
 TEMPERATURE_ROWS = 4096
 TEMPERATURES = 2.0 ** np.linspace(-4, 4, 17)
@@ -48,6 +50,8 @@ class Scores(Check):
         places = sets.locate(batch.action) if sets.n == batch.n else np.zeros_like(batch.action)
         outside = places == -2
         sums = {"outside": outside.any(axis=1).sum(keepdims=True), "rows": np.array([batch.n])}
+        if sets.n == batch.n:
+            sums["choosing"] = (sets.counts > batch.lengths).sum(keepdims=True)
         if isinstance(policy, Scored) and sets.n == batch.n:
             few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
             fit = candidate_fit(policy.take(few), batch.action[few])
@@ -71,7 +75,7 @@ class Scores(Check):
         """
         if not tally.sums:  # most logs have no candidates, and need not be told so
             return []
-        found = self._outside(tally)
+        found = [*self._outside(tally), *self._shown_only(tally, subject)]
         if subject.without_propensities:  # nobody said how the logger ranks by its scores
             return found or self.passed("all shown items were candidates")
         found += [*self._order(tally, subject), *self._fit(tally, subject)]
@@ -101,6 +105,24 @@ class Scores(Check):
                 remedy="log the scores that were really ranked by",
             )
         return found
+
+    def _shown_only(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn where no ranking left anything out: exports often hold what was shown alone."""
+        rows = tally.count("rows")
+        if "choosing" not in tally.sums or tally.count("choosing") or rows < FEW_ROWS:
+            return []
+        if subject.first.K == 1 and subject.first.n_actions > 1:
+            what = "every ranking has one candidate, the item that was shown"
+        else:
+            what = "all candidates were shown"
+        return self.finds(
+            WARNED,
+            f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
+            cause="the export holds shown items only; then every probability of the logger is too "
+            "large, and the target's too",
+            remedy="export the others too, with their scores (in a table of one row a candidate: "
+            "without a position); if pages always show all there is, all is well",
+        )
 
     def _order(self, tally: Tally, subject: Subject) -> list[Finding]:
         logger, wrong, rows = (

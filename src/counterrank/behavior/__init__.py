@@ -1,13 +1,14 @@
 """Behaviour models, and the paper's tree that says which of them each context gets.
 
 `masks` has the models. The tree, from the inside out: `settings` (every tuned number), `training`
-(the rows trees grow on), `objective` and `pasif` (what they minimise), `growing` (one tree),
-`forest` (a tree a position), `words` and `storage` (what people see and keep), `behavior_tree` and
-`cross_fitting` (the public face; honest folds and large logs).
+(the rows trees grow on), `pairs`, `objective`, `estimates` and `pasif` (what they minimise), `growing` (one
+tree), `forest` (a tree a position), `words` and `storage` (what people see and keep),
+`behavior_tree` and `fitting` (the public face; large logs).
 """
 
 from counterrank.behavior.behavior_tree import BehaviorTree
-from counterrank.behavior.cross_fitting import fit_cross_fitted
+from counterrank.behavior.estimates import DirectBias, Oracle, Pairs, mse_estimate
+from counterrank.behavior.fitting import fit_source, planned_tree
 from counterrank.behavior.masks import (
     Bools,
     Candidate,
@@ -25,13 +26,7 @@ from counterrank.behavior.masks import (
     standard,
     window_above,
 )
-from counterrank.behavior.objective import (
-    GoldenshlugerLepski,
-    MSEEstimate,
-    Objective,
-    Oracle,
-    Slope,
-)
+from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.pasif import PasIf
 from counterrank.behavior.settings import Limits
 from counterrank.behavior.training import Position
@@ -40,25 +35,27 @@ __all__ = [
     "BehaviorTree",
     "Bools",
     "Candidate",
-    "GoldenshlugerLepski",
+    "DirectBias",
     "Limits",
     "MSEEstimate",
     "Objective",
     "Oracle",
+    "Pairs",
     "PasIf",
     "Position",
-    "Slope",
     "as_mask",
     "candidates",
     "cascade",
     "draw",
     "first_items",
-    "fit_cross_fitted",
+    "fit_source",
     "generated",
     "independent",
     "inverse_cascade",
     "mask",
+    "mse_estimate",
     "neighbors",
+    "planned_tree",
     "random",
     "standard",
     "window_above",

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.atomic import write_text
 from counterrank.behavior import storage, words
+from counterrank.behavior.estimates import DEFAULT, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
 from counterrank.behavior.growing import Grower, Rows, choose, confirm, finish, rows_of
 from counterrank.behavior.masks import Candidate, candidates
-from counterrank.behavior.objective import DEFAULT, MSEEstimate, Objective, mse_estimate
+from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.settings import BINNING_STREAM, MOST_REWARD, Limits
 from counterrank.behavior.training import Part, TrainingSet, prepare, supported
 from counterrank.data.log import Probabilities, RankingLog
@@ -36,21 +37,19 @@ class BehaviorTree:
     Algorithm 1).
 
     `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one
-    tree for each position, the published form, otherwise one c(x) serves all. Fitting on a log and
-    estimating on the same rows is optimistic: `AIPS(behavior="fit")` fits on some units and applies
-    to the others.
+    tree for each position, the published form, otherwise one c(x) serves all.
 
     >>> import counterrank as cr
     >>> half = np.full((100, 2), 0.5)
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)
     >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
     >>> print(tree)
-    behaviour tree, objective 'gl', grown on 100 rankings
+    behaviour tree, objective 'pairs', grown on 100 rankings
     position 1   100 %  S            ■ ■  0.5 ± 0.098        all rankings
     position 2   100 %  C            ■ ■  0.5 ± 0.098        all rankings
     """
 
-    candidates: Sequence[Candidate] | None = None
+    candidates: str | Sequence[str | ArrayLike | Candidate] = "default"
     mse: str | MSEEstimate = DEFAULT
     per_position: bool = True
     limits: Limits = field(default_factory=Limits)
@@ -63,16 +62,13 @@ class BehaviorTree:
         name = target if isinstance(target, str) else "target"
         full = log if isinstance(target, str) else log.with_targets({name: target})
         data, notes = self.training_set(full, name, seed=seed)
-        part = data.is_logged() > 0
-        return replace(
-            self, forest=self.grow(data, [part], n_apply=full.n, seed=seed, notes=notes)[0]
-        )
+        return replace(self, forest=self.grow(data, n_apply=full.n, seed=seed, notes=notes))
 
     def training_set(
         self, log: RankingLog, target: str, *, seed: int
     ) -> tuple[TrainingSet, tuple[str, ...]]:
         """Return what trees grow on, and notes about candidates that had to be left out."""
-        wanted = list(candidates(log.K) if self.candidates is None else self.candidates)
+        wanted = candidates(log.K, self.candidates)
         usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
         if np.abs(log.reward).max(initial=0.0) > MOST_REWARD.value:
             raise BehaviorError(
@@ -90,24 +86,16 @@ class BehaviorTree:
         return data, notes
 
     def grow(
-        self,
-        data: TrainingSet,
-        parts: Sequence[Bools],
-        *,
-        n_apply: int,
-        seed: int,
-        notes: tuple[str, ...] = (),
-    ) -> list[Forest]:
-        """Return the forests grown on each part (n,) of the training set's rows."""
+        self, data: TrainingSet, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
+    ) -> Forest:
+        """Return the forest grown on the log's rows of a training set."""
         estimate = mse_estimate(self.mse)
-        divided = [self._divide(data, part) for part in parts]
-        growers: list[list[Grower]] = [[] for _ in parts]
-        for tree in range(
-            len(data.trees)
-        ):  # outside, so that the arrays of one position are held at a time
-            for trees, (growing, held) in zip(growers, divided, strict=True):
-                trees.append(self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed))
-        return [assemble(trees, data, mse=estimate.name, notes=notes) for trees in growers]
+        growing, held = self._divide(data, data.is_logged() > 0)
+        growers = [
+            self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed)
+            for tree in range(len(data.trees))
+        ]
+        return assemble(growers, data, mse=estimate.name, notes=notes)
 
     def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
         """Return the rows that grow and those that confirm, if any."""

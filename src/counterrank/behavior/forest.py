@@ -2,15 +2,15 @@
 each row.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.behavior.growing import Grower
+from counterrank.behavior.growing import Grower, totals_of
 from counterrank.behavior.masks import Candidate
 from counterrank.behavior.training import TrainingSet
 from counterrank.errors import BehaviorError
@@ -19,6 +19,32 @@ from counterrank.weights.ratios import Ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """How far an estimate may be off because its models were chosen on its own rows.
+
+    `gap` is its distance to the value from all pairs of items (`PairEstimate`), for which no model
+    was chosen, and how far triples moved that value: effects of more items may move it as far
+    again. `stderr` is the standard error of that value.
+    """
+
+    gap: float
+    stderr: float
+
+
+def doubt_of(growers: Sequence[Grower], data: TrainingSet) -> Doubt:
+    """Return the doubt about the sum over trees."""
+    alpha = data.log.position_weights if data.per_position else np.ones(1)
+    goals = [g.objective.goal for g in growers]
+    own = [
+        totals_of(g.tree, goal.channels(g.stats))[0] for g, goal in zip(growers, goals, strict=True)
+    ]
+    values = data.all_pairs.mean(axis=0) if data.pair_values is None else data.pair_values
+    error = float((data.all_pairs @ alpha).std()) / math.sqrt(growers[0].objective.n_grow)
+    gap = abs(float(alpha @ (np.array(own) - values))) + abs(float(alpha @ data.step))
+    return Doubt(gap, error)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +72,7 @@ class Forest:
     #: Context columns that had missing values where the forest was grown.
     with_missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    doubt: Doubt | None = None
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
@@ -55,50 +82,38 @@ class Forest:
     @property
     def per_position(self) -> bool:
         """Whether every position has a tree of its own."""
-        return self.roots.shape[-1] > 1 or self.K == 1
+        return len(self.roots) > 1 or self.K == 1
 
     def leaves(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
         """Return each row's leaf in each tree (n, T)."""
         every = np.arange(len(self.nodes))
-        return self._assigned(self._context(context, n), None, every, self.roots[None])
+        return self._assigned(self._context(context, n), every)
 
-    def choice(
-        self, context: "ArrayLike | None", n: int | None = None, fold: Ints | None = None
-    ) -> Ints:
-        """Return the model of each row and position (n, K); `fold` (n,) chooses among the forests
-        of `joined`.
-        """
-        values = self._context(context, n)
-        chosen = self._assigned(values, fold, self.model, np.atleast_2d(self.roots))
+    def choice(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
+        """Return the model of each row and position (n, K)."""
+        chosen = self._assigned(self._context(context, n), self.model)
         return chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
 
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
         """Return the model of each row and position, an index into `candidates`: (n, K), or (n,)
         with one tree.
         """
-        values = self._context(context, n)
-        chosen = self._assigned(values, None, self.model, self.roots[None])
+        chosen = self._assigned(self._context(context, n), self.model)
         return chosen if self.per_position else chosen[:, 0]
 
-    def weights(
-        self, context: "ArrayLike | None", ratios: Ratios, fold: Ints | None = None
-    ) -> Floats:
-        """Return w (n, K): at row i and position k the weight of the model assigned there.
-
-        `fold` (n,) chooses among the forests of `joined`.
-        """
+    def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
+        """Return w (n, K): at row i and position k the weight of the model assigned there."""
         if ratios.kind == "policy":  # subset probabilities of all positions share their work
-            choice = self.choice(context, len(ratios.rho), fold)
+            choice = self.choice(context, len(ratios.rho))
             return ratios.by_choice(np.stack([c.mask for c in self.candidates]), choice)
         values = self._context(context, len(ratios.rho))
         for m in {m for used in self._used for m in used}:
             ratios.need_model(self.candidates[m].mask, self.candidates[m].order)
-        roots = np.atleast_2d(self.roots)
-        rows = Contexts(values, fold, len(roots))
+        rows = Contexts(values)
         out, w = np.empty((self.K, rows.n)), np.empty(rows.n)
         for tree, used in enumerate(self._used):
             # Where all leaves have one model there is nothing to ask the context.
-            where = self._by_model(rows, roots[:, tree], used[1:])
+            where = self._by_model(rows, int(self.roots[tree]), used[1:])
             for k in (tree,) if self.per_position else range(self.K):
                 self._fill(out[k], k, used[0], ratios)
                 for m, some in where.items():
@@ -106,10 +121,10 @@ class Forest:
                     out[k][some] = w.take(some)
         return out.T
 
-    def _by_model(self, rows: "Contexts", roots: Ints, models: list[int]) -> dict[int, Ints]:
-        """Return the numbers of the rows that have each of some models in trees with roots (F,)."""
+    def _by_model(self, rows: "Contexts", root: int, models: list[int]) -> dict[int, Ints]:
+        """Return the numbers of the rows that have each of some models in the tree of a root."""
         found: dict[int, list[Bools]] = {m: [] for m in models}
-        for leaf, reached in self._reached(rows, roots) if models else ():
+        for leaf, reached in self._reached(rows, root) if models else ():
             if self.model[leaf] in found:
                 found[int(self.model[leaf])].append(reached)
         # Copying by number takes a third of copying by mask, which has a branch for each row.
@@ -121,34 +136,31 @@ class Forest:
 
     @cached_property
     def _used(self) -> list[list[int]]:
-        """The models at the leaves of each tree, of all folds."""
-        roots = np.atleast_2d(self.roots)
-        tree_of = np.zeros(len(self.nodes), dtype=np.int64)
-        starts = np.argsort(roots, axis=None)
-        for flat in starts:  # the nodes of a tree stand together
-            tree_of[roots.flat[flat] :] = flat % roots.shape[1]
+        """The models at the leaves of each tree."""
+        # The nodes of a tree stand together, behind its root.
+        tree_of = np.searchsorted(np.sort(self.roots), np.arange(len(self.nodes)), side="right") - 1
+        tree_of = np.argsort(self.roots)[tree_of]
         leaf = self.nodes[:, 0] < 0
         return [
-            np.unique(self.model[leaf & (tree_of == t)]).tolist() for t in range(roots.shape[1])
+            np.unique(self.model[leaf & (tree_of == t)]).tolist() for t in range(len(self.roots))
         ]
 
-    def _assigned(self, context: Floats, fold: Ints | None, label: Ints, roots: Ints) -> Ints:
-        """Return the label of each row's leaf (n, T) in the trees roots (F, T) of its fold."""
-        rows = Contexts(context, fold, len(roots))
-        out = np.empty((roots.shape[1], rows.n), dtype=np.int64)
-        for tree, found in enumerate(out):
-            for leaf, reached in self._reached(rows, roots[:, tree]):
+    def _assigned(self, context: Floats, label: Ints) -> Ints:
+        """Return the label of each row's leaf in each tree (n, T)."""
+        rows = Contexts(context)
+        out = np.empty((len(self.roots), rows.n), dtype=np.int64)
+        for root, found in zip(self.roots.tolist(), out, strict=True):
+            for leaf, reached in self._reached(rows, root):
                 np.copyto(found, label[leaf], where=reached)
         return out.T
 
-    def _reached(self, rows: "Contexts", roots: Ints) -> Iterator[tuple[int, Bools]]:
-        """Yield each leaf of the trees with roots (F,), one for each fold, and the rows (n,) that
-        come to it.
+    def _reached(self, rows: "Contexts", root: int) -> Iterator[tuple[int, Bools]]:
+        """Yield each leaf of a tree, and the rows (n,) that come to it.
 
         Node by node rather than row by row: a comparison with one threshold runs over consecutive
         rows, where a walk waits for every branch that it did not foresee.
         """
-        waiting = list(zip(roots.tolist(), rows.folds, strict=True))
+        waiting = [(root, np.ones(rows.n, dtype=bool))]
         while waiting:
             at, reached = waiting.pop()
             if self.nodes[at, 0] < 0:
@@ -189,46 +201,17 @@ class Forest:
 
 
 class Contexts:
-    """Contexts (n, d) by column, each made contiguous once when it is asked for, and the rows (n,)
-    of each fold.
-    """
+    """Contexts (n, d) by column, each made contiguous once when it is asked for."""
 
-    def __init__(self, values: Floats, fold: Ints | None, folds: int) -> None:
+    def __init__(self, values: Floats) -> None:
         self._values, self.n = values, len(values)
         self._columns: dict[int, Floats] = {}
-        which = np.zeros(self.n, dtype=np.int64) if fold is None else fold % folds
-        self.folds = [which == f for f in range(folds)]
 
     def column(self, feature: int) -> Floats:
         """Return the values of one feature (n,)."""
         if feature not in self._columns:
             self._columns[feature] = np.ascontiguousarray(self._values[:, feature])
         return self._columns[feature]
-
-
-def joined(forests: Sequence[Forest]) -> Forest:
-    """Return F forests of the same candidates as one with roots (F, T), to be chosen among by fold."""
-    starts = np.cumsum([0, *(len(f.nodes) for f in forests)])
-    rows = np.cumsum([0, *(len(f.sets) for f in forests)])
-    nodes = np.concatenate([f.nodes for f in forests])
-    for f, start, row in zip(forests, starts, rows, strict=False):
-        part = nodes[start : start + len(f.nodes)]
-        split = part[:, 0] >= 0
-        part[split, 1:3] += start
-        part[part[:, 3] > 0, 3] += row
-    widest = max(f.sets.shape[1] for f in forests)
-    sets = [np.pad(f.sets, ((0, 0), (0, widest - f.sets.shape[1]))) for f in forests]
-    by_node: dict[str, Any] = {
-        name: np.concatenate([getattr(f, name) for f in forests])
-        for name in ("threshold", "missing_left", "model", "facts")
-    }
-    return replace(
-        forests[0],
-        roots=np.stack([f.roots + start for f, start in zip(forests, starts, strict=False)]),
-        nodes=nodes,
-        sets=np.concatenate(sets),
-        **by_node,
-    )
 
 
 def assemble(
@@ -274,6 +257,7 @@ def assemble(
         n_grown=growers[0].objective.n_grow,
         with_missing=data.with_missing,
         notes=notes,
+        doubt=doubt_of(growers, data),
     )
 
 

@@ -30,21 +30,20 @@ _BLOCK = 64
 
 @helper
 def _form(
-    some: Ints, columns: Floats, pairs: Ints, replicates: Floats, averaged: Floats, near: Floats, formed: Floats
-) -> None:  # fmt: skip
-    """Fill formed (r, L) with the statistics of some rows (r,), column by column: products then run
-    over consecutive rows; near (1 + M, r) is room.
+    some: Ints, columns: Floats, replicates: Floats, averaged: Floats, near: Floats, formed: Floats
+) -> None:
+    """Fill formed (r, L) with the statistics of some rows (r,), column by column: squares then run
+    over consecutive rows; near (r,) is room.
     """
     used, end = some.shape[0], columns.shape[0]
     for c in range(end):
         for r in range(used):
-            near[c, r] = columns[c, some[r]]
-            formed[r, c] = near[c, r]
-    for p in range(pairs.shape[0]):
-        one, two = near[1 + pairs[p, 0]], near[1 + pairs[p, 1]]
-        for r in range(used):
-            formed[r, end + p] = one[r] * two[r]
-    end += pairs.shape[0]
+            near[r] = columns[c, some[r]]
+            formed[r, c] = near[r]
+        if c > 0:
+            for r in range(used):
+                formed[r, end + c - 1] = near[r] * near[r]
+    end += end - 1
     for b in range(replicates.shape[0]):
         for m in range(averaged.shape[0]):
             for r in range(used):
@@ -56,19 +55,18 @@ def _form(
 def add_histogram(rows: "Rows", out: Floats) -> None:
     """Add the statistics of the chosen rows into out (d, bins, L).
 
-    Statistics are one vector a row, [u, u y_m (M), u y_a y_b (P), v_b z_m (B x M)], so that a bin
-    is one contiguous addition; formed here, since reading it back would cost more than the
-    products.
+    Statistics are one vector a row, [u, u y_m (M), u y_m^2 (M), v_b z_m (B x M)], so that a bin is one
+    contiguous addition; formed here, since reading it back would cost more than the products.
     """
     # Once: taking an array out of a tuple counts references.
-    chosen, codes, columns, pairs, replicates, averaged = rows
+    chosen, codes, columns, replicates, averaged = rows
     width = out.shape[2]
-    formed, near = np.empty((_BLOCK, width)), np.empty((columns.shape[0], _BLOCK))
+    formed, near = np.empty((_BLOCK, width)), np.empty(_BLOCK)
     for first in range(0, chosen.shape[0], _BLOCK):
         some = chosen[first : first + _BLOCK]
         # All of them before any is added: numbers just written one by one are slow to read as a
         # vector.
-        _form(some, columns, pairs, replicates, averaged, near, formed)
+        _form(some, columns, replicates, averaged, near, formed)
         for f in range(out.shape[0]):
             for r in range(some.shape[0]):
                 row, cell = formed[r], out[f, codes[f, some[r]]]
@@ -79,15 +77,14 @@ def add_histogram(rows: "Rows", out: Floats) -> None:
 class Rows(NamedTuple):
     """Rows chosen (r,) of n, and what their statistics are formed from, column by column.
 
-    codes (d, n) are bins; columns (1 + M, n) are u, 0 or 1, and u y, the contributions; pairs (P, 2)
-    products to sum. Replicates (B, n) are weighted sums of averaged (M, n), which is y unless an
+    codes (d, n) are bins; columns (1 + M, n) are u, 0 or 1, and u y, the contributions.
+    Replicates (B, n) are weighted sums of averaged (M, n), which is y unless an
     estimate weighs its subsamples otherwise.
     """
 
     chosen: Ints
     codes: Codes
     columns: Floats
-    pairs: Ints
     replicates: Floats
     averaged: Floats
 
@@ -95,7 +92,7 @@ class Rows(NamedTuple):
     def width(self) -> int:
         """Length of a row's statistics."""
         weighted = len(self.replicates) * len(self.averaged)
-        return len(self.columns) + len(self.pairs) + weighted
+        return 2 * len(self.columns) - 1 + weighted
 
     def divided(self, feature: int, goes_left: Bools) -> "tuple[Rows, Rows]":
         """Return the rows whose bin of a feature goes left (bins,), and the others."""
@@ -118,10 +115,9 @@ class Rows(NamedTuple):
         )
         # Squares beyond all numbers are cut off where they become channels.
         with np.errstate(over="ignore", invalid="ignore"):
-            # Without bins there is no need to form a row; u = u^2.
-            products, weighted = columns @ columns.T, replicates @ averaged.T
-        first, second = 1 + self.pairs.T
-        return np.concatenate([products[0], products[first, second], weighted.ravel()])
+            squares = np.einsum("cn,cn->c", columns[1:], columns[1:])
+            weighted = replicates @ averaged.T
+        return np.concatenate([columns.sum(axis=1), squares, weighted.ravel()])
 
 
 def rows_of(
@@ -142,7 +138,7 @@ def rows_of(
         replicates = objective.replicates.take(some, axis=1)
         averaged = (y if objective.averaged is None else objective.averaged).T.take(some, axis=1)
     own = np.ascontiguousarray(codes.T)
-    return Rows(np.arange(len(some)), own, columns, objective.pairs, replicates, averaged)
+    return Rows(np.arange(len(some)), own, columns, replicates, averaged)
 
 
 class Features(NamedTuple):

@@ -173,9 +173,8 @@ SETS: dict[str, tuple[str, ...]] = {
     "real-world": ("S", "C", "I", "P2"),
     "default": ("S", "C", "I"),
 }
-#: Interaction orders that "default" adds to its masks: no larger set chose better
-#: (docs/evidence/mse-estimates.md).
-DEFAULT_ORDERS = (2, 3)
+#: Everything that `candidates` knows by name.
+SET_NAMES = (*SETS, "generated")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,7 +205,7 @@ def candidates(
     K: int,
     kind: str | Sequence[str | ArrayLike | Candidate] = "default",
     *,
-    orders: Sequence[int] | None = None,
+    orders: Sequence[int] = (),
     rng: np.random.Generator | None = None,
 ) -> list[Candidate]:
     """Return candidate behaviour models for K positions; those that coincide at this K appear once.
@@ -216,7 +215,7 @@ def candidates(
     K
         Number of positions.
     kind
-        "default" is S, C, I and the standard model at interaction orders 2 and 3. "generated" spans
+        "default" is S, C and I. "generated" spans
         neighbours, cascades, windows and prefixes of several reaches. "paper" and "real-world" are the
         paper's sets. Or a list of names, masks and candidates.
     orders
@@ -248,18 +247,17 @@ def candidates(
         else tuple(kind)
     )
     if names is None:
-        known = ", ".join([*SETS, "generated"])
+        known = ", ".join(SET_NAMES)
         raise BehaviorError(
             f"candidate set '{kind}' is unknown; use one of {known}, or give a list of names or "
             "masks"
         )
     found = [_one(given, K, rng) for given in names]
-    wanted = (DEFAULT_ORDERS if kind == "default" else ()) if orders is None else tuple(orders)
-    if any(order < 1 for order in wanted):
+    if any(order < 1 for order in orders):
         raise BehaviorError(
-            f"interaction orders start at 1 (the own item only); got {list(wanted)}"
+            f"interaction orders start at 1 (the own item only); got {list(orders)}"
         )
-    found += [Candidate("S", standard(K), order) for order in wanted]
+    found += [Candidate("S", standard(K), order) for order in orders]
     return distinct(found)
 
 

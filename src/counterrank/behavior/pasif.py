@@ -92,8 +92,6 @@ class PasIf:
             contrast=(position.densest, position.sparsest),
             # The squared error against another sample has the variance of both in it: none is
             # added, and none taken off.
-            average=True,
-            kappa=0.0,
             variance_weight=0.0,
         )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.atomic import write_text
-from counterrank.behavior.forest import Forest
-from counterrank.behavior.masks import Candidate
+from counterrank.behavior.forest import Doubt, Forest
+from counterrank.behavior.masks import SET_NAMES, Candidate
 from counterrank.errors import BehaviorError
 
 SCHEMA = "counterrank/behavior-tree/1"
@@ -40,6 +41,30 @@ def load(path: "str | os.PathLike[str]") -> Forest:
         raise BehaviorError(f"{path} is not a valid behaviour tree: {problem}") from problem
 
 
+def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
+    """Return the behaviour models in a JSON file: a list of names ("C2"), matrices of 0 and 1, or
+    objects with `name` and `mask`; a saved tree gives those it was grown with.
+    """
+    known = ", ".join(SET_NAMES)
+    try:
+        given = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise BehaviorError(
+            f"behaviour candidates '{path}' are neither a set ({known}) nor a file that can be "
+            f"read: {problem.strerror or problem}"
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise BehaviorError(
+            f"{path} holds no behaviour candidates: not valid JSON ({problem})"
+        ) from problem
+    rows: Any = given.get("candidates") if isinstance(given, dict) else given
+    try:
+        _need(isinstance(rows, list) and len(rows) > 0, "it is no list of models")
+        return [one if isinstance(one, str) else _candidate(i, one) for i, one in enumerate(rows)]
+    except BehaviorError as problem:
+        raise BehaviorError(f"{path} holds no behaviour candidates: {problem}") from problem
+
+
 def to_dict(forest: Forest) -> dict[str, Any]:
     """Return the forest as plain values."""
     return {
@@ -58,6 +83,7 @@ def to_dict(forest: Forest) -> dict[str, Any]:
         ],
         "with_missing": list(forest.with_missing),
         "notes": list(forest.notes),
+        **({} if forest.doubt is None else {"doubt": asdict(forest.doubt)}),
         "roots": forest.roots.tolist(),
         "nodes": [_node(forest, at) for at in range(len(forest.nodes))],
     }
@@ -141,7 +167,21 @@ def _build(
         n_grown=int(given["rows"]),
         with_missing=tuple(_list_of_str(given.get("with_missing", []), "with_missing")),
         notes=tuple(_list_of_str(given.get("notes", []), "notes")),
+        doubt=_doubt(given.get("doubt")),
     )
+
+
+def _doubt(given: Any) -> Doubt | None:
+    if given is None:
+        return None
+    gap: Any
+    error: Any
+    gap, error = (
+        (given.get("gap"), given.get("stderr")) if isinstance(given, dict) else (None, None)
+    )
+    good = _is_number(gap) and _is_number(error) and min(gap, error) >= 0
+    _need(good, "doubt must hold the numbers gap and stderr, neither negative")
+    return Doubt(float(gap), float(error))
 
 
 def _splits(table: list[dict[str, Any]]) -> dict[str, Any]:
@@ -237,6 +277,10 @@ def _candidates(given: Any) -> tuple[Candidate, ...]:
 
 
 def _candidate(i: int, c: Any) -> Candidate:
+    if isinstance(c, list):  # a matrix of numbers, without a name
+        whole = all(isinstance(row, list) and all(_is_int(v, 0, 1) for v in row) for row in c)
+        _need(whole, f"candidate {i} must be a matrix of 0 and 1")
+        c = {"name": f"model {i + 1}", "mask": ["".join(str(v) for v in row) for row in c]}
     _need(isinstance(c, dict) and isinstance(c.get("name"), str), f"candidate {i} has no name")
     rows = c.get("mask")
     good = isinstance(rows, list) and len(rows) > 0

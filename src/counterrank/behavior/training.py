@@ -12,7 +12,7 @@ light tail, as if it did not depend on the context.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
+from counterrank.behavior.pairs import PairEstimate, fit_pairs
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.weights.kernels import weights
@@ -162,7 +163,7 @@ def models_of(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[
     one.
     """
     K = len(candidates[0].mask)
-    # What decides is hashable, and every fold and target asks for the same.
+    # What decides is hashable, and every target asks for the same.
     key = tuple((c.mask.tobytes(), c.order) for c in candidates)
     return list(_models_of(K, key, per_position))
 
@@ -317,7 +318,8 @@ class Position:
     `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
     items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
     factors by which the log understates second moments. `moments()` gives mean and second moment of
-    y (M,) each. `memory` is None when the log is streamed.
+    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` is None when the log
+    is streamed.
     """
 
     index: int
@@ -328,6 +330,7 @@ class Position:
     n_grow: int
     n_apply: int
     moments: Callable[[], tuple[Floats, Floats]]
+    pair_value: Callable[[], float]
     memory: "PositionRows | None" = None
     seed: int = 0
 
@@ -346,7 +349,7 @@ class Position:
         if self.memory is None:
             raise BehaviorError(
                 f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use "
-                "mse='gl'"
+                "mse='pairs'"
             )
         return self.memory
 
@@ -377,11 +380,17 @@ class TrainingSet:
     bins: Bins
     codes: Codes  # (n, d)
     y: list[Floats]  # of each tree (n, M)
+    pairs: PairEstimate
+    by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
+    all_pairs: Floats  # (n, T), the same with every effect of pairs, whatever the evidence for it
+    step: Floats  # (T,) by how much triples changed the values
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
     per_position: bool
     fresh: int = 0
+    #: (T,) the means of `all_pairs` over all rows, where the log is more than the rows here.
+    pair_values: Floats | None = None
     shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
 
@@ -414,6 +423,7 @@ class TrainingSet:
             n_grow=max(int(np.count_nonzero(rows)), 1),
             n_apply=n_apply,
             moments=memory.moments,
+            pair_value=memory.pair_value,
             memory=memory,
             seed=seed,
         )
@@ -423,7 +433,7 @@ class TrainingSet:
         return padded(np.ones(self.log.n), self.fresh)
 
     def held_out(self, share: float) -> Bools:
-        """Return which rows (n,) confirm splits: whole units, the same for every position and fold."""
+        """Return which rows (n,) confirm splits: whole units, the same for every position."""
         return np.concatenate([held_out(self.log, share), np.zeros(self.fresh, dtype=bool)])
 
     def whole_weights(self) -> Floats:
@@ -496,6 +506,11 @@ class PositionRows:
         some = self.y[self.rows]
         return some.mean(axis=0), np.einsum("nm,nm->m", some, some) / len(some)
 
+    def pair_value(self) -> float:
+        """Return the value from pairs over the rows."""
+        by_pairs = self.data.by_pairs[:, self.tree]
+        return float(by_pairs[self.rows[: len(by_pairs)]].mean())
+
 
 def prepare(
     log: RankingLog,
@@ -516,9 +531,13 @@ def prepare(
     y, seen = contributions(ratios, candidates, per_position=per_position)
     if fresh is not None:
         context = np.concatenate([context, _context(fresh)])
-        drawn = ratios_of(fresh, target)
-        more, _ = contributions(drawn, candidates, per_position=per_position)
+        more, _ = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
         y = [np.concatenate(both) for both in zip(y, more, strict=True)]
+    pairs = fit_pairs(ratios)
+    # One column a tree.
+    alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
+    trusted = pairs.trusted.contributions(ratios) @ alpha
+    without = replace(pairs.trusted, triples=0.0)
     return TrainingSet(
         log=log,
         target=target,
@@ -527,6 +546,10 @@ def prepare(
         bins=bins,
         codes=bins.codes(context),
         y=y,
+        pairs=pairs,
+        by_pairs=pairs.contributions(ratios) @ alpha,
+        all_pairs=trusted,
+        step=(trusted - without.contributions(ratios) @ alpha).mean(axis=0),
         tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         ratios=ratios,
@@ -537,7 +560,7 @@ def prepare(
 
 def held_out(batch: RankingLog, share: float) -> Bools:
     """Return which rows (n,) of a batch confirm splits: whole units."""
-    # Folds use bucket mod F; the quotient splits each fold's units afresh.
+    # Others take the bucket's last digits: the quotient is another division of the units.
     part: Bools = (batch.bucket // 8) % 16 < round(16 * share)
     return part
 

@@ -181,8 +181,76 @@ def describe(forest: Forest) -> dict[str, Any]:
             for tree in range(len(forest.roots))
         ],
         "importance": importance(forest),
+        "people": [
+            {"rule": kind.rule, "share": kind.share, "sees": kind.sees.tolist()}
+            for kind in people(forest)
+        ],
         "notes": list(forest.notes),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Rankings on one side of the split that matters most, and for which share of them each item
+    counts at each reward (K, K).
+    """
+
+    rule: str
+    share: float | None
+    sees: NDArray[np.float64]
+
+
+def people(forest: Forest) -> list[People]:
+    """Return two kinds of rankings, told apart by the feature that brings most; or all as one.
+
+    Trees of several positions split at slightly different values: a leaf belongs to the side that
+    its first split on that feature sends it to, one that was not split on it to both.
+    """
+    gains = importance(forest)
+    best = max(gains, key=lambda name: gains[name], default="")
+    if not gains.get(best):
+        return [_kind_of(forest, -1, None, "all rankings")]
+    feature = forest.context_names.index(best)
+    splits = np.flatnonzero(forest.nodes[:, 0] == feature)
+    main = int(splits[np.argmax(forest.facts[splits, GAIN])])
+    return [
+        _kind_of(forest, main, left, rules_of(forest, ((main, left),))[0].strip("()"))
+        for left in (True, False)
+    ]
+
+
+def _kind_of(forest: Forest, main: int, left: bool | None, rule: str) -> People:
+    sees, shares = np.zeros((forest.K, forest.K)), []
+    for tree in range(len(forest.roots)):
+        rows = range(forest.K) if not forest.per_position else [tree]
+        whole = 0.0
+        for at, path in paths(forest, tree):
+            if forest.nodes[at, 0] >= 0 or _side(forest, path, main) not in (None, left):
+                continue
+            share = float(np.nan_to_num(forest.facts[at, SHARE]))
+            whole += share
+            for k in rows:
+                sees[k] += share * forest.candidates[int(forest.model[at])].mask[k]
+        sees[rows] /= whole or 1.0
+        if whole < 1.0:
+            shares.append(whole)
+    return People(rule, float(np.mean(shares)) if shares else 1.0, sees)
+
+
+def _side(forest: Forest, path: Path, main: int) -> bool | None:
+    """Return the side of the main split that a path goes to at its first split on its feature."""
+    for at, left in path:
+        if main >= 0 and forest.nodes[at, 0] == forest.nodes[main, 0]:
+            return left != _turned(forest, at, main)
+    return None
+
+
+def _turned(forest: Forest, at: int, main: int) -> bool:
+    """Return whether the left of a split of categories is rather the right of the main one."""
+    if forest.nodes[at, 3] == 0 or forest.nodes[main, 3] == 0:
+        return False
+    own, other = (forest.sets[forest.nodes[node, 3] - 1] for node in (at, main))
+    return bool((own == other).mean() < 0.5)
 
 
 def _plain(forest: Forest, tree: int, group: Group) -> dict[str, Any]:

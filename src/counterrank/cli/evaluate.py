@@ -89,6 +89,22 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     "logistic, boosting, frequency:COLUMNS or by-list:COLUMNS (default: what fits the log).",
 )
 @click.option(
+    "--behavior-candidates",
+    metavar="FILE|paper|published|real-world|generated",
+    help="Behaviour models that the tree of aips may choose from: a set, or a JSON file of names "
+    "and matrices (default: all items, those above, the own one).",
+)
+@click.option(
+    "--behavior-mse",
+    metavar="pairs|pasif|su",
+    help="What that tree minimises (default: pairs).",
+)
+@click.option(
+    "--item-groups",
+    metavar="COLUMN,...",
+    help="Columns of --items whose values make groups; weights then compare groups of items.",
+)
+@click.option(
     "--audit/--no-audit",
     default=None,
     help="List the audit's findings (default), or only what the verdict rests on.",
@@ -233,7 +249,7 @@ def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     named = (
         "estimate_propensity", "audit", "independent_rows", "sequential", "target_is_fresh",
-        "target_trained_until",
+        "target_trained_until", "item_groups", "behavior_candidates", "behavior_mse",
     )  # fmt: skip
     for name, given in (*((name, name) for name in named), ("time", "time_column")):
         # --no-audit is an answer of its own; False of any other flag means it was not given.

@@ -163,6 +163,12 @@ _OPTIONS = [
         help="Close gaps in positions (slots of ads, filtered items): what stands below moves up.",
     ),
     click.option(
+        "--drop-ties",
+        is_flag=True,
+        default=None,
+        help="Leave out rows in which equal scores decide what the logger would show.",
+    ),
+    click.option(
         "--encode-actions/--no-encode-actions",
         default=None,
         help="Number the items anew, as is done for names (default: where ids are huge).",
@@ -205,11 +211,12 @@ def inputs(log: Any, options: dict[str, Any]) -> list[str | None]:
     written there.
     """
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
-    curve = options.get("position_curve")
+    files = [
+        options.get(name) for name in ("config", "items", "position_curve", "behavior_candidates")
+    ]
     lists = [text.rpartition("=")[2] for text in options.get("target_lists") or ()]
     # A query reads a database, which no result is written into.
-    path = log if isinstance(log, str) else None
-    return [path, options.get("config"), options.get("items"), curve, *policies, *lists]
+    return [log if isinstance(log, str) else None, *files, *policies, *lists]
 
 
 def policy_names(given: Any) -> tuple[str, ...]:
@@ -242,6 +249,7 @@ _ARGUMENTS = {
     "missing_reward": "missing_reward",
     "decimal": "decimal",
     "renumber": "renumber",
+    "drop_ties": "drop_ties",
     "encode_actions": "encode_actions",
     "format_": "format",
 }

@@ -140,12 +140,13 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
             yield from (flag, text)
     else:
         text = _one(name, value, job)
-        a_file = isinstance(option.type, click.Path) or (option.metavar or "").startswith("FILE")
+        metavar, *words = (option.metavar or "").split("|")
+        a_file = isinstance(option.type, click.Path) or metavar.startswith("FILE")
         kind, _, place = text.partition(":")
         if name == "connection" and kind in ("duckdb", "sqlite") and place:
             text = f"{kind}:{_path(folder, place)}"
         # The words that stand for no file.
-        if a_file and text not in ("-", "estimate"):
+        if a_file and text not in ("-", *words):
             text = _path(folder, text)
         # One argument, so that an option whose value may be left out takes it.
         yield f"{flag}={text}"

@@ -318,7 +318,14 @@ class RankingLog:
 
     @classmethod
     def from_frame(cls, frame: object, **options: Any) -> RankingLog:
-        """Return a log from a pandas, polars or pyarrow table; options as in `read_log`."""
+        """Return a log from a pandas, polars or pyarrow table.
+
+        Options: `columns`, `context`, `unit`, `behavior`, `targets`, `segments`, `keep`,
+        `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`,
+        `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`,
+        `decimal`, `version`, `target_lists`;
+        `help(counterrank.read_log)` explains each.
+        """
         # The one way up, known to import-linter: readers stand above the log and make it.
         from counterrank.io import from_frame
 

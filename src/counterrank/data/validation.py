@@ -138,13 +138,15 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         # Not in place: it may be the caller's own array.
         array = array.copy()
         clear_padding(array, length, 0.0)
-    _refuse_scale(array)
     return array
 
 
-def _refuse_scale(array: Floats) -> None:
-    """Raise where rewards are so large or small that a variance of squares is no number."""
-    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+def refuse_scale(rewards: Floats) -> None:
+    """Raise where rewards are so large or small that their squares are no numbers.
+
+    Logs hold any number; what is estimated from them are means and variances.
+    """
+    largest = max(float(rewards.max(initial=0.0)), -float(rewards.min(initial=0.0)))
     if largest > _LARGEST_REWARD:
         fault = "overflow; give them in larger units"
     elif 0.0 < largest < 1.0 / _LARGEST_REWARD:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
 from counterrank.messages import Message, code_of
@@ -319,6 +320,8 @@ class Workspace:
     #: Collect the Gram matrix of contributions and weights too, whatever the aggregate:
     #: Cressie-Read intervals.
     full: bool = False
+    #: How a behaviour tree is grown where an estimator fits one; None: the default tree.
+    tree: BehaviorTree | None = None
     memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @property

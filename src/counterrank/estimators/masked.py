@@ -6,17 +6,35 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.behavior import Bools, as_mask, cascade, independent, mask, standard
+from counterrank.behavior import (
+    BehaviorTree,
+    Bools,
+    as_mask,
+    cascade,
+    fit_source,
+    independent,
+    mask,
+    standard,
+)
 from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
-from counterrank.estimators.base import Estimator, Part, Plan, View, Workspace
+from counterrank.estimators.base import (
+    Estimate,
+    Estimator,
+    Interval,
+    Part,
+    Plan,
+    View,
+    Workspace,
+)
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.names import AGGREGATE_FORMS
+from counterrank.inference import bias_aware_half, critical_value, degrees_of_freedom
 from counterrank.messages import Message
 from counterrank.weights.moments import Moments, moments_of_weights
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
@@ -267,8 +285,8 @@ class RIPS(MaskEstimator):
         return cascade(length)
 
 
-#: Where the tree fitted on the log is kept in the workspace.
-_TREE = ("tree", "default")
+#: Where trees fitted on the log are kept in the workspace.
+_TREE = "tree"
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +295,8 @@ class AIPS(Estimator):
     row.
 
     `behavior`: a (K, K) mask or name for all rows; names (n,) or masks (n, K, K) per row; "log" for
-    the log's `behavior` column; a fitted tree; or "fit", which grows a cross-fitted tree on the log
-    (the default).
+    the log's `behavior` column; a tree, fitted or not; or "fit", the tree of the evaluation's
+    settings (the default). A tree that is not fitted is grown on the rows that are averaged.
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
@@ -293,16 +311,17 @@ class AIPS(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return weights by the rows' own models."""
         weigh, key = self._weights(workspace)
-        plan = WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
-        plan.behavior_model = workspace.memo.get(_TREE, None) if key == _TREE else None
-        plan.flags = tuple(getattr(plan.behavior_model, "notes", ()))
-        return plan
+        tree = workspace.memo.get(key, self.behavior)
+        if not isinstance(tree, BehaviorTree):
+            return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
+        return TreePlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, tree=tree)
 
     def _weights(self, workspace: Workspace) -> tuple[Callable[[View], Floats], Any]:
         behavior, length = self.behavior, workspace.first.K
         if isinstance(behavior, str) and behavior == "fit":
-            model = workspace.once(_TREE, lambda: _fitted_tree(workspace))
-            return lambda view: model.weights(view.batch, view.ratios), _TREE
+            return _fitted(workspace, workspace.tree, (_TREE, "default"))
+        if isinstance(behavior, BehaviorTree) and behavior.forest is None:
+            return _fitted(workspace, behavior, (_TREE, id(behavior)))
         if isinstance(behavior, str) and behavior == "log":
             return _by_logged_name(length), ("behavior", "log")
         if hasattr(behavior, "weights"):
@@ -355,10 +374,68 @@ def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
     return view.ratios.by_choice(models, _per_position(np.asarray(back).reshape(-1), length))
 
 
-def _fitted_tree(workspace: Workspace) -> Any:
-    from counterrank.behavior import fit_cross_fitted
+def _fitted(
+    workspace: Workspace, tree: BehaviorTree | None, key: Hashable
+) -> tuple[Callable[[View], Floats], Hashable]:
+    model = workspace.once(
+        key, lambda: fit_source(workspace.source, workspace.target, seed=workspace.seed, tree=tree)
+    )
+    return lambda view: model.weights(view.batch, view.ratios), key
 
-    return fit_cross_fitted(workspace.source, workspace.target, seed=workspace.seed)
+
+class TreePlan(WeightPlan):
+    """Weights of a behaviour tree, and an interval that knows that the models were chosen."""
+
+    def __init__(
+        self,
+        name: str,
+        workspace: Workspace,
+        weigh: Callable[[View], Floats],
+        *,
+        key: Hashable,
+        aggregate: str,
+        tree: BehaviorTree,
+    ) -> None:
+        super().__init__(
+            name, workspace, weigh, key=key, aggregate=aggregate, flags=tree.fitted.notes
+        )
+        self.behavior_model = tree
+
+    def finish(self, state: Moments) -> Estimate:
+        """Return the estimate with the tree's doubt in its interval.
+
+        The rows that chose are those averaged: models were taken whose extreme rows this log does
+        not hold, so their spread here says too little. V - V_c = (V - V_2) + (V_2 - V_c), V_2 the
+        value from pairs: the first has a standard error that no choice touched, and the bias that
+        effects of more items leave; the second is known.
+        """
+        found, doubt = super().finish(state), self.behavior_model.fitted.doubt
+        if doubt is None or not found.estimable:
+            return found
+        df = degrees_of_freedom(state)
+
+        def around(value: float, stderr: float, level: float, scale: float = 1.0) -> Interval:
+            half = bias_aware_half(stderr, doubt.gap * scale, level, df)
+            return value - half, value + half
+
+        # Whichever is larger: pairs may be surer of themselves than they should be.
+        more = max(doubt.stderr / found.stderr, 1.0) if found.stderr > 0 else 1.0
+        lift, base, level = found.lift, state.row_mean("base"), self.workspace.level
+        low, high = around(lift.value, more * lift.stderr, level)
+        relative = (np.nan, np.nan)
+        if base > 0:
+            error = more * (lift.relative_high - lift.relative) / critical_value(level, df)
+            relative = around(lift.relative, error, level, 1.0 / base)
+        return replace(
+            found,
+            stderr=more * found.stderr,
+            allowance=doubt.gap,
+            interval_at=lambda wanted: around(found.value, more * found.stderr, wanted),
+            lift=replace(
+                lift, stderr=more * lift.stderr, low=low, high=high,
+                relative_low=relative[0], relative_high=relative[1],
+            ),
+        )  # fmt: skip
 
 
 Weigh = Callable[[View], Floats]

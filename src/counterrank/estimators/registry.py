@@ -118,7 +118,8 @@ def get(name: str) -> Estimator:
         return _from_plugin(others[plain])
     if plain == "mips":
         raise EstimatorError(
-            "'mips' needs the groups of the actions: use Marginalised(groups=[...]) from Python"
+            "'mips' needs the groups of the items: --item-groups makes groups of them for every "
+            "estimator; or use Marginalised(groups=[...]) from Python"
         )
     known = names()
     near = (

@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any
 
 from counterrank._version import __version__
+from counterrank.behavior import BehaviorTree
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import (
@@ -62,6 +63,11 @@ class Options:
     target_is_fresh: bool = False
     #: ... or until when targets were trained: only later rows count.
     target_trained_until: str | None = None
+    #: Columns of the items whose values make groups; weights then compare groups.
+    item_groups: tuple[str, ...] = ()
+    #: The candidates and the objective of a behaviour tree, where they are not the default ones.
+    behavior_candidates: str | None = None
+    behavior_mse: str | None = None
 
     @property
     def looks(self) -> Looks:
@@ -202,7 +208,10 @@ def weightless(names: Iterable[str]) -> bool:
 
 
 def make_jobs(
-    source: Source, options: Options, custom: Mapping[str, Estimator]
+    source: Source,
+    options: Options,
+    custom: Mapping[str, Estimator],
+    tree: BehaviorTree | None = None,
 ) -> tuple[list[Job], tuple[Skipped, ...]]:
     """Return a job for each target and estimator that can run, and the reason for each that cannot.
 
@@ -217,7 +226,12 @@ def make_jobs(
     skipped: list[Skipped] = []
     for target in options.targets:
         workspace = Workspace(
-            source, target, level=options.level, seed=options.seed, by_unit=first.unit is not None
+            source,
+            target,
+            level=options.level,
+            seed=options.seed,
+            by_unit=first.unit is not None,
+            tree=tree,
         )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)

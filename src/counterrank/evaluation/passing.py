@@ -160,9 +160,8 @@ class TreeGroups:
         """Return the models of each row (n,): one name when it is the same at all positions, else
         all of them.
         """
-        forest = self.model.together
-        # Each row by the forest that has not seen its unit, as in the estimate.
-        choice = forest.choice(batch.context, batch.n, batch.bucket)  # (n, K)
+        forest = self.model.fitted
+        choice = forest.choice(batch.context, batch.n)  # (n, K)
         patterns, back = np.unique(choice, axis=0, return_inverse=True)
         labels = [[forest.candidates[m].name for m in row] for row in patterns]
         texts = [row[0] if len(set(row)) == 1 else ", ".join(row) for row in labels]
@@ -183,7 +182,7 @@ def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
     """Return the largest groups of the behaviour tree that one of the plans fitted."""
     for plan in plans:
         model = getattr(plan, "behavior_model", None)
-        if model is not None and hasattr(model, "together"):
+        if model is not None and hasattr(model, "fitted"):
             found, counts = np.unique(TreeGroups(model).names(sample), return_counts=True)
             largest = found[np.argsort(-counts, kind="stable")[:TREE_GROUPS]]
             return TreeGroups(model, tuple(str(name) for name in largest))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from counterrank import atomic
 from counterrank.audit import Audit
-from counterrank.errors import UnknownNameError
+from counterrank.errors import ConfigError, UnknownNameError
 from counterrank.estimators import Estimate
 from counterrank.texts import suggestion
 
@@ -116,6 +116,36 @@ class Evaluation:
         if name not in of_target:
             raise _unknown("estimator", name, of_target)
         return of_target[name]
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return the result that `to_dict` or a JSON file of `evaluate --json` describes.
+
+        Raises
+        ------
+        ConfigError
+            It is no evaluation, or a damaged one.
+        """
+        from counterrank.evaluation.stored import estimates_from
+
+        if found.get("schema") != SCHEMA:
+            raise ConfigError(
+                f"this is no evaluation: its schema is {found.get('schema')!r}, not {SCHEMA!r}"
+            )
+        plain = ("log", "recommended", "diagnostics", "behavior", "planning", "sensitivity")
+        try:
+            return cls(
+                estimates=estimates_from(found),
+                comparisons=tuple(found["comparisons"]),
+                segments=tuple(found["segments"]),
+                verdict=Verdict(found["verdict"]),
+                audit=Audit(found["audit"]),
+                skipped=tuple(found["skipped"]),
+                provenance=dict(found["provenance"]),
+                **{name: found[name] for name in plain},
+            )
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ConfigError(f"this evaluation is damaged: {problem!r}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: plain types only, NaN and infinities as null."""

@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
+from counterrank.behavior import BehaviorTree, Candidate, MSEEstimate, planned_tree
+from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import Source
+from counterrank.data.source import Source, mapped
+from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
@@ -323,6 +326,9 @@ def evaluate(  # noqa: PLR0913
     target_is_fresh: bool = False,
     target_trained_until: str | date | float | None = None,
     sequential: bool | int = False,
+    item_groups: Sequence[str] | str = (),
+    behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None = None,
+    behavior_mse: str | MSEEstimate | None = None,
     command: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Evaluation:
@@ -366,6 +372,13 @@ def evaluate(  # noqa: PLR0913
     sequential
         True gives intervals that hold at every look at a growing log; a number says at how many rows
         they should be shortest, the same at every look.
+    item_groups
+        Columns of the items (`items=FILE`) whose values make groups; weights then compare groups.
+    behavior_candidates
+        What the behaviour tree of "aips" may choose from: the name of a set such as "paper" or
+        "generated", a JSON file, or a list of names, masks and candidates.
+    behavior_mse
+        What that tree minimises: "pairs" (the default), "pasif" or "su".
     command
         Recorded in the result.
     **reading
@@ -394,6 +407,12 @@ def evaluate(  # noqa: PLR0913
     from counterrank.io import opened
 
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
+    groups = tuple(
+        name.strip()
+        for name in (item_groups.split(",") if isinstance(item_groups, str) else item_groups)
+        if name.strip()
+    )
+    tree = planned_tree(behavior_candidates, behavior_mse)
     method = _method(estimate_propensity)
     later = None if target_trained_until is None else Later.of(target_trained_until, time)
     carried = tuple(
@@ -422,10 +441,19 @@ def evaluate(  # noqa: PLR0913
             _looks(sequential),
             target_is_fresh,
             None if later is None else later.until,
+            groups,
+            behavior_candidates
+            if behavior_candidates is None or isinstance(behavior_candidates, str)
+            else f"{len(behavior_candidates)} given",
+            behavior_mse
+            if behavior_mse is None or isinstance(behavior_mse, str)
+            else behavior_mse.name,
         )
         if later is not None:
             source = later_rows(source, later)
-        return evaluate_source(source, options, custom, command=command)
+        if groups:
+            source = mapped(source, grouping_of(source.first.item_features, groups))
+        return evaluate_source(source, options, custom, command=command, tree=tree)
 
 
 def evaluate_source(
@@ -434,6 +462,7 @@ def evaluate_source(
     custom: Mapping[str, Estimator] | None = None,
     *,
     command: str | None = None,
+    tree: BehaviorTree | None = None,
 ) -> Evaluation:
     """Return the evaluation of a source that knows its targets by name."""
     replicas: Sequence[Source] = ()
@@ -449,7 +478,8 @@ def evaluate_source(
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
-    run.prepare(custom or {})
+    refuse_scale(run.probe.reward)
+    run.prepare(custom or {}, tree)
     total = run.sums(source)
     estimates = run.estimates(total)
     if replicas:
@@ -506,9 +536,9 @@ class Run:
             if any(self.recommended[j.target] == j.name for j in group)
         ]
 
-    def prepare(self, custom: Mapping[str, Estimator]) -> None:
+    def prepare(self, custom: Mapping[str, Estimator], tree: BehaviorTree | None = None) -> None:
         """Fit what needs fitting, and get the audit ready for the pass."""
-        self.jobs, self.skipped = make_jobs(self.source, self.options, custom)
+        self.jobs, self.skipped = make_jobs(self.source, self.options, custom, tree)
         self.cuts = cuts_of(
             self.options.segments, lambda: self.probe, [job.plan for job in self.jobs]
         )

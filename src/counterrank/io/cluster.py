@@ -14,7 +14,7 @@ from counterrank.data import validation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Partial, State, summed
 from counterrank.errors import CounterrankError, EngineError, LogError
-from counterrank.io.decoding import decode
+from counterrank.io.decoding import decode, without_ties
 from counterrank.io.reading import concat
 from counterrank.io.scanning import FileSource
 from counterrank.io.schema import resolve
@@ -111,7 +111,8 @@ class FramePass:
                 # Only now: messages of `decode` are to count from the start of the partition.
                 object.__setattr__(log, "start", start)
                 row += piece.num_rows
-                yield log
+                if (kept := without_ties(log)) is not None:
+                    yield kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +323,8 @@ class FrameOnCluster(_ClusterSource):
     @cached_property
     def first(self) -> RankingLog:
         """The first rankings."""
-        return decode(self.head, self.spec)
+        log = decode(self.head, self.spec)
+        return without_ties(log) or log
 
     def _pass(self, partial: Partial[State]) -> Work:
         return FramePass(self.spec, partial)

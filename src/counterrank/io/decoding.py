@@ -25,9 +25,17 @@ from counterrank.messages import (
     MISSING_PROPENSITY,
     MISSING_REWARD_ZERO,
     REWARD_PER_RANKING,
+    TIES_DROPPED,
     row_name,
 )
-from counterrank.policies import Candidates, ItemFeatures, Policy, load_policy, parse_policy
+from counterrank.policies import (
+    Candidates,
+    ItemFeatures,
+    Policy,
+    Scored,
+    load_policy,
+    parse_policy,
+)
 from counterrank.texts import listed, suggestion
 
 Floats = NDArray[np.float64]
@@ -61,6 +69,22 @@ def decode(
         with naming_rankings(ids, start):
             return _Rows(table, spec, start).log(bucket)
     return _Rows(table, spec, start).log(bucket)
+
+
+def without_ties(log: RankingLog) -> RankingLog | None:
+    """Return the rows in which the logger's scores decide, where that was asked for; None if there
+    are none.
+
+    Which rows those are hangs on the scores alone, not on what was shown: nothing is biased for the
+    rows that stay.
+    """
+    logger = log.propensity
+    if TIES_DROPPED not in log.notes or not isinstance(logger, Scored):
+        return log
+    tied = logger.tied(log.K)
+    if not tied.any():
+        return log
+    return None if tied.all() else log.take(np.flatnonzero(~tied))
 
 
 class _Rows:
@@ -226,10 +250,11 @@ class Listed:
             self._every_item()
         else:
             self._listed_items(self.parts.items)
-        features = {field.name: self._feature(field) for field in self.parts.features}
+        features = {field.label: self._feature(field) for field in self.parts.features}
         offsets = np.concatenate([[0], np.cumsum(self.counts)])
+        known = self.parts.categories
         categories = {
-            name: labels for name, labels in self.parts.categories.items() if name in features
+            field.label: known[field.name] for field in self.parts.features if field.name in known
         }
         self.candidates = Candidates(
             offsets, self.items, features, categories, self.parts.n_items, start

@@ -17,8 +17,6 @@ from counterrank.messages import naming_rows
 Ints = NDArray[np.int64]
 #: The number of a row in its file.
 RowOf = Callable[[int], int]
-#: The lists of candidates; no column of a file is called so.
-_CANDIDATES = " candidates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,12 @@ def _to_lists(table: pa.Table, spec: LogSpec, row_of: RowOf) -> tuple[pa.Table, 
         ordered = values.plain(values.one_chunk(table[name])).take(pa.array(groups.order))
         columns[name] = pa.LargeListArray.from_arrays(offsets, ordered)
     dropped = []
+    # The ranking's id may be the unit too, or a segment.
+    known = (*spec.context, *spec.segments, spec.unit, spec.behavior)
     for name in spec.columns:
-        if name not in per_position and name not in (spec.ranking, spec.position):
+        if name not in per_position and (
+            name in known or name not in (spec.ranking, spec.position)
+        ):
             found = _constant(table, name, spec, groups)
             if found is None:
                 dropped.append(name)
@@ -95,16 +97,23 @@ def _with_candidates(
     offsets = pa.array(
         np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))]), type=pa.int64()
     )
-    for field in parts.fields:
-        # The column of items holds what was shown too, which stands under its own name.
-        name = _CANDIDATES if field is items else field.name
-        entries = values.plain(values.one_chunk(table[field.name])).take(order)
-        lists = lists.append_column(name, pa.LargeListArray.from_arrays(offsets, entries))
+    # A column may have several roles: logger and target rank by one score, a feature is shown too.
+    taken, named = set(lists.column_names), {}
+    for column in dict.fromkeys(field.name for field in parts.fields):
+        # What holds the entries of shown items stands under its own name already.
+        named[column] = f" {column}" if column in taken else column
+        entries = values.plain(values.one_chunk(table[column])).take(order)
+        lists = lists.append_column(named[column], pa.LargeListArray.from_arrays(offsets, entries))
+
+    def as_lists(field: Field) -> Field:
+        return replace(field, columns=(named[field.name],), form="list", title=field.label)
+
     beside = replace(
         parts,
-        items=Field((_CANDIDATES,), "list"),
-        scores={name: replace(field, form="list") for name, field in parts.scores.items()},
-        features=tuple(replace(field, form="list") for field in parts.features),
+        items=as_lists(items),
+        scores={name: as_lists(field) for name, field in parts.scores.items()},
+        features=tuple(as_lists(field) for field in parts.features),
+        categories={named[name]: labels for name, labels in parts.categories.items()},
     )
     return lists, replace(found, candidates=beside), ids
 

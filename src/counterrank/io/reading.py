@@ -18,7 +18,7 @@ from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, LogError
 from counterrank.io import tables
-from counterrank.io.decoding import decode
+from counterrank.io.decoding import decode, without_ties
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.long_format import whole_rankings
@@ -52,8 +52,26 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
         "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
         as "vw-ccb"; None goes by the ending.
     **options
-        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
-        `counterrank.io.ReadOptions`.
+        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
+        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
+        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
+        users, of known behaviour.
+        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
+        columns to carry along.
+        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
+        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
+        targets by name.
+        `items`: a file of features by item.
+        `where`: rows to keep, "country = 'DE'".
+        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
+        `missing_reward`: "error" (default) or "zero".
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
+        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
+        and rows in which equal scores decide are left out.
+        `decimal`: "." (default) or ",".
+        `version`: of a Delta table, or a snapshot of an Iceberg one.
+        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
 
     Returns
     -------
@@ -150,9 +168,36 @@ def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any])
 
 
 def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
-    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays; options as in
-    `ReadOptions`.
+    """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays.
 
+    Parameters
+    ----------
+    frame
+        The table, one row a ranking or one row a position.
+    **options
+        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
+        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
+        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
+        users, of known behaviour.
+        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
+        columns to carry along.
+        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
+        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
+        targets by name.
+        `items`: a file of features by item.
+        `where`: rows to keep, "country = 'DE'".
+        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
+        `missing_reward`: "error" (default) or "zero".
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
+        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
+        and rows in which equal scores decide are left out.
+        `decimal`: "." (default) or ",".
+        `version`: of a Delta table, or a snapshot of an Iceberg one.
+        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
+
+    Examples
+    --------
     >>> log = from_frame({"action": [[0, 1], [2]], "reward": [[1, 0], [1]], "propensity": [[0.5, 0.5], [0.2]]})
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)
@@ -387,12 +432,12 @@ def _decoded(
     start, row = at
     if where is None and pick is None:
         log = decode(table, spec, start=start, first_row=row)
-        return log, log.n
+        return without_ties(log), log.n
     if spec.layout == "long":
         log = decode(table, spec, start=start, first_row=row)
         asked = {name: log.columns[name] for name in (where.columns if where else ())}
         rows = _wanted(log.n, pa.table(asked), where, pick)
-        return (log.take(rows) if len(rows) else None), log.n
+        return (without_ties(log.take(rows)) if len(rows) else None), log.n
     rows = _wanted(table.num_rows, table, where, pick)
     if not len(rows):
         return None, table.num_rows
@@ -407,7 +452,7 @@ def _decoded(
             f"{problem} (row numbers count the selected rows, from {start})"
         ) from None
     object.__setattr__(log, "selected", start + rows)
-    return log, table.num_rows
+    return without_ties(log), table.num_rows
 
 
 def _wanted(n: int, table: pa.Table, where: Where | None, pick: Pick | None) -> NDArray[np.int64]:

@@ -93,10 +93,6 @@ def scan_log(
     --------
     >>> import counterrank as cr
     >>> source = cr.scan_log("log/*.parquet", targets="new", where={"day": [1, 2]})  # doctest: +SKIP
-    =======
-    columns. Options as in `ReadOptions`; columns that are neither roles nor context are read only
-    when named as `segments`, target policies only when named.
-    >>>>>>> main
     """
     return scan(path, ReadOptions.of(**options), format=format, workers=workers)
 

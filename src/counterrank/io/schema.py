@@ -1,7 +1,7 @@
 """Which column is what: from options and the first rows to a LogSpec."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
@@ -13,8 +13,8 @@ from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
-from counterrank.io.spec import ROLES, CandidateSpec, Field, LogSpec, ReadOptions
-from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, say
+from counterrank.io.spec import FEATURE, ROLES, CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
 from counterrank.policies import PolicySpec
 from counterrank.texts import listed, suggestion
 
@@ -73,7 +73,7 @@ class _Resolver:
             missing_reward=options.missing_reward,
             renumber=options.renumber,
             guessed=(*guessed, *(name for name in segments if name not in asked)),
-            notes=self.notes(fields),
+            notes=(*self.notes(fields), *((TIES_DROPPED,) if options.drop_ties else ())),
         )
 
     def layout(self, action: Field) -> str:
@@ -420,11 +420,28 @@ class _Resolver:
 
     def features(self, long: bool) -> tuple[Field, ...]:
         """Return the columns z_... with one entry a candidate."""
-        named = [name for name in self.names if name.startswith("z_")]
-        if long:
-            found = [Field((name,), self.form(name)) for name in named]
-            return tuple(field for field in found if field.form == "scalar")
-        return tuple(field for field in map(self.beside, named) if field and field.has_lists)
+        given = self.options.columns
+        mapped = {role: given[role] for role in given if role.startswith(FEATURE)}
+        own = {name: name for name in self.names if name.startswith(FEATURE)}
+        form = "scalar" if long else "list"
+        found = []
+        for title, column in {**own, **mapped}.items():
+            field = self.find(column) if long else self.beside(column)
+            fits = field is not None and (field.form == "scalar" if long else field.has_lists)
+            if field is not None and fits:
+                found.append(replace(field, title=title))
+            elif title in mapped:
+                raise LogError(self._no_feature(title, _shown(column), form))
+        return tuple(found)
+
+    def _no_feature(self, title: str, column: str, form: str) -> str:
+        if column not in self.names:
+            return (
+                f"there is no column '{column}' for '{title}'{suggestion(column, self.names)}; "
+                f"columns are {listed(self.names)}"
+            )
+        one = "one value a row" if form == "scalar" else "a list with an entry for each candidate"
+        return f"column '{column}' for '{title}' is no feature of candidates: it must hold {one}"
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can

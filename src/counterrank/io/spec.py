@@ -14,6 +14,7 @@ from counterrank.data.propensity import MEANING
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.io.where import Where
+from counterrank.messages import say
 from counterrank.policies import (
     ItemFeatures,
     PolicySpec,
@@ -36,6 +37,9 @@ ROLES = (
     "query",
 )
 
+#: How features of candidates are called; `columns` maps them too.
+FEATURE = "z_"
+
 #: A target policy that needs no column of some formats: every candidate equally likely.
 UNIFORM = "uniform"
 
@@ -57,6 +61,7 @@ class CommonOptions(TypedDict, total=False):
     dists: bool
     decimal: str
     renumber: bool
+    drop_ties: bool
     logger: Any
     policies: Any
     items: str | os.PathLike[str] | None
@@ -118,7 +123,8 @@ class ReadOptions:
     CSV. `logger` says how the scores in `propensity_scores` became rankings,
     "plackett-luce:temperature=1", and `policies` the same for targets by name, {"new": "top"}, from
     NAME_scores; `items` is a file of features by item. `renumber` True closes gaps in positions
-    (slots of ads, items that were filtered out): the rest moves up. `where` keeps the rows that fit
+    (slots of ads, items that were filtered out): the rest moves up. `drop_ties` True leaves out rows
+    in which equal scores decide what the logger would show. `where` keeps the rows that fit
     a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
     `version` is that of a Delta table, or a snapshot of an Iceberg one. `target_lists` are lists of
     other rankers: files with the columns query, rank and document, by the name of the target; the
@@ -143,6 +149,7 @@ class ReadOptions:
     dists: bool = True
     decimal: str = "."
     renumber: bool = False
+    drop_ties: bool = False
     logger: PolicySpec | None = None
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
@@ -222,7 +229,15 @@ class ReadOptions:
             *named[1:],
             *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
         ]
-        for role in self.columns:
+        for role, column in self.columns.items():
+            if role.startswith(FEATURE) and isinstance(column, str):
+                continue
+            if role.startswith("x_") and role not in known:
+                given = _joined(column)
+                raise ConfigError(
+                    f"columns maps '{role}': context columns keep their names; name them with "
+                    f"{say('--context', given)}"
+                )
             # While targets are not named, any other name is one; only slips of the roles' names are
             # told.
             if role not in known and (self.targets is not None or suggestion(role, ROLES)):
@@ -292,10 +307,23 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
     raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
 
 
-def _pairs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    # A dict would keep the last of two silently.
-    for role, column in (_pair(part) for part in text.split(",") if part.strip()):
+def _joined(column: str | tuple[str, ...]) -> str:
+    return column if isinstance(column, str) else ",".join(column)
+
+
+def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
+    found: dict[str, str | tuple[str, ...]] = {}
+    role = ""
+    for part in text.split(","):
+        if role and part.strip() and "=" not in part:
+            # action=slot_a,slot_b: one more column of the same role.
+            before = found[role]
+            found[role] = (*((before,) if isinstance(before, str) else before), part.strip())
+            continue
+        if not part.strip():
+            continue
+        role, column = _pair(part)
+        # A dict would keep the last of two silently.
         if role in found:
             raise ConfigError(
                 f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one "
@@ -411,6 +439,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "dists": _switch,
     "decimal": _text,
     "renumber": _switch,
+    "drop_ties": _switch,
     "logger": _policy,
     "policies": _policies,
     "items": lambda key, given: None if given is None else os.fspath(given),
@@ -432,11 +461,18 @@ class Field:
     columns: tuple[str, ...]
     form: str
     size: int = 0
+    #: What it is called in the log, where that is not the column's name.
+    title: str = ""
 
     @property
     def has_lists(self) -> bool:
         """Whether a cell holds the numbers of all positions, or of all candidates."""
         return self.form in ("list", "text")
+
+    @property
+    def label(self) -> str:
+        """What it is called in the log."""
+        return self.title or self.name
 
     @property
     def name(self) -> str:

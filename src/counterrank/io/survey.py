@@ -390,6 +390,8 @@ def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
 
 def no_match(where: Where | None) -> LogError:
     """Return the error about a condition that no ranking fits."""
+    if where is None:
+        return LogError("equal scores decide in every row: without them nothing is left")
     return LogError(f"no ranking matches {where}")
 
 

@@ -242,6 +242,11 @@ def _refuse_estimated(log: RankingLog, grade: str) -> None:
 def _check_choice(log: RankingLog) -> None:
     shown = log.action >= 0
     values = log.reward[shown]
+    if log.page_reward:
+        raise LogError(
+            "the log has one reward a ranking, and which of its items earned it is not known: learning "
+            "needs rewards by position, such as clicks"
+        )
     if not len(values) or np.ptp(values) == 0:
         raise LogError("every reward is the same: there is nothing to learn from")
     if log.candidates is not None and int(log.candidates.counts.max()) <= 1:

@@ -50,6 +50,37 @@ class Scored(Policy):
         listed = self.factored and candidates.n_items <= MAX_TABLE
         self.capabilities = CAPABILITIES if listed else CAPABILITIES - {"dist"}
 
+    def tied(self, length: int) -> Bools:
+        """Return in which rows (n,) equal scores decide what a ranking of `length` can show.
+
+        >>> from counterrank.policies.specs import parse_policy
+        >>> sets = Candidates.from_lists([[0, 1, 2], [0, 1, 2]])
+        >>> Scored(sets, [3.0, 1.0, 1.0, 3.0, 3.0, 1.0], parse_policy("top")).tied(1).tolist()
+        [False, True]
+        """
+        options, kind = self.spec.options, self.spec.kind
+        # Between the places `first` and `last`, from 0, and the one below each. Others draw between
+        # equals.
+        first, last = 0, length
+        if kind == "rand-top-n":
+            first, last = int(options["n"]) - 1, int(options["n"])
+        elif kind == "swap":
+            last = max(int(options.get("places", length)), length)
+        elif kind not in ("top", "epsilon"):
+            return np.zeros(self.n_rows, dtype=bool)
+        counts, offsets = self.candidates.counts, self.candidates.offsets
+        row = np.repeat(np.arange(self.n_rows), counts)
+        ordered = self.scores[np.lexsort((-self.scores, row))]
+        place = np.arange(len(row)) - offsets[row]
+        equal = np.zeros(len(row), dtype=bool)
+        equal[:-1] = (
+            (ordered[:-1] == ordered[1:]) & (row[:-1] == row[1:]) & np.isfinite(ordered[:-1])
+        )
+        found: Bools = (
+            np.bincount(row[equal & (first <= place) & (place < last)], minlength=self.n_rows) > 0
+        )
+        return found
+
     @property
     def n_rows(self) -> int:
         return self.candidates.n

@@ -256,8 +256,6 @@ def ranges(positions: tuple[int, ...]) -> str:
 MOST = 18
 #: A target shows this many at least, however many targets share the page.
 FEWEST = 6
-#: Trees that agree less than this are not to be read as a story.
-STABLE = 0.8
 
 
 def behavior(reading: Reading) -> Section | None:
@@ -284,25 +282,57 @@ def _of_target(reading: Reading, target: str, described: Mapping[str, Any], most
     several = len(reading.targets) > 1
     title = tag("h3", named(reading, target), class_="of-target") if several else Markup("")
     look = style_of(reading, target).look
+    people = _people(reading, described)
     cards = (_card(reading, group, look) for group in _drawn(described)[:most])
     shown = tag("div", *cards, class_="groups")
     shown += grid(_features(reading, target if several else "", described))
     trees = forests(described)
-    remarks, data = _remarks(described, len(trees)), twin(_forest_table(trees))
-    if _stable(described):
-        return title + shown + remarks + data
-    # Groups that depend on the draw of users are no finding: that is said first, and they fold.
-    return title + remarks + folded("Show the groups all the same", shown) + data
+    remarks, data = bullets(texts(described.get("notes"))), twin(_forest_table(trees))
+    # One picture says it; the groups of every position are for those who want to know more.
+    shown = people + folded("Show every group", shown) if people else shown
+    return title + shown + remarks + data
 
 
-def _stable(described: Mapping[str, Any]) -> bool:
-    """Return whether the trees tell one story; without a second tree there is nothing to disagree."""
-    stability = described.get("stability")
-    return not known(stability) or float(stability) >= STABLE
+def _people(reading: Reading, described: Mapping[str, Any]) -> Markup:
+    """Return a matrix for each side of the split that matters most, with what counts there in
+    words; nothing where an older result has none.
+    """
+    found = [
+        (rule_of(row), row.get("share"), sees)
+        for row in rows(described.get("people"))
+        if 2 <= len(sees := whole_matrix(row.get("sees"))) <= _LONGEST
+    ]
+    if not found or len({len(sees) for _, _, sees in found}) > 1:
+        return Markup("")
+    cards = []
+    for rule, share, sees in found:
+        off = np.array(sees) * ~np.eye(len(sees), dtype=bool)
+        kind = _kind(float(share) if known(share) else 1.0, np.clip(off, 0.0, 1.0), 1.0)
+        part = (
+            f" ({percent(kind.share, digits=0)} of {reading.words()[1]}s)"
+            if rule != EVERYONE
+            else ""
+        )
+        words = f"{rule[:1].upper()}{rule[1:]}{part}: what counts is {kind.looks_at}"
+        cells = _Grid(min(_SIDE / len(sees), _CELL), left=20.0, top=18.0)
+        drawn = cells.numbered(_shades(kind, cells, 1.0), len(sees), words)
+        cards.append(tag("div", tag("p", words), drawn, class_="kind mark", data_tip=words))
+    picture = tag("div", *cards, class_="kinds chart", role="group", tabindex="0")
+    aid = (
+        "A row is the reward at a position, a column the item at another. The fuller the colour, "
+        f"the more {reading.words()[1]}s for which that item counts; the darkest is the item itself."
+    )
+    head = ("who", "reward at", *(f"item at {m + 1}" for m in range(len(found[0][2]))))
+    lines = [
+        (rule, k + 1, *(percent(v, digits=0) for v in row))
+        for rule, _, sees in found
+        for k, row in enumerate(sees)
+    ]
+    return grid(figure("Which items count, and for whom", aid, picture, table(head, lines)))
 
 
 def _drawn(described: Mapping[str, Any]) -> list[Group]:
-    """Return the groups that are drawn: those of the first fold's trees."""
+    """Return the groups that are drawn."""
     trees = forests(described)
     return groups(trees[0]) if trees else []
 
@@ -335,23 +365,6 @@ def _features(reading: Reading, target: str, described: Mapping[str, Any]) -> Ma
     topic, aid = "what tells the groups apart", "Share of the improvement that splits on it bring."
     title = named(reading, target, topic) if target else topic.capitalize()
     return figure(title, aid, bars(lines, style_of(reading, target).look), data, target)
-
-
-def _remarks(described: Mapping[str, Any], folds: int) -> Markup:
-    lines = texts(described.get("notes"))
-    if known(described.get("stability")) and folds > 1:
-        shown = percent(described["stability"], digits=0)
-        told = [
-            f"{folds} trees were grown on different users; they agree on {shown} of rows and "
-            "positions. The first is drawn, the table holds all."
-        ]
-        if not _stable(described):
-            told.append(
-                "Where the trees disagree, a group is a means to a smaller error, not a finding "
-                "about users."
-            )
-        lines = told + lines
-    return bullets(lines)
 
 
 def _forest_table(trees: list[Mapping[str, Any]]) -> Markup:

@@ -123,14 +123,20 @@ def logarithmic(values: Iterable[Any]) -> Scale | None:
     return Scale(min(found) / 1.15, max(found) * 1.15, log=True)
 
 
-def tick_name(value: float, *, as_percent: bool = False, signed: bool = False) -> str:
-    r"""Return the label of a tick.
+def tick_names(
+    values: Sequence[float], *, as_percent: bool = False, signed: bool = False
+) -> list[str]:
+    r"""Return the labels of ticks, with as many digits as tell them apart.
 
-    >>> tick_name(0.25, as_percent=True), tick_name(2.0, signed=True)
-    ('25\u202f%', '+2')
+    >>> tick_names([0.25], as_percent=True), tick_names([2.0], signed=True)
+    (['25\u202f%'], ['+2'])
+    >>> tick_names([0.9998, 1.0, 1.0002])
+    ['0.9998', '1', '1.0002']
     """
-    name = short(value * 100) + NARROW + "%" if as_percent else short(value)
-    return f"+{name}" if signed and value > 0 else name
+    shown = [value * 100 if as_percent else value for value in values]
+    most = next((d for d in range(3, 12) if len({short(v, d) for v in shown}) == len(shown)), 12)
+    names = [short(value, most) + (NARROW + "%" if as_percent else "") for value in shown]
+    return [f"+{n}" if signed and v > 0 else n for n, v in zip(names, values, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +168,9 @@ class Axis:
     region: tuple[float, float] | None = None
     signed: bool = False
 
-    def tick_name(self, value: float) -> str:
-        """Return the label of a tick."""
-        return tick_name(value, signed=self.signed)
+    def tick_names(self, values: Sequence[float]) -> list[str]:
+        """Return the labels of ticks."""
+        return tick_names(values, signed=self.signed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +279,11 @@ def _top(scale: Scale, axis: Axis) -> list[Markup]:
 
 
 def _bottom(scale: Scale, axis: Axis) -> Markup:
-    labels = [text(axis.tick_name(t), place(scale.at(t)), 14, "tick") for t in scale.ticks()]
+    ticks = scale.ticks()
+    labels = [
+        text(name, place(scale.at(t)), 14, "tick")
+        for t, name in zip(ticks, axis.tick_names(ticks), strict=True)
+    ]
     drawn = _track(*labels, text(axis.title, "50%", 32, "axis-title"), height=38)
     return labelled("", drawn, "", class_="row edge")
 
@@ -319,11 +329,13 @@ class Frame:
 
     def named_x_ticks(self) -> Sequence[tuple[float, str]]:
         """Return the ticks of x with their labels."""
-        return self.x_ticks if self.x_ticks is not None else [(t, short(t)) for t in self.x.ticks()]
+        ticks = self.x.ticks()
+        named = list(zip(ticks, tick_names(ticks), strict=True))
+        return named if self.x_ticks is None else self.x_ticks
 
-    def y_name(self, value: float) -> str:
-        """Return the label of a tick of y."""
-        return tick_name(value, as_percent=self.y_percent, signed=self.signed)
+    def y_names(self, values: Sequence[float]) -> list[str]:
+        """Return the labels of ticks of y."""
+        return tick_names(values, as_percent=self.y_percent, signed=self.signed)
 
     def y_words(self, stroke: str) -> str:
         """Return what y is, and what its marked lines are: beside a line its name could meet a mark."""
@@ -360,9 +372,10 @@ class Plot:
         layers = (*_grid(frame), *drawn, *_names(frame))
         size = {"width": "100%", "height": frame.height}
         area = tag("svg", *layers, **size, class_="plot-area", **hidden)
+        marked = frame.y.ticks()
         ticks = (
-            text(frame.y_name(tick), "46", frame.down(tick) + 4, "tick", "end")
-            for tick in frame.y.ticks()
+            text(name, "46", frame.down(tick) + 4, "tick", "end")
+            for tick, name in zip(marked, frame.y_names(marked), strict=True)
         )
         side = tag("svg", *ticks, width=52, height=frame.height, class_="plot-side", **hidden)
         below = tag("svg", *_below(frame), width="100%", height=40, class_="plot-below", **hidden)

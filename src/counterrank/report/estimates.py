@@ -296,8 +296,8 @@ def _path_frame(reading: Reading, points: list[Point]) -> Frame:
 
 def _paths(reading: Reading, target: str) -> dict[str, list[Mapping[str, Any]]]:
     # Without whole distributions auto has no model of the reward, and says so.
-    flags = texts(reading.best(target).get("flags"))
-    second = CONTROLLED if any(f.startswith("weights-only") for f in flags) else MODELLED
+    codes = texts(reading.best(target).get("flag_codes"))
+    second = CONTROLLED if "weights-only" in codes else MODELLED
     return {ALONE: reading.order_path(target), second: reading.model_path(target)}
 
 

@@ -156,25 +156,28 @@ def roughly(value: Any) -> str:
     return count(float(f"{whole:.2g}"))
 
 
-def short(value: Any) -> str:
-    """Return a number of three significant digits, for axes and labels.
+def short(value: Any, digits: int = 3) -> str:
+    """Return a number of three significant digits, or more, for axes and labels.
 
     >>> short(1234.5), short(0.01234), short(2.0), short(1e-7), short(123_456), short(2.5e6), short(6e9)
     ('1,230', '0.0123', '2', '1e-07', '123k', '2.5M', '6B')
+    >>> short(0.99975, 4), short(100_010, 5)
+    ('0.9998', '100.01k')
     """
     if not known(value):
         return NONE
     size = abs(value)
     if size >= _BEYOND_WORDS:
-        return _tidy(f"{value:.2e}")
+        return _tidy(f"{value:.{digits - 1}e}")
     for unit, _, letter in _WORDS:
         if size >= unit:
-            return _tidy(f"{value / unit:.3g}") + letter
+            return _tidy(f"{value / unit:.{digits}g}") + letter
     if size >= 1e5:
-        return _tidy(f"{value / 1e3:.3g}") + "k"
+        return _tidy(f"{value / 1e3:.{digits}g}") + "k"
     if size >= 1000:
-        return _tidy(f"{float(f'{value:.3g}'):,.0f}")
-    return _tidy(f"{value:.3g}")
+        rounded = float(f"{value:.{digits}g}")
+        return _tidy(f"{rounded:,.{0 if rounded == round(rounded) else digits - 4}f}")
+    return _tidy(f"{value:.{digits}g}")
 
 
 def _places(value: float, error: Any) -> int:

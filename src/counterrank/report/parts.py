@@ -108,15 +108,25 @@ def named(reading: Reading, target: str, topic: str = "") -> Markup:
     return name + tag("span", " · ", topic, class_="topic") if topic else name
 
 
+#: Columns that fit side by side on the screen of a phone.
+_NARROW = 4
+
+
 def table(head: Sequence[str], body: Iterable[Sequence[Any]], *, texts: int = 1) -> Markup:
     """Return a table; the first `texts` columns are left-aligned, the others are numbers."""
+    sides = ["words" if j < texts else "number" for j in range(len(head))]
+    wide = len(head) > _NARROW
 
-    def cells(kind: str, row: Sequence[Any], **more: str) -> Markup:
-        sides = ("words" if j < texts else "number" for j in range(len(row)))
-        return tag("tr", *(tag(kind, c, **more, class_=s) for c, s in zip(row, sides, strict=True)))
+    def cells(row: Sequence[Any]) -> Markup:
+        # On a narrow screen the cells of a wide table stand below each other, each with its head.
+        named = zip(row, sides, head, strict=True)
+        return tag(
+            "tr", *(tag("td", c, class_=s, data_head=h if wide else None) for c, s, h in named)
+        )
 
-    top = tag("thead", cells("th", head, scope="col"))
-    shown = tag("table", top, tag("tbody", *(cells("td", row) for row in body)))
+    heads = (tag("th", h, scope="col", class_=s) for h, s in zip(head, sides, strict=True))
+    top = tag("thead", tag("tr", *heads))
+    shown = tag("table", top, tag("tbody", *map(cells, body)), class_="wide" if wide else None)
     # Focusable, because what scrolls sideways must be reachable without a mouse.
     return tag("div", shown, class_="scroll", tabindex="0", role="group")
 

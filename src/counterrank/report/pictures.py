@@ -123,17 +123,12 @@ def _bare(axes: "Axes") -> None:
     axes.set_axisbelow(True)
 
 
-def _ticks(scale: Scale, name: Callable[[float], str]) -> tuple[list[float], list[str]]:
-    values = scale.ticks()
-    return values, [name(value) for value in values]
-
-
 def _draw_rows(axes: "Axes", one: Rows) -> None:
     scale, colours = one.scale(), _colours()
     assert scale is not None
     axes.set_xlim(scale.low, scale.high)
     axes.set_ylim(len(one.rows) - 0.5, -0.7)
-    axes.set_xticks(*_ticks(scale, one.axis.tick_name))
+    axes.set_xticks(scale.ticks(), one.axis.tick_names(scale.ticks()))
     axes.grid(axis="x", color=colours["grid"], linewidth=0.8)
     # Beside the line its name could meet the title or a mark.
     marked = one.axis.line is not None and one.axis.line_name
@@ -204,7 +199,7 @@ def _draw_plot(axes: "Axes", one: Plot) -> None:
 def _label_axes(axes: "Axes", frame: Frame) -> None:
     colours = _colours()
     axes.set_xticks(*zip(*frame.named_x_ticks(), strict=True))
-    axes.set_yticks(*_ticks(frame.y, frame.y_name))
+    axes.set_yticks(frame.y.ticks(), frame.y_names(frame.y.ticks()))
     axes.minorticks_off()
     axes.grid(axis="y", color=colours["grid"], linewidth=0.8)
     axes.set_xlabel(frame.x_title, color=colours["soft"], fontsize=9)

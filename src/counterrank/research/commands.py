@@ -1,5 +1,6 @@
 """The laboratory's commands: the demo, a simulated log, the paper's figures, compiling ahead."""
 
+import shlex
 import tempfile
 import time
 from collections.abc import Iterable
@@ -121,6 +122,9 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
     with showing_progress():
         truth = worlds.write_log(environment, n, out, seed=seed)
     click.echo(f"true value: {truth.value!r}")
+    # Beside the value, which scripts read from stdout.
+    fitting = shlex.join(["counterrank", "evaluate", out, *worlds.reading_options(environment)])
+    click.echo(f"evaluate it with: {fitting}", err=True)
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -238,6 +242,7 @@ def warmup() -> None:
     """
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
     from counterrank.kernels.jit import FIRST_RUN
+    from counterrank.learning import learn
     from counterrank.research import simulate as worlds
     from counterrank.research.demo import shop
 
@@ -254,6 +259,7 @@ def warmup() -> None:
             segments=["x_device"],
         )
         evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
+        learn(log)
         # And once with scores of candidates, whose pages show no item twice.
         scores = Path(folder) / "scores.parquet"
         worlds.write_log(worlds.world("search", K=4, candidates=8), _ROWS, scores, seed=0)

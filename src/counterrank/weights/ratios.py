@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
 from counterrank.errors import PropensityError
-from counterrank.policies import BestOf, Policy
+from counterrank.messages import say
+from counterrank.policies import BestOf, Policy, Scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -273,10 +274,29 @@ def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position"
             f"{batch.candidates.counts[row]} candidates; "
             "list everything that could have been shown, or drop such rows (`check` counts them)"
         )
-    raise PropensityError(
-        f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()}); "
-        "check that policy, scores and log belong together"
-    )
+    told = f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()})"
+    impossible = np.flatnonzero(never.any(axis=1))
+    if isinstance(batch.propensity, Scored) and (ties := _tied(batch.propensity, impossible)):
+        raise PropensityError(
+            f"{told}, but candidates of equal score stand there: ties explain {ties:,} of "
+            f"{len(impossible):,} such rows among {batch.n:,}. Equal scores rank in the order in "
+            "which candidates are listed: list them as the logger breaks ties, add to its scores what "
+            "decides between equals, or leave out the rows where ties decide: "
+            f"{say('--drop-ties', python='drop_ties=True')}"
+        )
+    raise PropensityError(f"{told}; check that policy, scores and log belong together")
+
+
+def _tied(logger: Scored, rows: Ints) -> int:
+    """Return in how many of these rows two candidates have one score that can be shown."""
+    offsets, count = logger.candidates.offsets, 0
+    if logger.n_rows == 1:
+        rows = rows[:1] * 0
+    for row in rows:
+        scores = logger.scores[offsets[row] : offsets[row + 1]]
+        shown = scores[np.isfinite(scores)]
+        count += len(np.unique(shown)) < len(shown)
+    return count
 
 
 def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:

@@ -51,6 +51,7 @@ def test_a_target_of_lists_is_a_policy_that_differs(target):
 def test_replayed_lists_are_unbiased(reward):
     found, (listed, clicks) = replay(reward=reward)
     truth, log = found.truth(), found.log(listed, clicks)
+    assert log.page_reward == (reward != "clicks")
     # Each list's sessions, weighted by how often it is shown, are the population itself.
     share = found.traffic[found.owner] * found.new
     means = [found.reward(answers).sum(axis=1).mean() for answers in found.answers]

@@ -35,6 +35,7 @@ from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.doubly_robust import trained
+from counterrank.messages import Message, say
 from counterrank.models import (
     can_sample,
     context_columns,
@@ -314,26 +315,28 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
             span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
         return ClosedForm(close.models, shares, training.layout.F, span), ()
     if first.K > DEFAULTS.longest:
-        return None, (_LONG.format(K=first.K, most=DEFAULTS.longest),)
+        long = _LONG.format(K=first.K, most=DEFAULTS.longest)
+        return None, (Message("weights-only", long),)
     if can_sample(first, target) or has_distribution(first, target):
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
-        drawn = _DRAWN.format(kind=kind, draws=found.draws)
-        sampled = _SAMPLED.format(share=in_percent(found.rate), n=workspace.source.n or 0)
+        drawn = Message("drawn-mean", _DRAWN.format(kind=kind, draws=found.draws))
+        share = in_percent(found.rate)
+        sampled = Message("sampled-rows", _SAMPLED.format(share=share, n=workspace.source.n or 0))
         said = (drawn, sampled) if found.rate < 1.0 else (drawn,)
         return found, (*said, *found.flags)
-    return None, (_why(target, kind, factored=kind == "factored"),)
+    return None, (Message("weights-only", _why(target, kind, factored=kind == "factored")),)
 
 
 _LONG = (
-    "weights-only: {K} positions are too many for a reward model (at most {most}), so auto uses "
+    "{K} positions are too many for a reward model (at most {most}), so auto uses "
     "weights and mean-zero controls; shorter rankings would do better"
 )
 _DRAWN = (
-    "drawn-mean: the reward models' mean under the target ('{kind}' propensities) is an average "
+    "the reward models' mean under the target ('{kind}' propensities) is an average "
     "over {draws} drawn rankings a row, whose error is inside the standard error"
 )
 _SAMPLED = (
-    "sampled-rows: what the models and own-position weights say is asked of {share} of the "
+    "what the models and own-position weights say is asked of {share} of the "
     "{n:,} rankings, drawn at random, and added to what all of them earned; the standard error "
     "includes it"
 )
@@ -342,14 +345,14 @@ _SAMPLED = (
 def _why(target: str, kind: str, *, factored: bool) -> str:
     if factored:
         return (
-            "weights-only: the log has only the shown items' probabilities, so auto uses weights "
+            "the log has only the shown items' probabilities, so auto uses weights "
             f"and mean-zero controls; with 'propensity_dist' and '{target}_dist' columns (or "
             "policies) it could use reward models and would usually be several times more exact"
         )
+    policy = say("--policy", f"{target}=plackett-luce", f"policies={{'{target}': 'plackett-luce'}}")
     return (
-        f"weights-only: of '{target}' the log has '{kind}' propensities, from which no rankings "
+        f"of '{target}' the log has '{kind}' propensities, from which no rankings "
         "can be drawn, so auto uses weights and mean-zero controls; with the policy itself, such as "
-        f"--policy {target}=plackett-luce where the log has its scores "
-        f"(policies={{'{target}': 'plackett-luce'}} in Python), it could use reward models and "
-        "would usually be several times more exact"
+        f"{policy} where the log has its scores, it could use reward models and would usually be "
+        "several times more exact"
     )

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import BehaviorTree, candidates, fit_cross_fitted
+from counterrank.behavior import BehaviorTree, candidates
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MemorySource
 from counterrank.estimators import AIPS, Estimator, get_estimator
 from counterrank.io import read_log
 from counterrank.research import simulate
@@ -233,7 +232,7 @@ def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
     if name != "aips (pasif)":
         return get_estimator(name)
     tree = BehaviorTree(candidates=candidates(log.K, "real-world"), mse="pasif")
-    return AIPS(behavior=fit_cross_fitted(MemorySource(log), target, seed=seed, tree=tree))
+    return AIPS(behavior=tree.fit(log, target, seed=seed))
 
 
 @cache

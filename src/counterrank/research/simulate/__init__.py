@@ -23,7 +23,7 @@ from counterrank.research.simulate.environment import (
 )
 from counterrank.research.simulate.truth import Truth, true_value
 from counterrank.research.simulate.worlds import WORLDS, DrawnWorld, World, world
-from counterrank.research.simulate.write import batches, write_log
+from counterrank.research.simulate.write import batches, reading_options, write_log
 
 __all__ = [
     "PRESETS",
@@ -48,5 +48,6 @@ __all__ = [
     "true_value",
     "whole",
     "world",
+    "reading_options",
     "write_log",
 ]

@@ -77,6 +77,22 @@ def write_log(
     return truth
 
 
+def reading_options(env: Environment | World) -> list[str]:
+    """Return the options of `counterrank evaluate` with which a written log is read.
+
+    >>> reading_options(World())[:3]
+    ['--target=new', '--logger=plackett-luce', '--policy=new=plackett-luce']
+    """
+    known = env.specs if isinstance(env, World) else {}
+    told = [f"--target={TARGET}"]
+    if {LOGGING, TARGET} <= set(known):
+        told += [f"--logger={known[LOGGING]}", f"--policy={TARGET}={known[TARGET]}"]
+    elif env.propensity_kind != "factored":
+        told.append(f"--propensity-kind={env.propensity_kind}")
+    # Each row is a visitor of its own, and the target knows nothing of the log.
+    return [*told, "--independent-rows", "--target-is-fresh"]
+
+
 def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, str]:
     known = env.specs if isinstance(env, World) else {}
     policies = {

@@ -1,0 +1,102 @@
+"""AIPS from the log alone against its oracle, and against the best of IPS, IIPS and RIPS.
+
+    python -m benchmarks.aips published 100          # the 16 distinct points of the published figures
+    python -m benchmarks.aips worlds 990017 30 10    # 30 worlds of a seed, 10 logs each
+
+Published: the paper's own logs (run 0, 1, ...), candidates its six behaviours; the oracle's MSE is the
+published one. Worlds: the population of `accuracy_study`; candidates its behaviours, S, C and I.
+Coverage is that of the 95 % interval, in brackets without what it allows for the choice. About 4 CPU
+minutes each.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+import counterrank as cr
+from benchmarks import accuracy_study
+from counterrank.behavior import BehaviorTree, Candidate
+from counterrank.data.log import RankingLog
+from counterrank.research.paper.replay import replay_run
+from counterrank.research.simulate import Environment, published, true_value
+
+CLASSIC = (cr.IPS(), cr.IIPS(), cr.RIPS())
+
+
+def behaviors(env: Environment, *more: str) -> list[Candidate]:
+    own = [Candidate(name, mask) for name, mask in zip(env.behavior_names, env.masks, strict=True)]
+    return cr.candidates(env.K, [*own, *more])
+
+
+def row(log: RankingLog, value: float, models: list[Candidate], seed: int) -> list[float]:
+    """Return the errors of AIPS and the classic three, and whether AIPS's intervals hold."""
+    tree = BehaviorTree(candidates=models).fit(log, "new", seed=seed)
+    found = cr.AIPS(behavior=tree).estimate(log, "new")
+    bare = cr.AIPS(behavior=replace(tree, forest=replace(tree.fitted, doubt=None)))
+    holds = [
+        low <= value <= high
+        for low, high in (found.interval(0.95), bare.estimate(log, "new").interval(0.95))
+    ]
+    errors = [found.value - value] + [e.estimate(log, "new").value - value for e in CLASSIC]
+    return [*errors, *holds]
+
+
+def report(label: str, rows: list[list[float]], oracle: float | None = None) -> tuple[float, ...]:
+    table = np.array(rows)
+    mse = (table[:, :4] ** 2).mean(axis=0)
+    ratios = [mse[0] / mse[1:].min(), table[:, 4].mean()]
+    told = f"/ best of three {ratios[0]:.2f}   covers {table[:, 4].mean():.2f} ({table[:, 5].mean():.2f})"
+    if oracle is not None:
+        ratios.append(mse[0] / oracle)
+        told = f"/ oracle {ratios[-1]:.2f}   {told}"
+    print(f"{label:55} {told}", flush=True)
+    return tuple(ratios)
+
+
+def of_published(runs: int) -> Iterator[tuple[float, ...]]:
+    for (n, K, delta), oracle in accuracy_study.PUBLISHED.items():
+        env = published(K, delta=delta)
+        found = [replay_run(env, n, seed) for seed in range(runs)]
+        values = [float(sum(one.value())) for one in found]
+        rows = [
+            row(one.log.to_log(), value, behaviors(env), seed)
+            for seed, (one, value) in enumerate(zip(found, values, strict=True))
+        ]
+        yield report(f"n {n}, K {K}, delta {delta}", rows, oracle * float(np.mean(values)) ** 2)
+
+
+def of_worlds(seed: int, count: int, runs: int) -> Iterator[tuple[float, ...]]:
+    accuracy_study.SEEDS["given"] = seed
+    for cell in accuracy_study.population("given", count):
+        env = accuracy_study.environment(cell)
+        value, models = true_value(env).value, behaviors(env, "C", "I")
+        rows = [
+            row(
+                env.draw(cell["n"], np.random.default_rng([cell["id"], r, 77])).to_log(),
+                value,
+                models,
+                r,
+            )
+            for r in range(runs)
+        ]
+        yield report(
+            f"{cell['family']}, n {cell['n']}, {cell['options']['K']} of {cell['options']['actions']}",
+            rows,
+        )
+
+
+def main() -> None:
+    kind, *numbers = sys.argv[1:]
+    found = (
+        of_published(*map(int, numbers)) if kind == "published" else of_worlds(*map(int, numbers))
+    )
+    table = np.array(list(found))
+    for name, column in zip(("best of three", "coverage", "oracle"), table.T, strict=False):
+        middle = column.mean() if name == "coverage" else np.exp(np.log(column).mean())
+        print(f"{name}: mean {middle:.2f}, from {column.min():.2f} to {column.max():.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Estimates of the MSE of an assignment of models, by name; how far each gets is in
+docs/evidence/mse-estimates.md.
+
+`pairs` and `su` need the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
+"""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.behavior.objective import MSEEstimate, Objective
+from counterrank.behavior.settings import ORACLE_NOISE_STREAM, SU_DELTA
+from counterrank.behavior.training import Position
+from counterrank.data.log import RankingLog
+from counterrank.errors import BehaviorError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """MSE = Var(V_c) + (V_c - V_2)^2, V_2 the estimate from effects of single items and of pairs.
+
+    Leaving item l out of the reward at k loses E[rho_k (rho_l - 1) r_k] of V_k, the effect of l on
+    the reward at k (Kiyohara et al. 2023, Theorem 3.4, with effects that add). The sum of all of
+    them, V_2, is a product of two ratios at most, whatever the length of the ranking
+    (`PairEstimate`). V_c - V_2 holds the bias of c and the luck of the rows: a model that looks
+    cheap because this log lacks its extreme rows is too low by what they would have brought, and
+    V_2 tells. Fails where items matter only three at a time or more.
+    """
+
+    name: str = "pairs"
+    streams: bool = True
+
+    def objective(self, position: Position) -> Objective:
+        """Hold the estimate against that from pairs."""
+        return _against(position, position.pair_value())
+
+
+@dataclass(frozen=True, slots=True)
+class DirectBias:
+    """MSE = Var(V_c) + (|V_c - V_S| + U)^2, V_S the densest model's estimate and U its Bernstein
+    bound.
+
+    Su, Dimakopoulou, Krishnamurthy, Dudik (2020), Doubly robust off-policy evaluation with
+    shrinkage, ICML, section 5: the bias of smaller weights is estimated directly, by the mean of
+    (w_c - w) (r - q), and bounded at confidence 1 - delta. AIPS has no reward model, so q = 0. The
+    densest weights are in every bias: where they are heavy, so is its noise.
+    """
+
+    delta: float = SU_DELTA.value
+    name: str = "su"
+    streams: bool = False
+
+    def objective(self, position: Position) -> Objective:
+        """Add the squared upper bound of the bias to the variance."""
+        rows = position.rows_in_memory(self.name)
+        dense = rows.y[rows.rows, position.densest]
+        logs = float(np.log(2.0 / self.delta)) / len(dense)
+        bound = float(
+            np.sqrt(2.0 * np.mean(dense**2) * logs) + 2.0 * np.abs(dense).max() * logs / 3.0
+        )
+        return replace(_against(position, float(dense.mean())), margin=bound)
+
+
+def _against(position: Position, value: float) -> Objective:
+    return Objective(
+        models=position.models,
+        n_grow=position.n_grow,
+        n_apply=position.n_apply,
+        tails=position.tails,
+        value=value,
+        contrast=(position.densest, position.sparsest),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Oracle:
+    """MSE = Var(V_c) + bias^2 with the true V_k, the bias perturbed by a relative Gaussian error
+    `noise`.
+
+    `values` (K,) are the true V_k (times the position weights, when one model serves all
+    positions). `sample` is a large log of fresh simulated rows on which the expectation of V_c is
+    taken; without it the growing rows serve, and their variance is taken off. For simulations: what
+    the paper's experiments minimise, with noise .3 (Kiyohara et al. 2023, section 4.1).
+    """
+
+    values: Floats
+    sample: RankingLog | None = None
+    noise: float = 0.0
+    name: str = "oracle"
+    streams: bool = False
+
+    def objective(self, position: Position) -> Objective:
+        """Hold the expectation against the truth."""
+        value = self._value_at(position)
+        rng = np.random.default_rng([position.seed, position.index + 1, ORACLE_NOISE_STREAM])
+        # b (1 + noise z) squared, divided by the square: the same minimiser.
+        weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
+        fresh = np.empty((0, 0))
+        if self.sample is not None:
+            rows = position.rows_in_memory(self.name)
+            fresh = np.zeros((1, len(rows.rows)))
+            fresh[0, -self.sample.n :] = 1.0 / self.sample.n
+        return Objective(
+            models=position.models,
+            n_grow=position.n_grow,
+            n_apply=position.n_apply,
+            tails=position.tails,
+            replicates=fresh,
+            value=value if self.sample is None else None,
+            kappa=1.0,
+            targets=np.array([value] if self.sample is not None else []),
+            contrast=(position.densest, position.sparsest),
+            variance_weight=weight,
+        )
+
+    def _value_at(self, position: Position) -> float:
+        """Return the value for this position; one model for all positions (index -1) is held
+        against the sum.
+        """
+        given = np.atleast_1d(np.asarray(self.values, dtype=np.float64))
+        if position.index < 0:
+            return float(given.sum())
+        if position.index >= len(given):
+            raise BehaviorError(
+                f"'{self.name}' was given {len(given)} values, but position {position.index + 1} "
+                "needs one; give one a position"
+            )
+        return float(given[position.index])
+
+
+def _pasif() -> MSEEstimate:
+    from counterrank.behavior.pasif import PasIf
+
+    return PasIf()
+
+
+#: Those that work on any log. "oracle" needs values from outside and is given as an object.
+FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
+    "pairs": Pairs,
+    "pasif": _pasif,
+    "su": DirectBias,
+}
+DEFAULT = "pairs"
+
+
+def mse_estimate(given: "str | MSEEstimate") -> MSEEstimate:
+    """Return the MSE estimate called `given`, or `given` itself when it is one.
+
+    >>> mse_estimate("pairs").name
+    'pairs'
+    """
+    if not isinstance(given, str):
+        return given
+    if given in FEASIBLE:
+        return FEASIBLE[given]()
+    if given == "oracle":
+        raise BehaviorError(
+            "mse='oracle' needs values from outside the log: pass Oracle(values=...), one a "
+            "position"
+        )
+    known = ", ".join([*FEASIBLE, "oracle"])
+    near = difflib.get_close_matches(given, [*FEASIBLE, "oracle"], n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else "."
+    raise BehaviorError(f"there is no MSE estimate '{given}'{hint} Known: {known}")

@@ -1,0 +1,134 @@
+"""The value from pairs of items, on spaces small enough to enumerate."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.behavior.pairs import PairEstimate, fit_pairs
+from counterrank.weights.ratios import ratios_of
+
+LENGTH, ITEMS = 3, 3
+RANKINGS = np.array(list(product(range(ITEMS), repeat=LENGTH)))
+TARGET = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.25, 0.5, 0.25]])
+
+
+def every_ranking(reward, kind="factored"):
+    """Return each ranking once: the logger is uniform, so this log is its whole distribution."""
+    shown = np.take_along_axis(TARGET[None], RANKINGS[:, :, None], axis=2)[:, :, 0]
+    target = shown.copy()
+    if kind == "prefix":
+        # The third item depends on the second: chances given what stands above.
+        target[:, 2] = np.where(RANKINGS[:, 1] == 0, 1 / 3, shown[:, 2])
+    log = cr.RankingLog(
+        action=RANKINGS,
+        reward=reward,
+        propensity=cr.Propensity(kind, np.full(RANKINGS.shape, 1 / 3)),
+        targets={"new": cr.Propensity(kind, target)},
+    )
+    value = (target.prod(axis=1)[:, None] * reward).sum(axis=0)
+    return ratios_of(log, "new"), value
+
+
+def trusting(found: PairEstimate) -> PairEstimate:
+    """Return the estimate that takes every possible effect as it is."""
+    return replace(found, trust=1.0, triples=0.0)
+
+
+def pair_rewards(rng):
+    effects = rng.normal(size=(LENGTH, LENGTH, ITEMS, ITEMS))
+    reward = np.zeros(RANKINGS.shape)
+    for k, m in product(range(LENGTH), repeat=2):
+        reward[:, k] += effects[k, m][RANKINGS[:, k], RANKINGS[:, m]]
+    return reward
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_where_effects_are_of_pairs(seed):
+    ratios, value = every_ranking(pair_rewards(np.random.default_rng(seed)))
+    found = trusting(fit_pairs(ratios))
+    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_triples_it_is_interaction_order_three(seed):
+    """With three positions any reward is one of three items: then it is exact."""
+    rng = np.random.default_rng(seed)
+    ratios, value = every_ranking(rng.normal(size=RANKINGS.shape))
+    found = replace(fit_pairs(ratios), trust=1.0, triples=1.0)
+    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+    plain = replace(found, centre=np.zeros(LENGTH))
+    weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 3)
+    expected = weights * ratios.batch.reward
+    np.testing.assert_allclose(plain.contributions(ratios), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_exact_below_the_items_above_where_positions_depend_on_each_other():
+    rng = np.random.default_rng(7)
+    free = rng.normal(size=(ITEMS,) * 3)
+    reward = np.zeros(RANKINGS.shape)
+    reward[:, 0] = free[RANKINGS[:, 0], RANKINGS[:, 1], 0]  # an effect of one item below
+    reward[:, 1] = free[RANKINGS[:, 0], RANKINGS[:, 1], 1]  # any effect of the items above
+    reward[:, 2] = free[tuple(RANKINGS.T)]
+    ratios, value = every_ranking(reward, "prefix")
+    found = trusting(fit_pairs(ratios))
+    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+
+
+def test_without_centres_it_is_interaction_order_two():
+    rng = np.random.default_rng(3)
+    ratios, _ = every_ranking(rng.normal(size=RANKINGS.shape))
+    plain = replace(trusting(fit_pairs(ratios)), centre=np.zeros(LENGTH))
+    weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 2)
+    np.testing.assert_allclose(
+        plain.contributions(ratios), weights * ratios.batch.reward, rtol=1e-12, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_trust_it_is_the_estimate_of_single_items(seed):
+    ratios, _ = every_ranking(pair_rewards(np.random.default_rng(seed)))
+    found = replace(fit_pairs(ratios), trust=0.0, triples=0.0)
+    # Every ratio has mean one in the whole distribution: centres then change nothing at all.
+    single = (ratios.rho * ratios.batch.reward).mean(axis=0)
+    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), single, rtol=1e-12)
+
+
+def test_noise_gets_no_trust_and_clear_effects_all_of_it():
+    rng = np.random.default_rng(5)
+    n, length = 20_000, 4
+    action = rng.integers(2, size=(n, length))
+    rewards = {
+        "noise": rng.normal(size=(n, length)),
+        "clear": 3.0 * action * np.roll(action, 1, axis=1) + rng.normal(size=(n, length)),
+    }
+    trust = {}
+    for name, reward in rewards.items():
+        log = cr.RankingLog(
+            action=action, reward=reward, propensity=np.full(action.shape, 0.5),
+            targets={"new": np.where(action == 1, 0.8, 0.2)},
+        )  # fmt: skip
+        found = fit_pairs(ratios_of(log, "new"))
+        trust[name] = (found.trust, found.triples)
+    # Four squares of independent normal numbers have a mean above 2.5 with probability .04.
+    assert trust["noise"] == (0.0, 0.0)
+    assert trust["clear"] == (pytest.approx(1.0, abs=1e-6), 0.0)
+
+
+@pytest.mark.parametrize("kind", ["joint", "position"])
+def test_what_knows_no_pairs_has_no_effects(kind):
+    rng = np.random.default_rng(6)
+    shape = (50,) if kind == "joint" else (50, 2)
+    log = cr.RankingLog(
+        action=rng.integers(3, size=(50, 2)), reward=rng.normal(size=(50, 2)),
+        propensity=cr.Propensity(kind, np.full(shape, 0.3)),
+        targets={"new": cr.Propensity(kind, rng.uniform(0.1, 0.9, shape))},
+    )  # fmt: skip
+    ratios = ratios_of(log, "new")
+    found = fit_pairs(ratios)
+    assert found.trust == 0.0
+    weight = ratios.rho[:, :1] if kind == "joint" else ratios.rho
+    expected = found.centre + (weight * (log.reward - found.centre)).mean(axis=0)
+    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), expected, rtol=1e-12)

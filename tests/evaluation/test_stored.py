@@ -1,0 +1,40 @@
+"""A result survives its JSON form, and a damaged one is refused."""
+
+import json
+
+import pytest
+
+import counterrank as cr
+from counterrank.errors import ConfigError
+from counterrank.messages import code_of
+
+
+@pytest.fixture(scope="module")
+def result(gentle):
+    return cr.evaluate(gentle, estimators=["ips", "iips"], segments=["x_0"])
+
+
+def test_what_is_read_back_is_what_was_written(result):
+    found = cr.Evaluation.from_dict(json.loads(result.to_json()))
+    assert found.to_dict() == result.to_dict()
+    mine, there = result.estimate("new", "ips"), found.estimate("new", "ips")
+    assert there.lift.low == mine.lift.low and there.interval() == mine.interval()
+    assert [code_of(f) for f in there.flags] == [code_of(f) for f in mine.flags]
+    assert found.verdict.level == result.verdict.level and repr(found) == repr(result)
+
+
+def test_a_level_that_was_not_written_is_refused(result):
+    found = cr.Evaluation.from_dict(result.to_dict()).estimate("new", "ips")
+    with pytest.raises(ConfigError, match="interval at level 0.95, not at 0.5"):
+        found.interval(0.5)
+
+
+def test_other_files_and_damaged_ones_are_refused(result):
+    with pytest.raises(ConfigError, match="no evaluation: its schema is 'other/1'"):
+        cr.Evaluation.from_dict({"schema": "other/1"})
+    for name in ("estimates", "lift", "log", "verdict"):
+        damaged = {key: value for key, value in result.to_dict().items() if key != name}
+        with pytest.raises(ConfigError, match=f"damaged.*{name}"):
+            cr.Evaluation.from_dict(damaged)
+    with pytest.raises(ConfigError, match="damaged"):
+        cr.Evaluation.from_dict({**result.to_dict(), "estimates": [3]})
