@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Evaluation,
         Validation,
         evaluate,
+        position_curve,
         validate,
     )
     from counterrank.io import (
@@ -150,6 +151,7 @@ __all__ = [
     "load_policy",
     "parse_policy",
     "pooled",
+    "position_curve",
     "rank_by",
     "read_log",
     "save_policy",
@@ -186,7 +188,7 @@ if not TYPE_CHECKING:
                 "Shrunk",
                 "Switch",
             ],
-            "evaluation": ["Evaluation", "Validation", "evaluate", "validate"],
+            "evaluation": ["Evaluation", "Validation", "evaluate", "position_curve", "validate"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "policies": [

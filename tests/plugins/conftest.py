@@ -65,6 +65,8 @@ def broken(tmp_path, visible):
             "Odd": "broken_plugin:bad_kind",
             "Uniform": "broken_plugin:bad_kind",
         },
+        "counterrank.formats": {"odd-format": "broken_plugin_raises:Thing"},
+        "counterrank.commands": {"odd-command": "broken_plugin_raises:Thing"},
     }
     metadata(folder, "broken-plugin", "9.9", groups)
     (folder / "broken_plugin.py").write_text(

@@ -8,9 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank.errors import CounterrankWarning, EstimatorError, PolicyError
+from counterrank.cli.main import LazyGroup
+from counterrank.errors import ConfigError, CounterrankWarning, EstimatorError, PolicyError
 from counterrank.estimators import registry
 from counterrank.policies import storage
 from counterrank.testing import check_estimator, check_policy, random_log
@@ -100,3 +102,37 @@ def test_the_command_line_starts_with_broken_plugins(broken):
         and "no-module" in done.stdout
         and "Traceback" not in done.stderr + done.stdout
     )
+
+
+def test_a_format_of_another_package_is_read(example, tmp_path):
+    path = tmp_path / "log.tsv"
+    path.write_text("a\t1\t0.5\nb\t0\t0.25\n")
+    log = cr.read_log(path, format="tabbed")
+    assert log.reward.tolist() == [[1.0], [0.0]] and log.notes == ("read by an example",)
+    with pytest.raises(ConfigError, match="'tabbed' is read whole, not as a stream"):
+        cr.scan_log(path, format="tabbed")
+    with pytest.raises(ConfigError, match="did you mean 'tabbed'"):
+        cr.read_log(path, format="tabed")
+
+
+def test_a_command_of_another_package_is_listed_and_run(example, tmp_path):
+    path = tmp_path / "log.tsv"
+    path.write_text("a\nb\n")
+    program = LazyGroup()
+    listed = CliRunner().invoke(program, ["--help"]).output
+    assert "Count the lines of a file." in listed and "Write a simulated log" in listed
+    done = CliRunner().invoke(program, ["lines", str(path)])
+    assert (done.exit_code, done.output) == (0, "2\n")
+
+
+@pytest.mark.filterwarnings("ignore::counterrank.errors.CounterrankWarning")
+def test_broken_formats_and_commands_are_named_when_they_are_used(broken, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action_1,reward_1,propensity_1\n0,1,0.5\n")
+    assert cr.read_log(path).n == 1
+    with pytest.raises(ConfigError, match="plug-in 'odd-format' .*ZeroDivisionError"):
+        cr.read_log(path, format="odd-format")
+    program = LazyGroup()
+    assert "odd-command" in CliRunner().invoke(program, ["--help"]).output
+    done = CliRunner().invoke(program, ["odd-command"])
+    assert "plug-in 'odd-command'" in str(done.exception)

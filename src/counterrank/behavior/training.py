@@ -242,7 +242,8 @@ def contributions(
             for place, m in enumerate(models[tree].models):
                 fill(k, int(m), w)
                 with np.errstate(over="ignore"):  # told below
-                    seen[k, m] += w @ w / log.n
+                    # No BLAS: its threads cost more than a sum this short.
+                    seen[k, m] += np.einsum("i,i->", w, w) / log.n
                 own = out[tree][place, rows]
                 if per_position:
                     np.multiply(w, reward, out=own)

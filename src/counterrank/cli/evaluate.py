@@ -22,6 +22,7 @@ from counterrank.cli.options import (
     segment_option,
     showing_progress,
     time_option,
+    write,
 )
 
 _EVALUATE = """Examples:
@@ -149,6 +150,15 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 @json_option
 @html_option
 @click.option(
+    "--weights-out",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the weights of every ranking as Parquet, for training of your own.",
+)
+@click.option(
+    "--mlflow", is_flag=True, help="Record the result as a run of MLflow (MLFLOW_TRACKING_URI)."
+)
+@click.option(
     "--require",
     type=click.Choice(["reliable", "directional", "insufficient"]),
     help="Exit with 1 unless the evidence is at least this good.",
@@ -163,9 +173,13 @@ def evaluate(log: Any, **options: Any) -> None:
     a position with columns ranking and position.
     """
     from counterrank import evaluation
+    from counterrank.errors import require
     from counterrank.estimators import with_position_curve
 
-    read, piped = opened(log, options)
+    read, piped = opened(log, options, **{"--weights-out": options["weights_out"]})
+    if options["mlflow"]:
+        # Before the evaluation, not after it.
+        require("mlflow", extra="mlflow")
     lists = _lists(options["target_lists"], options["targets"])
     targets = options["targets"] or (*policy_names(read.get("policies")), *lists)
     if lists:
@@ -186,6 +200,8 @@ def evaluate(log: Any, **options: Any) -> None:
     if any(words.values()):
         result.log["words"] = {role: word for role, word in words.items() if word}
     hand_over(result, options, result.to_json, piped=piped)
+    if options["mlflow"]:
+        click.echo(f"recorded as run {evaluation.log_to_mlflow(result)} of MLflow", err=True)
     _suggest_a_word(options, read.get("columns"))
     # Last: a job that fails its requirement still has its report.
     if options["require"] and not evaluation.meets(result.verdict["level"], options["require"]):
@@ -210,7 +226,7 @@ def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
 
 
 #: Options that `evaluation.evaluate` takes under the same name.
-_AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical")
+_AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical", "weights_out")
 
 
 #: What people call a reward, by how its column is often called.
@@ -331,3 +347,34 @@ def validate(log: Any, **options: Any) -> None:
     with showing_progress(enabled=not options["quiet"]):
         result = evaluation.validate(log, options["arm"], **asked, **read)
     hand_over(result, options, result.to_json, piped=piped)
+
+
+_CURVE = """Example:
+
+\b
+  counterrank curve log.parquet --logger top --out curve.json
+  counterrank evaluate log.parquet --position-curve curve.json ...
+
+Exit codes: 0 done; 2 bad usage or bad input, or a log that does not tell examination from relevance.
+"""
+
+
+@click.command("curve", epilog=_CURVE)
+@log_argument
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="JSON file for the curve; - is stdout.",
+)
+@seed_option
+@reading_options
+def curve(log: Any, **options: Any) -> None:
+    """Estimate how often each position of LOG is looked at, for training rankers and for pbm."""
+    from counterrank import evaluation
+
+    read, _ = opened(log, options, **{"--out": options["out"]})
+    with showing_progress():
+        found = evaluation.position_curve(log, seed=options["seed"], **read)
+    write(options["out"], found.to_json())

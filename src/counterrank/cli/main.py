@@ -30,6 +30,7 @@ _COMMANDS = {
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
+    "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "serve": ("tools", "Browse past results on this machine and compare evaluations."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),

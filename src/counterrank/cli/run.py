@@ -34,7 +34,7 @@ learn`: its options are keys of that table, how to read the log is said outside.
 
 #: A list reads better under the plural; both are understood.
 _PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
-_WRITTEN = ("json", "html", "out", "onnx")
+_WRITTEN = ("json", "html", "out", "onnx", "weights-out")
 
 
 @click.command("run", epilog=_EPILOG)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from counterrank.data.log import RankingLog
+from counterrank.errors import EngineError
 from counterrank.progress import reporter
 
 
@@ -115,6 +116,10 @@ class MemorySource:
         assert total is not None, "a log has at least one row"
         return total
 
+    def batches(self) -> Iterator[RankingLog]:
+        """Yield all rankings in batches, in order."""
+        return self.log.chunks(chunk_rows(self.log.K, self.log.n))
+
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return `rows` rankings without replacement, in their order."""
         if rows >= self.log.n:
@@ -176,6 +181,15 @@ class MappedSource:
         """Return the sum over changed batches."""
         change = self.change
         return self.source.reduce(lambda batch: partial(change(batch)), label=label)
+
+    def batches(self) -> Iterator[RankingLog]:
+        """Yield all rankings in batches, in order, changed."""
+        found = getattr(self.source, "batches", None)
+        if found is None:
+            raise EngineError(
+                "rankings are read one by one only by this process; use the engine 'local' for that"
+            )
+        return map(self.change, found())
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return a sample, changed."""

@@ -17,6 +17,7 @@ from counterrank.estimators.examination import (
     ClickHistory,
     Interpolated,
     PositionBased,
+    fit_examination,
     read_position_curve,
 )
 from counterrank.estimators.marginal import Marginalised, PseudoInverse
@@ -54,6 +55,7 @@ __all__ = [
     "View",
     "Workspace",
     "estimator_names",
+    "fit_examination",
     "get_estimator",
     "nothing_known",
     "order_path",

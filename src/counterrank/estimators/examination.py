@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank import stores
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
@@ -59,16 +60,23 @@ def read_position_curve(path: str | os.PathLike[str]) -> Floats:
     """Return the chances of examination by position from a JSON list or a text file of numbers."""
     try:
         text = stores.read_bytes(path).decode("utf-8")
-        values = (
-            json.loads(text) if text.lstrip().startswith("[") else text.replace(",", " ").split()
-        )
-        return as_curve(values)
+        return as_curve(_numbers(text))
     except OSError as problem:
         raise ConfigError(
             f"the position curve {path} cannot be read: {problem.strerror or problem}"
         ) from None
-    except (ValueError, TypeError) as problem:
+    except (ValueError, TypeError, KeyError, RecursionError) as problem:
         raise ConfigError(f"{path} is no position curve: {problem}") from None
+
+
+def _numbers(text: str) -> Any:
+    """Return the numbers of a file: JSON as `counterrank curve` writes it, a JSON list, or plain
+    text.
+    """
+    if text.lstrip()[:1] not in ("[", "{"):
+        return text.replace(",", " ").split()
+    found = json.loads(text)
+    return found["curve"] if isinstance(found, dict) else found
 
 
 def as_curve(values: ArrayLike) -> Floats:
@@ -150,16 +158,14 @@ class Examined:
         }
 
 
-def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
+def fit_examination(source: Source, given: Floats | None, *, seed: int) -> Examined:
     """Return the model of users, or refuse where neither a curve is given nor the log tells one."""
-    K = workspace.first.K
+    K = source.first.K
     if given is not None and len(given) < K:
         raise ConfigError(
             f"the position curve has {len(given)} numbers, the log {K} positions; give one for each"
         )
-    sample = workspace.source.sample(
-        FIT_ROWS, np.random.default_rng([workspace.seed, STREAMS["training rows"]])
-    )
+    sample = source.sample(FIT_ROWS, np.random.default_rng([seed, STREAMS["training rows"]]))
     if (sample.reward < 0).any():
         raise EstimatorError(
             "rewards below zero are no clicks or amounts: examination times relevance needs 0 or "
@@ -175,7 +181,7 @@ def fit_examination(workspace: Workspace, given: Floats | None) -> Examined:
         Variant(extra=extra, competition=rival) for rival in (False, True) for extra in told
     )
     models = fit_list_models(
-        rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=workspace.seed
+        rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=seed
     )
     strengths = [model.strength(rankings, fold) for model in models[: len(told)]]
     error = _identified(sample, strengths[0]) if given is None else np.zeros(K)
@@ -434,7 +440,9 @@ def examined(workspace: Workspace, position_curve: Any) -> Examined:
         from_file = isinstance(position_curve, (str, os.PathLike))
         given = read_position_curve(position_curve) if from_file else as_curve(position_curve)
     key = ("examination", None if given is None else given.tobytes())
-    return workspace.once(key, lambda: fit_examination(workspace, given))
+    return workspace.once(
+        key, lambda: fit_examination(workspace.source, given, seed=workspace.seed)
+    )
 
 
 class InterpolPlan(ContributionPlan):

@@ -1,17 +1,22 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
 from counterrank.evaluation.arms import Validation, validate
+from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.result import Evaluation, Verdict
 from counterrank.evaluation.run import evaluate
+from counterrank.evaluation.tracking import log_to_mlflow
 
 __all__ = [
     "DEFAULT_ESTIMATORS",
     "Evaluation",
+    "PositionCurve",
     "Validation",
     "Verdict",
     "evaluate",
+    "log_to_mlflow",
     "meets",
+    "position_curve",
     "validate",
 ]

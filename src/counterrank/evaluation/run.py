@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -63,6 +64,7 @@ from counterrank.evaluation.passing import (
 )
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.sensitivity import curve
+from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.messages import ESTIMATED, has
 from counterrank.weights.diagnostics import effective_rows, mean_weight_test, weight_report
 from counterrank.weights.moments import Moments
@@ -329,6 +331,7 @@ def evaluate(  # noqa: PLR0913
     item_groups: Sequence[str] | str = (),
     behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None = None,
     behavior_mse: str | MSEEstimate | None = None,
+    weights_out: str | os.PathLike[str] | None = None,
     command: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Evaluation:
@@ -379,12 +382,14 @@ def evaluate(  # noqa: PLR0913
         "generated", a JSON file, or a list of names, masks and candidates.
     behavior_mse
         What that tree minimises: "pairs" (the default), "pasif" or "su".
+    weights_out
+        A Parquet file to write the weights to, row by row, of every estimator that is weights alone.
     command
         Recorded in the result.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
-        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+        "dask" or "spark"; `where`, a condition that keeps some rows, "country = 'DE'".
 
     Returns
     -------
@@ -453,7 +458,9 @@ def evaluate(  # noqa: PLR0913
             source = later_rows(source, later)
         if groups:
             source = mapped(source, grouping_of(source.first.item_features, groups))
-        return evaluate_source(source, options, custom, command=command, tree=tree)
+        return evaluate_source(
+            source, options, custom, command=command, tree=tree, weights_out=weights_out
+        )
 
 
 def evaluate_source(
@@ -463,6 +470,7 @@ def evaluate_source(
     *,
     command: str | None = None,
     tree: BehaviorTree | None = None,
+    weights_out: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
     """Return the evaluation of a source that knows its targets by name."""
     replicas: Sequence[Source] = ()
@@ -480,6 +488,8 @@ def evaluate_source(
     refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
     refuse_scale(run.probe.reward)
     run.prepare(custom or {}, tree)
+    if weights_out is not None:
+        refuse_weights(run.jobs, weights_out)
     total = run.sums(source)
     estimates = run.estimates(total)
     if replicas:
@@ -487,7 +497,10 @@ def evaluate_source(
         sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
         estimates = inflated(estimates, [run.estimates(one) for one in sums])
     estimates = tuple(at_any_time(one, options.looks) for one in estimates)
-    return assemble(run, total, estimates, command=command)
+    result = assemble(run, total, estimates, command=command)
+    if weights_out is not None:
+        write_weights(source, run.jobs, weights_out)
+    return result
 
 
 @dataclass

@@ -6,6 +6,7 @@ from counterrank.io.files import TooLargeError, expand
 from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.outputs import check_outputs
 from counterrank.io.reading import (
+    adapter,
     as_table,
     concat,
     from_frame,
@@ -55,6 +56,7 @@ __all__ = [
     "TooLargeError",
     "Where",
     "action_ids",
+    "adapter",
     "as_table",
     "batch_rows",
     "check_outputs",

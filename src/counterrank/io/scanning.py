@@ -59,7 +59,6 @@ def scan_log(
     """Return the log in a file, folder or pattern as a source of batches; only its start is read yet.
 
     Names of actions and of categories, and the length of ragged rankings, need one pass over those
-    <<<<<<< HEAD
     columns. Columns that are neither roles nor context are read only when named as `segments`, target
     policies only when named.
 
@@ -69,12 +68,10 @@ def scan_log(
         A file, a folder or a pattern.
     format
         "parquet", "arrow", "csv" or "jsonl"; None goes by the ending.
-    where
-        Keeps some rows: {"device": "mobile"} or {"day": [1, 2]}.
     workers
         Threads that read ahead.
     **options
-        How to read: `columns`, `context`, `targets`, `unit`, `logger`, ... as in
+        How to read: `columns`, `context`, `targets`, `unit`, `logger`, `where`, ... as in
         `counterrank.io.ReadOptions`.
 
     Returns
@@ -92,7 +89,7 @@ def scan_log(
     Examples
     --------
     >>> import counterrank as cr
-    >>> source = cr.scan_log("log/*.parquet", targets="new", where={"day": [1, 2]})  # doctest: +SKIP
+    >>> source = cr.scan_log("log/*.parquet", targets="new", where="day >= 3")  # doctest: +SKIP
     """
     return scan(path, ReadOptions.of(**options), format=format, workers=workers)
 
@@ -308,12 +305,14 @@ def open_source(
     segments: Sequence[str] = (),
     engine: Any = None,
     where: Where | Mapping[str, Any] | str | None = None,
+    needs_targets: bool = True,
     **reading: Any,
 ) -> Opened:
     """Return the source and the names of its targets.
 
     `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
-    the rows that fit a condition; further options go to the reader.
+    the rows that fit a condition; `needs_targets` False opens a log that has none; further options
+    go to the reader.
     """
     where = None if where is None else Where.of(where)
     names, columns = _names(targets)
@@ -326,7 +325,7 @@ def open_source(
         reading["position_weights"] = position_weights
     _check_engine(engine, kind)
     lists = _lists(reading)
-    if not (names or lists) and kind not in ("log", "source", "frame", "stream"):
+    if needs_targets and not (names or lists) and kind not in ("log", "source", "frame", "stream"):
         raise ConfigError(_NO_TARGET)
     if lists:
         segments = (*segments, lists[0].column)
@@ -336,7 +335,7 @@ def open_source(
         source = mapped(source, one.onto)
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
-    if not names:
+    if needs_targets and not names:
         raise ConfigError(_NO_TARGET)
     return source, names
 

@@ -13,6 +13,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import MEANING
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
+from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.messages import say
 from counterrank.policies import (
@@ -101,9 +102,23 @@ class ArrowTable(Protocol):
         """The names of its columns."""
 
 
+class ArrowStream(Protocol):
+    """Whatever hands over Arrow batches: a reader, a relation of DuckDB, a table of ibis."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
 #: What can be opened as a log.
 LogLike = (
-    RankingLog | Source | str | os.PathLike[str] | Frame | ArrowTable | Mapping[str, ArrayLike]
+    RankingLog
+    | Source
+    | str
+    | os.PathLike[str]
+    | Query
+    | Frame
+    | ArrowTable
+    | ArrowStream
+    | Mapping[str, ArrayLike]
 )
 
 

@@ -164,6 +164,10 @@ class SpooledSource:
         """Return the sum of `partial` over all batches."""
         return self.files.reduce(partial, label=label)
 
+    def batches(self) -> Iterator[RankingLog]:
+        """Yield all rankings in batches, in order."""
+        return self.files.batches()
+
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings drawn from all of them."""
         return self.files.sample(rows, rng)

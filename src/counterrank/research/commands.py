@@ -168,9 +168,31 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
     "--estimators", multiple=True, help="Only this estimator of the figure; repeat for more."
 )
 @click.option(
+    "--algorithm",
+    type=click.Choice(["text", "code"]),
+    default="code",
+    show_default=True,
+    help="How AIPS with the oracle grows its trees: as Algorithm 1 is printed, or as the figures "
+    "were made. Both may go to one folder, side by side.",
+)
+@click.option(
+    "--split-on",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="Let these trees split on more than the context: norm, its length, or the weights of a "
+    "direction, such as 1,-1,0,0,0. Repeat for more.",
+)
+@click.option(
     "--into",
     type=click.Path(dir_okay=False),
     help="page: the file to write instead of one in --out.",
+)
+@click.option(
+    "--log",
+    type=click.Path(),
+    help="real-world: a CSV file of real search sessions (query, region, doc_1.., click_1..) or "
+    "news pages in random order (user, device, age, interest, click, topic_1.., pref_1..).",
 )
 @click.option(
     "--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data."
@@ -185,12 +207,20 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
     help="real-world: B's probabilities, a column of log A.",
 )
 def reproduce(
-    figure: str, log_a: str | None, log_b: str | None, target: str, **options: Any
+    figure: str,
+    log: str | None,
+    log_a: str | None,
+    log_b: str | None,
+    target: str,
+    **options: Any,
 ) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.research import paper
 
     into = options.pop("into")
+    options["oracle"] = paper.OracleForm(
+        algorithm=options.pop("algorithm"), columns=options.pop("columns")
+    )
     if into is not None and figure != "page":
         raise click.UsageError("--into goes with page")
     if figure == "page":
@@ -198,8 +228,12 @@ def reproduce(
         return
     if (log_a is None) != (log_b is None) or (log_a and figure != "real-world"):
         raise click.UsageError("--log-a and --log-b go together, with the figure real-world")
+    if log and (log_a or figure != "real-world"):
+        raise click.UsageError("--log goes alone, with the figure real-world")
     if log_a and log_b:
-        options["pair"] = (log_a, log_b, target)
+        options["logs"] = (log_a, log_b, target)
+    elif log:
+        options["logs"] = (log,)
 
     try:
         with showing_progress():

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from counterrank._lazy import attach
-from counterrank.research.paper.figures import FIGURES
+from counterrank.research.paper.figures import FIGURES, OracleForm
 
 if TYPE_CHECKING:
     from counterrank.research.paper.page import write_page
     from counterrank.research.paper.runner import reproduce
 
-__all__ = ["FIGURES", "reproduce", "write_page"]
+__all__ = ["FIGURES", "OracleForm", "reproduce", "write_page"]
 
 # Hidden from type checkers, for which a module with `__getattr__` has every name.
 if not TYPE_CHECKING:

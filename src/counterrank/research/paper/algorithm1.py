@@ -7,6 +7,13 @@ cut off below at that of the last model on all rows, except at the root; nodes a
 first out, and the score is that of the whole assignment. The choice uses the rows it is later
 averaged over: for reproducing the paper only.
 
+`algorithm` "text" follows the listing instead. A node's model is minimised anew when the node is
+taken up (line 5), and stays where no partition is better; only strictly better partitions count; the
+variance is the sample variance, without a floor. MSE(c; l) is read as that of the whole estimate
+with c at node l, as section 4.1 defines the loss for an assignment of all rows. The listing names
+no least size of a leaf and no depth, and with noise nearly every node splits: the bounds of the code
+hold there, too.
+
 With the generator, the models and the simulated rows of a published run, the trees are that run's
 own trees.
 
@@ -15,6 +22,7 @@ size, as in the public code; in preset `published` these are the published run's
 random partitions and the noise.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +32,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
 from counterrank.research import simulate
+from counterrank.research.paper.columns import Column, with_columns
+from counterrank.research.paper.figures import Algorithm
 from counterrank.research.paper.replay import OracleView, Run, contributions
 from counterrank.research.simulate import Environment
 from counterrank.weights.ratios import Ratios
@@ -52,14 +62,14 @@ class RandomGrowth:
     """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf,
     depth.
 
-    `as_published` False follows the text: strictly better splits only, no floor under the variance.
+    `algorithm`: "code", as the figures were made, or "text", as the listing is printed.
     """
 
     partitions: int = 10
     noise: float = 0.3
     min_leaf: int = 100
     max_depth: int = 5
-    as_published: bool = True
+    algorithm: Algorithm = "code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,8 @@ class PartitionGrower:
 
     `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
     their shares, then M x M normals a partition. The published runs asked a legacy generator in
-    this order.
+    this order. After the text, it is asked for M normals at every node, and for none before the
+    root.
     """
 
     def __init__(self, context: Floats, fresh: Floats, settings: RandomGrowth, rng: Random) -> None:
@@ -144,17 +155,15 @@ class _Growth:
         self.grower, self.own, self.M, settings = grower, own, len(fresh), grower.settings
         n, M = len(own), self.M
         self.sizes = np.array([n, fresh.shape[1]], dtype=np.float64)
-        self.goal = np.array([value, -np.inf, settings.noise, settings.as_published])
+        code = settings.algorithm == "code"
+        self.goal = np.array([value, -np.inf, settings.noise, code])
         self.order = grower.order.copy()
         self.records, simulated = grower.records(fresh)
-        total, means = own.sum(axis=0), simulated / fresh.shape[1]
-        normal = grower.rng.standard_normal(M)
-        each = [
-            score(total[m], total[M + m], means[m], float(n), self.goal, normal[m])
-            for m in range(M)
-        ]
-        root = int(np.argmin(each))
-        if settings.as_published:
+        total = own.sum(axis=0)
+        self.totals = np.zeros(3)
+        # After the text, line 5 chooses the root's model like every other node's.
+        root = self._best_model(total, simulated)[1] if code else 0
+        if code:
             # A mean that hits the value has no bias: what is left is the variance of the last
             # model, the floor of the public code. Set after the root is scored, which has no floor
             # there.
@@ -167,9 +176,19 @@ class _Growth:
         """Search a node, and divide it when one of its partitions is accepted."""
         settings, grower = self.grower.settings, self.grower
         count = logged[1] - logged[0]
+        best = self._line_5(node, logged, fresh, depth) if settings.algorithm == "text" else None
         if depth >= settings.max_depth or count < 2 * settings.min_leaf:
             return
-        first, features, shares, normal = self._draw(count)
+        if best is None:
+            best = score(
+                self.totals[0],
+                self.totals[1],
+                self.totals[2] / self.sizes[1],
+                self.sizes[0],
+                self.goal,
+                float(grower.rng.standard_normal()),
+            )
+        features, shares, normal = self._draw(count)
         threshold = cuts(self.order, *logged, grower.context, features, shares)
         inside, simulated = self.order[-1, slice(*logged)], self._simulated(fresh, depth)
         own = left_sums(self.own, grower.places[0], inside, features, threshold)
@@ -178,14 +197,6 @@ class _Growth:
         # The assignment without this node; squared bias is of the whole, so no node can be scored
         # by itself.
         base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
-        best = score(
-            self.totals[0],
-            self.totals[1],
-            self.totals[2] / self.sizes[1],
-            self.sizes[0],
-            self.goal,
-            first,
-        )
         _, s, a, b = best_pair(own, new, base, self.sizes, self.goal, normal, best)
         if s < 0:
             return
@@ -199,6 +210,35 @@ class _Growth:
             node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1)
         )
 
+    def _line_5(
+        self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int
+    ) -> float:
+        """Give the node the model of least MSE, all other nodes as they are, and return that MSE."""
+        inside, M, before = self.order[-1, slice(*logged)], self.M, self.tree.model[node]
+        own = self.own[inside].sum(axis=0)
+        new = self._simulated(fresh, depth)[0][:, :M].sum(axis=0, dtype=np.float64)
+        self.totals -= (own[before], own[M + before], new[before])
+        best, model = self._best_model(own, new)
+        self.totals += (own[model], own[M + model], new[model])
+        self.tree.model[node] = self.choice[inside] = model
+        return best
+
+    def _best_model(self, own: Floats, new: Floats) -> tuple[float, int]:
+        """Return the least score and its model, of sums (2 M,) and (M,) added to the totals."""
+        M, normal = self.M, self.grower.rng.standard_normal(self.M)
+        each = [
+            score(
+                self.totals[0] + own[m],
+                self.totals[1] + own[M + m],
+                (self.totals[2] + new[m]) / self.sizes[1],
+                self.sizes[0],
+                self.goal,
+                normal[m],
+            )
+            for m in range(M)
+        ]
+        return float(min(each)), int(np.argmin(each))
+
     def _simulated(self, part: tuple[int, int], depth: int) -> Records:
         """Return the records of a node: the root's are kept, deeper nodes go back and forth between
         two arrays.
@@ -207,10 +247,9 @@ class _Growth:
         where = slice(*part)
         return values[where], halves[where], words[where]
 
-    def _draw(self, count: int) -> tuple[float, Ints, Floats, Floats]:
+    def _draw(self, count: int) -> tuple[Ints, Floats, Floats]:
         rng, settings = self.grower.rng, self.grower.settings
         S, M, share = settings.partitions, self.M, settings.min_leaf / count
-        first = float(rng.standard_normal())
         # What `choice` of the legacy generator asks for, without its detours.
         whole = rng.integers if isinstance(rng, np.random.Generator) else rng.randint
         features = whole(0, self.grower.context.shape[1], size=S)
@@ -218,7 +257,7 @@ class _Growth:
         # `_steps` and `_gather` take equal features as neighbours. Sorted before the normals are
         # drawn, as the public code visits partitions feature by feature.
         by_feature = np.argsort(features, kind="stable")
-        return first, features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
+        return features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
 
     def _divide(
         self,
@@ -233,7 +272,8 @@ class _Growth:
         tree.left[node], tree.right[node] = (tree.add(model) for model in models)
         middle = start + divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
         between = first
-        if depth < grower.settings.max_depth:  # leaves need no simulated rows
+        # Leaves need no simulated rows, unless their model is minimised anew.
+        if depth < grower.settings.max_depth or grower.settings.algorithm == "text":
             source, target = (
                 self._simulated((first, last), depth - 1),
                 self._simulated((first, last), depth),
@@ -261,15 +301,26 @@ class Oracle:
     run: Run | None = None
     _seen: dict[bool, OracleView] = field(default_factory=dict)
 
-    def assignment(self, log: RankingLog, noise: float, *, cached: bool = False) -> "Assigned":
+    def assignment(
+        self,
+        log: RankingLog,
+        noise: float,
+        *,
+        cached: bool = False,
+        algorithm: Algorithm = "code",
+        columns: Sequence[Column] = (),
+    ) -> "Assigned":
         """Return the model of each row and position, a tree for every position.
 
         `cached`: with the fresh data sets of a published run whose log was read back from disk
-        (`Run.oracle`).
+        (`Run.oracle`). `columns`: what else nodes may be split on.
         """
         view = self._view(log.n, cached)
         grower = PartitionGrower(
-            _context(log), view.context, RandomGrowth(noise=noise), self._generator()
+            with_columns(_context(log), columns),
+            with_columns(view.context, columns),
+            RandomGrowth(noise=noise, algorithm=algorithm),
+            self._generator(),
         )
         y = logged_contributions(log, self.env.masks)
         chosen = [

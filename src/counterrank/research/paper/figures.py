@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "noise": 0.3,
 }
 
+Algorithm = Literal["text", "code"]
 Kind = Literal["accuracy", "distribution", "runtime", "toy", "real-world"]
 
 
@@ -62,6 +63,54 @@ class Experiment:
             setting[self.parameter] = int(value) if whole else value
         return setting
 
+
+@dataclass(frozen=True, slots=True)
+class OracleForm:
+    """How an AIPS with the oracle grows its trees, and its name in tables.
+
+    `noise` None is the figure's own; `algorithm` "code" is how the figures were made, "text" the
+    listing; `cached` the runs whose logs were read back from disk; `columns` what else nodes split
+    on.
+
+    >>> OracleForm(noise=0.1, algorithm="text", columns=("norm",)).name
+    'aips (oracle .1, text, split on norm)'
+    >>> OracleForm.of("aips (oracle .1, text, split on norm)").columns
+    ('norm',)
+    >>> OracleForm.of("aips") is None
+    True
+    """
+
+    noise: float | None = None
+    algorithm: Algorithm = "code"
+    cached: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The estimator's name."""
+        level = "" if self.noise is None else f" {self.noise:g}".replace("0.", ".")
+        parts = [f"oracle{level}"]
+        parts += ["text"] if self.algorithm == "text" else []
+        parts += ["cached"] if self.cached else []
+        parts += [_SPLIT + column for column in self.columns]
+        return f"aips ({', '.join(parts)})"
+
+    @classmethod
+    def of(cls, name: str) -> "OracleForm | None":
+        """Return the form behind an estimator's name; None for all other estimators."""
+        if not (name.startswith("aips (oracle") and name.endswith(")")):
+            return None
+        first, *others = name.removeprefix("aips (").removesuffix(")").split(", ")
+        level = first.removeprefix("oracle").strip()
+        return cls(
+            noise=float(level) if level else None,
+            algorithm="text" if "text" in others else "code",
+            cached="cached" in others,
+            columns=tuple(o.removeprefix(_SPLIT) for o in others if o.startswith(_SPLIT)),
+        )
+
+
+_SPLIT = "split on "
 
 _LABELS = {
     "n": "number of rankings n",

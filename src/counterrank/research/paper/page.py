@@ -320,7 +320,20 @@ On the simulated pair, {len(seeds)} bootstraps, squared errors against what B ea
 {table}
 The paper found AIPS best in 76 % of trials on its data. Here `{best}` wins most often ({won[best]:.0%}), and AIPS with
 PAS-IF in {aips:.0%}; the simulated users are our invention. The paper's c″ is, as printed, the cascade itself.
-"""
+{real_pages(out)}"""
+
+
+def real_pages(out: Path) -> str:
+    """Return the tables of files of real pages."""
+    parts = []
+    for folder in sorted(out.glob("real-world-*")):
+        if seeds := seeds_in(folder, "logs"):
+            rows = read_rows(folder, "logs", seeds)
+            parts.append(
+                f"\nOn real pages, `{folder.name.removeprefix('real-world-')}`, {len(seeds)} "
+                f"bootstraps, B earns {rows['truth'][0]:.4g}:\n\n{special.ab_table(rows)}"
+            )
+    return "".join(parts)
 
 
 def text_world(out: Path) -> str:

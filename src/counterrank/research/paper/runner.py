@@ -25,7 +25,13 @@ from counterrank.progress import reporter
 from counterrank.research import simulate
 from counterrank.research.paper import figures, results, special, times
 from counterrank.research.paper.algorithm1 import Assigned, Oracle
-from counterrank.research.paper.figures import FIGURES, ON_REQUEST, Experiment
+from counterrank.research.paper.columns import column
+from counterrank.research.paper.figures import (
+    FIGURES,
+    ON_REQUEST,
+    Experiment,
+    OracleForm,
+)
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import read_seed, seed_file
 from counterrank.research.simulate import Environment
@@ -39,22 +45,28 @@ def reproduce(
     out: str,
     jobs: int | None = None,
     preset: str = "published",
-    pair: tuple[str, str, str] | None = None,
+    logs: tuple[str, ...] = (),
     estimators: Sequence[str] = (),
+    oracle: OracleForm | None = None,
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `pair` (log A, log B, target) runs the A/B protocol on a user's own logs; `estimators` runs only
-    some of a figure's, the others can follow later.
+    `logs` runs the A/B protocol on a user's own: log A, log B and the target, or one file of real
+    pages (`real`), whose results have a folder of their own. `estimators` runs only
+    some of a figure's, the others can follow later. `oracle` says how AIPS with the oracle grows its
+    trees; each way has rows of its own, side by side in one folder.
     """
     names = list(FIGURES) if figure == "all" else [figure]
     for place, name in enumerate(names, 1):
         experiment = figures.get(name)
-        if pair is not None:
-            experiment, preset = replace(experiment, fixed={"pair": pair}), "logs"
+        if oracle is not None and oracle != OracleForm():
+            experiment = grown(experiment, oracle, every=figure == "all")
+        folder = Path(out) / name
+        if logs:
+            experiment, preset = on_logs(experiment, logs), "logs"
+            folder = folder if len(logs) > 1 else folder_of(Path(out), logs[0])
         if estimators:
             experiment = only(experiment, estimators)
-        folder = Path(out) / name
         missing = seeds_to_run(experiment, preset, range(seeds), folder)
         label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
         yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
@@ -64,6 +76,19 @@ def reproduce(
         from counterrank.research.paper.page import write_page
 
         yield from write_page(Path(out), preset=preset)
+
+
+def on_logs(experiment: Experiment, logs: tuple[str, ...]) -> Experiment:
+    """Return the A/B protocol on logs; a file of real pages is read before any seed runs."""
+    if len(logs) > 1:
+        return replace(experiment, fixed={"pair": logs})
+    special.real_pair(logs[0])
+    return replace(experiment, fixed={"log": logs[0]})
+
+
+def folder_of(out: Path, log: str) -> Path:
+    """Return where results on a file of real pages are kept."""
+    return out / f"real-world-{Path(log).name.partition('.')[0]}"
 
 
 def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Path) -> Iterator[str]:
@@ -90,6 +115,31 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
     yield table
     for path in (folder / f"{experiment.name}.md", *drawn):
         yield f"  wrote {path}"
+
+
+def grown(experiment: Experiment, oracle: OracleForm, *, every: bool = False) -> Experiment:
+    """Return the figure with its oracles grown another way; of `every` figure, those without one
+    stay.
+    """
+    for name in oracle.columns:
+        column(name)  # a name that is none is refused before anything runs
+
+    def renamed(name: str) -> str:
+        form = OracleForm.of(name)
+        return name if form is None else replace(oracle, noise=form.noise).name
+
+    if experiment.kind not in ("accuracy", "runtime"):
+        if every:
+            return experiment
+        raise ConfigError(
+            f"figure '{experiment.name}' has no AIPS with the oracle: --algorithm and --split-on "
+            "say how that one grows its trees"
+        )
+    drawn = tuple(
+        (ending, tuple(renamed(name) for name in some)) for ending, some in experiment.pictures
+    )
+    names = tuple(renamed(name) for name in experiment.estimators)
+    return replace(experiment, estimators=names, pictures=drawn)
 
 
 def only(experiment: Experiment, names: Sequence[str]) -> Experiment:
@@ -288,11 +338,17 @@ def _by_formula(state: Moments) -> tuple[float, float, float]:
 def _estimator(trial: Trial, name: str) -> Estimator:
     if name == "aips (true)":
         return AIPS(behavior=_true_behavior(trial))
-    if name.startswith("aips (oracle"):
-        level = name.removeprefix("aips (oracle").removesuffix(")")
-        cached = level == ", cached"
-        noise = float(level) if level and not cached else trial.noise
-        return AIPS(behavior=trial.oracle.assignment(trial.log, noise, cached=cached))
+    form = OracleForm.of(name)
+    if form is not None:
+        return AIPS(
+            behavior=trial.oracle.assignment(
+                trial.log,
+                trial.noise if form.noise is None else form.noise,
+                cached=form.cached,
+                algorithm=form.algorithm,
+                columns=[column(name) for name in form.columns],
+            )
+        )
     return get_estimator(name)
 
 

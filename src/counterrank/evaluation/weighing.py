@@ -1,0 +1,88 @@
+"""The weights of an evaluation, row by row, for those who train on them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from counterrank.atomic import replacing
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Source
+from counterrank.errors import ConfigError, EngineError
+from counterrank.estimators import View, parse
+from counterrank.evaluation.jobs import Job
+
+#: Rankings of a row group.
+_ROWS = 65_536
+
+
+def write_weights(source: Source, jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
+    """Write the weights of every estimator that is weights alone, a row a ranking.
+
+    Columns are `row`, the ranking's number in the log from 0, `unit` where there is one, and for
+    each target and estimator a list `TARGET/ESTIMATOR` with a weight for each shown item: what its
+    reward counts. The file appears whole or not at all.
+    """
+    weighing = _weighing(jobs)
+    batches = getattr(source, "batches", None)
+    if batches is None:
+        raise EngineError(
+            "weights are written by the process that reads the log; use the engine 'local' for them"
+        )
+    with replacing(path) as made:
+        writer: pq.ParquetWriter | None = None
+        try:
+            for table in _tables(batches(), weighing):
+                writer = writer or pq.ParquetWriter(made, table.schema, compression="zstd")
+                writer.write_table(table, row_group_size=_ROWS)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def refuse_weights(jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
+    """Raise before the pass over the log where no weights could be written after it."""
+    if not os.fspath(path).endswith((".parquet", ".pq")):
+        raise ConfigError(
+            f"weights are written as Parquet; '{os.fspath(path)}' does not end in .parquet"
+        )
+    if not _weighing(jobs):
+        raise ConfigError(
+            "no estimator of this evaluation is weights alone; name one that is, such as ips, iips "
+            "or rips, with --estimators (estimators= in Python)"
+        )
+
+
+def _weighing(jobs: Sequence[Job]) -> list[Job]:
+    return [
+        job
+        for job in jobs
+        if not job.silent and parse(job.name).plain and hasattr(job.plan, "contributions")
+    ]
+
+
+def _tables(batches: Iterator[RankingLog], jobs: Sequence[Job]) -> Iterator[pa.Table]:
+    for batch in batches:
+        columns: dict[str, Any] = {"row": pa.array(batch.numbers)}
+        if batch.unit is not None:
+            columns["unit"] = pa.array(batch.unit)
+        views = {job.target: View(batch, job.target) for job in jobs}
+        for job in jobs:
+            weights = _contributions(job, views[job.target])[1]
+            columns[f"{job.target}/{job.name}"] = _lists(np.asarray(weights), batch)
+        yield pa.table(columns)
+
+
+def _contributions(job: Job, view: View) -> Any:
+    plan: Any = job.plan
+    return plan.contributions(view)
+
+
+def _lists(weights: NDArray[np.float64], batch: RankingLog) -> pa.Array:
+    shown = np.ascontiguousarray(weights)[np.arange(batch.K) < batch.lengths[:, None]]
+    offsets = np.concatenate([[0], np.cumsum(batch.lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(shown))
